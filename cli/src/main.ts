@@ -1,0 +1,1 @@
+import { x } from "@keyward/server"; export const y = x;
