@@ -1,0 +1,167 @@
+/**
+ * Access tokens of machine identities. A token is a signed statement that names a row; the signature is checked
+ * without the database, and the row's state is remembered until a fact says that it changed. So the common request
+ * costs no round trip, and a revocation is still effective on every node within the tail's freshness.
+ */
+import type { BlockList } from "node:net";
+import type { Caller, IdentityActor } from "../../platform/actor.ts";
+import type { Clock } from "../../platform/clock.ts";
+import { openToken, signToken, type Keyring } from "../../platform/crypto/index.ts";
+import type { Db, Tx } from "../../platform/db/index.ts";
+import { newId } from "../../platform/ids.ts";
+import { createFactCache, type Tail } from "../../platform/outbox/index.ts";
+import { addressForbidden } from "../../platform/problem.ts";
+import { identityChanged, identityDeleted } from "../../identities/index.ts";
+import { tokensChanged } from "../events.ts";
+import { addressList, isTrusted, lifetimeOf, tokenExpired, tokenInvalid, tokenRevoked, type TokenSettings } from "../model.ts";
+import type { GrantedToken } from "./contract.ts";
+import { findToken, findTokenState, insertToken, renewTokenUntil, revokeToken, sweepTokens, touchTokens, useToken, type TokenState } from "./store.ts";
+
+export interface AccessTokenNeeds {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly tail: Tail;
+  readonly keyring: Keyring;
+}
+
+interface LiveToken extends TokenState {
+  readonly addresses: BlockList | undefined;
+}
+
+export interface TokenBearer {
+  readonly identityId: string;
+  readonly identityName: string;
+  readonly orgId: string;
+}
+
+export interface IssueOrder {
+  readonly bearer: TokenBearer;
+  readonly method: string;
+  readonly settings: TokenSettings;
+  readonly name?: string | null;
+  readonly clientSecretId?: string;
+}
+
+const CACHED_TOKENS = 100_000;
+const KEEP_EXPIRED_MS = 7 * 86_400_000;
+
+export type AccessTokens = ReturnType<typeof createAccessTokens>;
+
+export function createAccessTokens({ db, clock, tail, keyring }: AccessTokenNeeds) {
+  const key = keyring.instanceKey("token-signing");
+  const live = createFactCache<LiveToken>(tail, CACHED_TOKENS);
+  let used = new Map<string, Date>();
+
+  tail.onHint((fact) => {
+    if (tokensChanged.is(fact)) {
+      const { identityId, tokenId } = fact.data;
+      if (tokenId === null) live.dropWhere((token) => token.identityId === identityId);
+      else live.drop(tokenId);
+    } else if (identityDeleted.is(fact) || identityChanged.is(fact)) {
+      live.dropWhere((token) => token.identityId === fact.data.identityId);
+    }
+  });
+
+  const sign = (bearer: TokenBearer, method: string, tokenId: string, expiresAt: Date): string =>
+    signToken(key, {
+      authTokenType: "identityAccessToken",
+      identityId: bearer.identityId,
+      identityName: bearer.identityName,
+      identityAccessTokenId: tokenId,
+      authMethod: method,
+      orgId: bearer.orgId,
+      iat: Math.floor(clock.millis() / 1000),
+      exp: Math.floor(expiresAt.getTime() / 1000),
+    });
+
+  /** The token's id if it is ours, unaltered and in time. */
+  const open = (text: string): string => {
+    const claims = openToken(key, text);
+    const tokenId = claims?.["identityAccessTokenId"];
+    if (!claims || claims["authTokenType"] !== "identityAccessToken" || typeof tokenId !== "string") throw tokenInvalid();
+    if (typeof claims["exp"] !== "number" || claims["exp"] * 1000 <= clock.millis()) throw tokenExpired();
+    return tokenId;
+  };
+
+  const load = async (tokenId: string): Promise<LiveToken | undefined> => {
+    const state = await db.read((q) => findTokenState(q, tokenId));
+    return state && { ...state, addresses: addressList(state.trustedIps ?? []) };
+  };
+
+  const countUse = async (tokenId: string): Promise<void> => {
+    const counted = await db.write((tx) => useToken(tx, tokenId, clock.now()), { audited: false });
+    if (!counted) throw tokenRevoked();
+  };
+
+  const admit = (token: LiveToken, caller: Caller): IdentityActor => {
+    if (!isTrusted(token.addresses, caller.ip)) throw addressForbidden("Your address is not among the trusted addresses of this token.");
+    return {
+      kind: "identity", id: token.identityId, name: token.identityName, orgId: token.orgId, tokenId: token.id,
+      authMethod: token.authMethod, isInstanceAdmin: token.isInstanceAdmin, caller,
+    };
+  };
+
+  return {
+    /** Writes the token's row with the transaction and answers what the client gets. */
+    issue(tx: Tx, { bearer, method, settings, name, clientSecretId }: IssueOrder): GrantedToken & { readonly tokenId: string } {
+      const { expiresIn, maxTtl } = lifetimeOf(settings, 0);
+      const at = clock.now();
+      const expiresAt = new Date(at.getTime() + expiresIn * 1000);
+      const tokenId = newId(at.getTime());
+      insertToken(tx, { id: tokenId, identityId: bearer.identityId, authMethod: method, name: name ?? null, clientSecretId: clientSecretId ?? null, ...settings, expiresAt, at });
+      return { tokenId, accessToken: sign(bearer, method, tokenId, expiresAt), expiresIn, accessTokenMaxTTL: maxTtl, tokenType: "Bearer" };
+    },
+
+    /** Whether a text is shaped as one of ours: which of the two kinds of token to look for. */
+    isIdentityToken: (text: string): boolean => openToken(key, text)?.["authTokenType"] === "identityAccessToken",
+
+    async authenticate(text: string, caller: Caller): Promise<IdentityActor> {
+      const tokenId = open(text);
+      const token = live.peek(tokenId) ?? (await live.get(tokenId, () => load(tokenId)));
+      if (!token) throw tokenRevoked();
+      const actor = admit(token, caller);
+      if (token.usesLimit > 0) await countUse(tokenId);
+      else used.set(tokenId, clock.now());
+      return actor;
+    },
+
+    async renew(text: string, caller: Caller): Promise<GrantedToken> {
+      const tokenId = open(text);
+      const state = await load(tokenId);
+      const row = await db.read((q) => findToken(q, tokenId));
+      if (!state || !row) throw tokenRevoked();
+      const actor = admit(state, caller);
+      const now = clock.now();
+      const { expiresIn, maxTtl } = lifetimeOf(row, (now.getTime() - row.createdAt.getTime()) / 1000);
+      if (expiresIn <= 0) throw tokenRevoked();
+      const expiresAt = new Date(now.getTime() + expiresIn * 1000);
+      await db.write(async (tx) => {
+        if (!(await renewTokenUntil(tx, tokenId, expiresAt, now))) throw tokenRevoked();
+        tx.audit(actor, { event: "renew-access-token", orgId: actor.orgId, metadata: { tokenId } });
+      });
+      return { accessToken: sign(state, state.authMethod, tokenId, expiresAt), expiresIn, accessTokenMaxTTL: maxTtl, tokenType: "Bearer" };
+    },
+
+    async revoke(text: string, caller: Caller): Promise<void> {
+      const tokenId = open(text);
+      const state = await load(tokenId);
+      if (!state) throw tokenRevoked();
+      const actor = { ...admit({ ...state, addresses: undefined }, caller) };
+      await db.write(async (tx) => {
+        await revokeToken(tx, tokenId, clock.now());
+        tx.audit(actor, { event: "revoke-access-token", orgId: actor.orgId, metadata: { tokenId } });
+        tx.emit(tokensChanged({ identityId: state.identityId, tokenId }));
+      });
+    },
+
+    /** When each token was last used is worth knowing, not worth a write per request. */
+    async flushUses(): Promise<void> {
+      if (used.size === 0) return;
+      const batch = used;
+      used = new Map();
+      await db.write((tx) => touchTokens(tx, batch), { audited: false });
+    },
+
+    sweep: () => db.write((tx) => sweepTokens(tx, new Date(clock.millis() - KEEP_EXPIRED_MS)), { audited: false }),
+  };
+}

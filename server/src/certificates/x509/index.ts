@@ -1,0 +1,55 @@
+// The public face of the X.509 toolkit: pure functions over bytes. It knows no database and no clock; times and,
+// where a test needs it, chance come in as arguments.
+
+export * from "./algorithms.ts";
+export * from "./certificate.ts";
+export * from "./crl.ts";
+export { DerError } from "./der.ts";
+export { assertCanonical } from "./der-tree.ts";
+export * from "./csr.ts";
+export * from "./extensions.ts";
+export { type ExtensionSet } from "./extension-reading.ts";
+export {
+  describeGeneralName,
+  normaliseDnsName,
+  normaliseGeneralName,
+  TEXT_NAME_TYPES,
+  type GeneralName,
+  type TextNameType,
+} from "./general-names.ts";
+export { buildJks, type JksOptions } from "./jks.ts";
+export { assertStrongKey, findKeyWeakness, type KeyWeakness, type StrengthOptions } from "./key-strength.ts";
+export * from "./keys.ts";
+export { hasErrors, lintTbs } from "./lint.ts";
+export { type Finding } from "./lint-finding.ts";
+export {
+  nameConstraints,
+  violatesNameConstraints,
+  type ConstrainedNames,
+  type NameConstraints,
+  type NameViolation,
+  type Subtree,
+} from "./name-constraints.ts";
+export { formatName, parseName } from "./name-text.ts";
+export {
+  attributeValues,
+  commonNameOf,
+  encodeName,
+  nameFrom,
+  namesMatch,
+  parseNameDer,
+  type DistinguishedName,
+  type NameAttribute,
+  type ParsedName,
+  type SubjectFields,
+} from "./names.ts";
+export * from "./ocsp.ts";
+export * from "./ocsp-request.ts";
+export { OID } from "./oids.ts";
+export { decodePem, decodePemOf, encodePem, type PemBlock, type PemLimits } from "./pem.ts";
+export { buildPkcs12, type KeyBundle, type Pkcs12Options } from "./pkcs12.ts";
+export { encodeSerial, parseSerial, serialFromRandom } from "./serials.ts";
+export * from "./signatures.ts";
+export * from "./usages.ts";
+export * from "./verify-chain.ts";
+export { X509Error } from "./x509-error.ts";

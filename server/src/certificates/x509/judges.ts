@@ -1,0 +1,43 @@
+// For tests: other people's programs, asked whether our bytes are right. A judge that is not installed skips its
+// tests with the reason shown; it never lets them pass.
+
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+export type Judge = "openssl" | "keytool";
+
+const present = new Map<Judge, boolean>();
+
+/** Options for `test`: skipped, visibly, when the program is not there. */
+export function needs(judge: Judge): { skip: string | false } {
+  let isPresent = present.get(judge);
+  if (isPresent === undefined) {
+    const probe = spawnSync(judge, [judge === "openssl" ? "version" : "-help"], { stdio: "ignore" });
+    isPresent = probe.error === undefined;
+    present.set(judge, isPresent);
+  }
+  return { skip: isPresent ? false : `${judge} is not installed, so nobody independent has judged this` };
+}
+
+export interface Verdict {
+  readonly isAccepted: boolean;
+  readonly output: string;
+}
+
+/** A directory for one question, with the files it is about; gone afterwards. */
+export function withFiles<T>(files: Readonly<Record<string, Buffer | string>>, ask: (directory: string) => T): T {
+  const directory = mkdtempSync(join(tmpdir(), "keyward-x509-"));
+  try {
+    for (const [name, content] of Object.entries(files)) writeFileSync(join(directory, name), content);
+    return ask(directory);
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+export function ask(judge: Judge, args: readonly string[], directory: string): Verdict {
+  const { status, stdout, stderr } = spawnSync(judge, args, { cwd: directory, encoding: "utf8", timeout: 60_000 });
+  return { isAccepted: status === 0, output: `${stdout}${stderr}` };
+}

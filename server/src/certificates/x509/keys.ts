@@ -1,0 +1,192 @@
+// Keys: generating, importing, exporting, and reading what a SubjectPublicKeyInfo says without asking OpenSSL
+// (importing a public key costs more than everything else in issuing a certificate, so it is done once or never).
+
+import { createPrivateKey, createPublicKey, generateKeyPair, hash, type KeyObject } from "node:crypto";
+import { promisify } from "node:util";
+import type { KeyAlgorithm, KeyFamily, SignatureAlgorithm } from "./algorithms.ts";
+import * as der from "./der.ts";
+import { readDer, type DerReader } from "./der-reader.ts";
+import { OID } from "./oids.ts";
+import { X509Error } from "./x509-error.ts";
+
+const generate = promisify(generateKeyPair);
+
+export interface KeyPair {
+  readonly publicKey: KeyObject;
+  readonly privateKey: KeyObject;
+}
+
+/** A fresh pair, made in the thread pool. */
+export function generateKeys(algorithm: KeyAlgorithm): Promise<KeyPair> {
+  switch (algorithm) {
+    case "RSA_2048":
+    case "RSA_3072":
+    case "RSA_4096":
+      return generate("rsa", { modulusLength: Number(algorithm.slice(4)), publicExponent: 65537 });
+    case "EC_prime256v1":
+    case "EC_secp384r1":
+    case "EC_secp521r1":
+      return generate("ec", { namedCurve: algorithm.slice(3) });
+    case "Ed25519":
+      return generate("ed25519");
+  }
+}
+
+export type CurveName = "prime256v1" | "secp384r1" | "secp521r1";
+
+export type PublicKeyFacts =
+  | { readonly family: "rsa"; readonly bits: number; readonly modulus: bigint; readonly exponent: bigint }
+  | { readonly family: "ec"; readonly bits: number; readonly curve: CurveName; readonly point: Buffer }
+  | { readonly family: "ed25519"; readonly bits: 255 };
+
+const CURVES: Readonly<Record<string, { readonly curve: CurveName; readonly bits: number }>> = {
+  [OID.prime256v1]: { curve: "prime256v1", bits: 256 },
+  [OID.secp384r1]: { curve: "secp384r1", bits: 384 },
+  [OID.secp521r1]: { curve: "secp521r1", bits: 521 },
+};
+
+const unsupported = (what: string): X509Error =>
+  new X509Error(
+    "key.unsupported",
+    "publicKey",
+    `${what} Use RSA, a NIST curve (P-256, P-384, P-521) or Ed25519.`,
+  );
+
+/** What kind of key an SPKI holds. Throws X509Error for kinds we do not certify, DerError for broken bytes. */
+export function readPublicKey(spki: Buffer): PublicKeyFacts {
+  return readDer(spki, (reader) =>
+    reader.sequence((info) => {
+      const algorithm = info.enter(der.TAG.sequence);
+      const type = algorithm.oid();
+      const facts = readKeyOf(type, algorithm, info);
+      algorithm.end();
+      return facts;
+    }),
+  );
+}
+
+function readKeyOf(type: string, parameters: DerReader, info: DerReader): PublicKeyFacts {
+  switch (type) {
+    case OID.rsaEncryption:
+      parameters.null();
+      return readRsa(info.octetsInBitString());
+    case OID.ecPublicKey: {
+      // Explicit curve parameters let an attacker bring a generator of his own (CVE-2020-0601): named curves only.
+      if (parameters.nextTag !== der.TAG.oid)
+        throw unsupported("Curves given by explicit parameters are refused.");
+      const named = CURVES[parameters.oid()];
+      if (named === undefined) throw unsupported("This elliptic curve is not supported.");
+      return { family: "ec", ...named, point: info.octetsInBitString() };
+    }
+    case OID.ed25519:
+      if (info.octetsInBitString().length !== 32) throw info.error("an Ed25519 key has 32 octets");
+      return { family: "ed25519", bits: 255 };
+    default:
+      throw unsupported(`Keys of type ${type} are not supported.`);
+  }
+}
+
+function readRsa(bits: Buffer): PublicKeyFacts {
+  const [modulus, exponent] = readDer(bits, (reader) =>
+    reader.sequence((pair) => [pair.integer(), pair.integer()] as const),
+  );
+  if (modulus <= 0n || exponent <= 0n)
+    throw new X509Error("key.rsa", "publicKey", "An RSA key has positive numbers.");
+  return { family: "rsa", bits: modulus.toString(2).length, modulus, exponent };
+}
+
+/** The wire name of a key; undefined for an RSA size outside the list. */
+export function keyAlgorithmOf(facts: PublicKeyFacts): KeyAlgorithm | undefined {
+  if (facts.family === "ed25519") return "Ed25519";
+  if (facts.family === "ec") return `EC_${facts.curve}`;
+  if (facts.bits === 2048 || facts.bits === 3072 || facts.bits === 4096) return `RSA_${facts.bits}`;
+  return undefined;
+}
+
+export function familyOf(key: KeyObject): KeyFamily {
+  const type = key.asymmetricKeyType;
+  if (type === "rsa" || type === "ec" || type === "ed25519") return type;
+  throw unsupported(`Keys of type ${type ?? "secret"} are not supported.`);
+}
+
+/** The algorithm a key signs with unless told otherwise: the digest as strong as the curve. */
+export function defaultSignatureAlgorithm(key: KeyObject): SignatureAlgorithm {
+  switch (familyOf(key)) {
+    case "rsa":
+      return "RSA-SHA256";
+    case "ed25519":
+      return "Ed25519";
+    case "ec": {
+      const curve = key.asymmetricKeyDetails?.namedCurve;
+      if (curve === "secp521r1") return "ECDSA-SHA512";
+      return curve === "secp384r1" ? "ECDSA-SHA384" : "ECDSA-SHA256";
+    }
+  }
+}
+
+export const exportSpki = (key: KeyObject): Buffer =>
+  (key.type === "private" ? createPublicKey(key) : key).export({ type: "spki", format: "der" });
+
+export const exportPkcs8 = (key: KeyObject): Buffer => key.export({ type: "pkcs8", format: "der" });
+
+export const exportPkcs8Pem = (key: KeyObject): string =>
+  key.export({ type: "pkcs8", format: "pem" }).toString();
+
+export function importSpki(spki: Buffer): KeyObject {
+  readPublicKey(spki);
+  try {
+    return createPublicKey({ key: spki, format: "der", type: "spki" });
+  } catch {
+    throw new X509Error(
+      "key.invalid",
+      "publicKey",
+      "The public key cannot be used: its numbers do not form a key.",
+    );
+  }
+}
+
+/** PKCS#8 as DER, or PEM in any of the forms OpenSSL reads (PKCS#8, PKCS#1, SEC 1), optionally encrypted. */
+export function importPrivateKey(key: Buffer | string, passphrase?: string): KeyObject {
+  const secret = passphrase === undefined ? {} : { passphrase };
+  try {
+    const imported =
+      typeof key === "string"
+        ? createPrivateKey({ key, format: "pem", ...secret })
+        : createPrivateKey({ key, format: "der", type: "pkcs8", ...secret });
+    familyOf(imported);
+    return imported;
+  } catch (cause) {
+    if (cause instanceof X509Error) throw cause;
+    throw new X509Error(
+      "key.invalid",
+      "privateKey",
+      "The private key cannot be read, or its passphrase is wrong.",
+    );
+  }
+}
+
+/** Whether a private key belongs to a public one. */
+export const keysMatch = (privateKey: KeyObject, spki: Buffer): boolean =>
+  exportSpki(privateKey).equals(spki);
+
+/** The octets inside the subjectPublicKey BIT STRING: what key identifiers and OCSP hash. */
+export function keyBits(spki: Buffer): Buffer {
+  return readDer(spki, (reader) =>
+    reader.sequence((info) => {
+      info.element(der.TAG.sequence);
+      return info.octetsInBitString();
+    }),
+  );
+}
+
+/**
+ * RFC 5280 4.2.1.2 method 1, or RFC 7093 method 1 (the left 160 bits of SHA-256) where SHA-1 is not to be had. The
+ * value is only a label: children copy it, nobody recomputes it.
+ */
+export function keyIdentifier(spki: Buffer, method: "sha1" | "rfc7093" = "sha1"): Buffer {
+  const digest = hash(method === "sha1" ? "sha1" : "sha256", keyBits(spki), "buffer");
+  return digest.subarray(0, 20);
+}
+
+/** SHA-256 of the whole SPKI in hexadecimal: the name under which a key is blocked, pinned or found again. */
+export const keyFingerprint = (spki: Buffer): string => hash("sha256", spki, "hex");

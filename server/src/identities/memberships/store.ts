@@ -1,0 +1,55 @@
+import { escapeLike, searchSql, sql, type Query } from "../../platform/db/index.ts";
+import { HELD_ROLES, type HeldRoleJson } from "../../memberships/index.ts";
+import type { MetadataItem } from "../model.ts";
+
+export interface IdentityMembershipRow {
+  readonly id: string;
+  readonly projectId: string;
+  readonly projectName: string;
+  readonly projectType: string;
+  readonly identityId: string;
+  readonly name: string;
+  readonly orgId: string;
+  readonly ownerProjectId: string | null;
+  readonly hasDeleteProtection: boolean;
+  readonly authMethods: string[];
+  readonly activeLockoutAuthMethods: string[];
+  readonly metadata: MetadataItem[];
+  readonly lastLoginMethod: string | null;
+  readonly lastLoginAt: Date | null;
+  readonly roles: HeldRoleJson[];
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+}
+
+const SELECT = `
+  SELECT m.id, m.project_id AS "projectId", p.name AS "projectName", p.type AS "projectType", i.id AS "identityId", i.name, i.org_id AS "orgId",
+    i.project_id AS "ownerProjectId", i.has_delete_protection AS "hasDeleteProtection", i.auth_methods AS "authMethods",
+    ARRAY(SELECT DISTINCT l.method FROM lockouts l WHERE l.subject_id = i.id AND l.locked_until > $1 ORDER BY l.method) AS "activeLockoutAuthMethods",
+    i.metadata, i.last_login_method AS "lastLoginMethod", i.last_login_at AS "lastLoginAt", ${HELD_ROLES} AS roles,
+    m.created_at AS "createdAt", m.updated_at AS "updatedAt"
+  FROM memberships m JOIN identities i ON i.id = m.identity_id JOIN projects p ON p.id = m.project_id`;
+const one = sql<IdentityMembershipRow>(`${SELECT} WHERE m.project_id = $2 AND m.identity_id = $3`);
+const byId = sql<IdentityMembershipRow>(`${SELECT} WHERE m.org_id = $2 AND m.id = $3`);
+const page = sql<IdentityMembershipRow>(`${SELECT} WHERE m.project_id = $2 ORDER BY m.created_at, m.id LIMIT $3 OFFSET $4`);
+const searchPage = searchSql<IdentityMembershipRow>(`${SELECT} WHERE m.project_id = $2 AND i.name ILIKE $5 ORDER BY m.created_at, m.id LIMIT $3 OFFSET $4`);
+const count = sql<{ count: number }>(`SELECT count(*) AS count FROM memberships WHERE project_id = $1 AND identity_id IS NOT NULL`);
+const countSearch = searchSql<{ count: number }>(`
+  SELECT count(*) AS count FROM memberships m JOIN identities i ON i.id = m.identity_id WHERE m.project_id = $1 AND i.name ILIKE $2`);
+
+export const findMembership = (q: Query, projectId: string, identityId: string, now: Date) => q.first(one, [now, projectId, identityId]);
+export const findMembershipById = (q: Query, orgId: string, id: string, now: Date) => q.first(byId, [now, orgId, id]);
+
+export async function pageOfMemberships(
+  q: Query,
+  projectId: string,
+  asked: { readonly offset: number; readonly limit: number; readonly search: string | undefined },
+  now: Date,
+): Promise<{ rows: IdentityMembershipRow[]; totalCount: number }> {
+  const pattern = asked.search === undefined ? undefined : `%${escapeLike(asked.search)}%`;
+  const [rows, total] = await Promise.all([
+    pattern === undefined ? q.rows(page, [now, projectId, asked.limit, asked.offset]) : q.rows(searchPage, [now, projectId, asked.limit, asked.offset, pattern]),
+    pattern === undefined ? q.first(count, [projectId]) : q.first(countSearch, [projectId, pattern]),
+  ]);
+  return { rows, totalCount: total?.count ?? 0 };
+}

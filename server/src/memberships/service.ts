@@ -1,0 +1,57 @@
+/** Turning "give them these roles" into rows, after asking whether the giver may. Used by every room that assigns roles. */
+import type { Clock } from "../platform/clock.ts";
+import type { Db } from "../platform/db/index.ts";
+import { newId } from "../platform/ids.ts";
+import { notFound } from "../platform/problem.ts";
+import { builtinRules, deny, type Ability, type Permissions, type Rule } from "../permissions/index.ts";
+import type { RoleAssignment } from "./contract.ts";
+import { findCustomRoles, type NewRole } from "./store.ts";
+
+const UNIT_SECONDS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 };
+
+export const rangeSeconds = (range: string): number => Number(range.slice(0, -1)) * (UNIT_SECONDS[range.slice(-1)] ?? 0);
+
+export interface GrantScope {
+  readonly orgId: string;
+  readonly projectId: string | null;
+  /** The rights of the one who grants, in this scope. */
+  readonly granter: Ability;
+  /** `identity` or `member`: whose roles are being set. */
+  readonly subject: "identity" | "member";
+}
+
+export interface Memberships {
+  /** Checks that the granter may give each role and may give what it holds; answers rows to store. */
+  prepareRoles(scope: GrantScope, wanted: readonly RoleAssignment[]): Promise<NewRole[]>;
+}
+
+export function createMemberships(needs: { readonly db: Db; readonly clock: Clock; readonly permissions: Permissions }): Memberships {
+  const { db, clock, permissions } = needs;
+
+  const toRow = (assignment: RoleAssignment, roleId: string | null): NewRole => {
+    const base = { id: newId(), role: roleId === null ? assignment.role : "custom", roleId };
+    if (!assignment.isTemporary) return { ...base, isTemporary: false, range: null, startsAt: null, endsAt: null };
+    const startsAt = assignment.startsAt ?? clock.now();
+    const endsAt = new Date(startsAt.getTime() + rangeSeconds(assignment.range) * 1000);
+    return { ...base, isTemporary: true, range: assignment.range, startsAt, endsAt };
+  };
+
+  return {
+    async prepareRoles(scope, wanted) {
+      const assignments = wanted.length === 0 ? [{ role: "no-access", isTemporary: false as const }] : wanted;
+      const kind = scope.projectId ? "project" : "organization";
+      const customSlugs = [...new Set(assignments.map((a) => a.role).filter((role) => builtinRules(kind, role) === null))];
+      const found = customSlugs.length === 0 ? [] : await db.read((q) => findCustomRoles(q, scope, customSlugs));
+      const custom = new Map(found.map((role) => [role.slug, role]));
+      for (const slug of customSlugs) if (!custom.has(slug)) throw notFound("The role", slug);
+      for (const { role } of assignments) {
+        if (role === "no-access") continue;
+        const wantedRight = { action: "assign-role", subject: scope.subject, attributes: { assignableRole: role } };
+        if (!scope.granter.can(wantedRight.action, wantedRight.subject, wantedRight.attributes)) deny(scope.granter, wantedRight);
+        const rules: readonly Rule[] = custom.get(role)?.rules ?? builtinRules(kind, role) ?? [];
+        permissions.requireHolds(scope.granter, rules, `the role ${role}`);
+      }
+      return assignments.map((assignment) => toRow(assignment, custom.get(assignment.role)?.id ?? null));
+    },
+  };
+}

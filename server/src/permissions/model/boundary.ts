@@ -1,0 +1,135 @@
+// Nobody may hand out more than they hold. The check errs on one side only: an empty answer is a proof that
+// everything `wanted` allows is allowed to the holder; a complaint may be mere caution where a proof would be
+// hard, such as a grant that only several of the holder's rules together would cover.
+//
+// Proof, per subject and action, for each allowing rule W of `wanted` (cut into one case per listed value):
+//   1. some allowing rule of the holder asks for nothing that W does not already guarantee, and
+//   2. each denying rule D of the holder is out of W's way, or `wanted` denies it too.
+// "Guarantee" includes that the attribute is known: W only applies where all its attributes are given,
+// whereas D also applies where one is missing. So only an attribute that W itself tests can serve as proof.
+
+import type { WorkBudget } from "../../platform/glob.ts";
+import { ALL_PAIRS, type Pair } from "./catalogue.ts";
+import { type Test, conjoin, implies, mayOverlap, spend, splitByValue } from "./conditions.ts";
+import { type Ability, type Grant, type Grants, compileRules } from "./evaluate.ts";
+import type { Conditions, Rule } from "./rules.ts";
+
+export interface MissingPermission {
+  readonly action: string;
+  readonly subject: string;
+  readonly conditions?: Conditions;
+}
+
+/** For all comparisons of one call; far above honest roles, low enough to end a hostile one quickly. */
+const BOUNDARY_STEPS = 2_000_000;
+const MAX_CASES = 256;
+
+type Tests = ReadonlyMap<string, Test>;
+
+export function missingFrom(holder: Ability, wanted: readonly Rule[]): MissingPermission[] {
+  const budget: WorkBudget = { left: BOUNDARY_STEPS };
+  const asked = compileRules(wanted);
+  const missing = new Map<string, MissingPermission>();
+  for (const pair of ALL_PAIRS) {
+    const grants = asked.grantsFor(pair);
+    if (grants.allows.length === 0) continue;
+    const held = holder.grantsFor(pair);
+    for (const grant of grants.allows) {
+      if (isCovered(grant, { held, denies: grants.denies, budget })) continue;
+      const entry = describeMissing(grant, pair);
+      missing.set(JSON.stringify(entry), entry);
+    }
+  }
+  return [...missing.values()];
+}
+
+interface Comparison {
+  readonly held: Grants;
+  /** What `wanted` denies for the same pair. */
+  readonly denies: readonly Grant[];
+  readonly budget: WorkBudget;
+}
+
+/** A wildcard is reported as a wildcard, not as the hundreds of pairs it stands for. */
+function describeMissing(grant: Grant, pair: Pair): MissingPermission {
+  const wild = grant.everySubject || grant.everyAction;
+  return {
+    action: grant.everyAction ? "manage" : pair.action,
+    subject: grant.everySubject ? "all" : pair.subject,
+    ...(wild || grant.rule.conditions === undefined ? {} : { conditions: grant.rule.conditions }),
+  };
+}
+
+function isCovered(grant: Grant, comparison: Comparison): boolean {
+  const { held, denies, budget } = comparison;
+  const candidates = held.allows.filter((own) => isAsBroad(own, grant));
+  // By far the most common case, and it must stay cheap for large roles: the very same rule.
+  const twin = candidates.some((own) => isSameRule(own.rule, grant.rule));
+  return cutIntoCases(grant, budget).every(
+    (tests) =>
+      (twin || candidates.some((own) => grants(own, tests, budget))) &&
+      held.denies.every(
+        (deny) =>
+          isOutOfTheWay(deny, tests, budget) ||
+          denies.some((also) => deniesToo(also, { deny, tests, budget })),
+      ),
+  );
+}
+
+function isSameRule(a: Rule, b: Rule): boolean {
+  return a === b || JSON.stringify(a.conditions ?? {}) === JSON.stringify(b.conditions ?? {});
+}
+
+/** A wildcard grows with the catalogue; today's complete list of pairs does not cover it. */
+function isAsBroad(own: Grant, grant: Grant): boolean {
+  return (own.everySubject || !grant.everySubject) && (own.everyAction || !grant.everyAction);
+}
+
+/** `{environment: {$in: [dev, test]}}` may be covered by two rules of the holder, one for each. */
+function cutIntoCases(grant: Grant, budget: WorkBudget): readonly Tests[] {
+  let cases: Tests[] = [new Map()];
+  for (const { attribute, test } of grant.tests) {
+    const parts = splitByValue(test, budget);
+    const used = cases.length * parts.length > MAX_CASES ? [test] : parts;
+    cases = cases.flatMap((tests) => used.map((part) => new Map([...tests, [attribute, part]])));
+  }
+  return cases;
+}
+
+function grants(own: Grant, tests: Tests, budget: WorkBudget): boolean {
+  if (!spend(budget, 1 + own.tests.length)) return false;
+  return own.tests.every(({ attribute, test }) => {
+    const guaranteed = tests.get(attribute);
+    return guaranteed !== undefined && implies(guaranteed, test, budget);
+  });
+}
+
+function isOutOfTheWay(deny: Grant, tests: Tests, budget: WorkBudget): boolean {
+  if (!spend(budget, 1 + deny.tests.length)) return false;
+  return deny.tests.some(({ attribute, test }) => {
+    const guaranteed = tests.get(attribute);
+    return guaranteed !== undefined && !mayOverlap(guaranteed, test, budget);
+  });
+}
+
+interface Denial {
+  readonly deny: Grant;
+  readonly tests: Tests;
+  readonly budget: WorkBudget;
+}
+
+/** Wherever W and the holder's denial both apply, does this denial of `wanted` apply as well? */
+function deniesToo(also: Grant, { deny, tests, budget }: Denial): boolean {
+  // Keeps the question without attributes ("possible at all?") within the holder's answer, too.
+  if (deny.tests.length === 0) return also.tests.length === 0;
+  if (!spend(budget, 1 + also.tests.length)) return false;
+  return also.tests.every(({ attribute, test }) => {
+    const fromDeny = deny.tests.find((other) => other.attribute === attribute)?.test;
+    const fromWanted = tests.get(attribute);
+    if (fromDeny !== undefined && fromWanted !== undefined) {
+      const both = conjoin(fromWanted, fromDeny);
+      if (both !== null) return implies(both, test, budget);
+    }
+    return [fromDeny, fromWanted].some((known) => known !== undefined && implies(known, test, budget));
+  });
+}

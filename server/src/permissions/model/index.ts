@@ -1,0 +1,27 @@
+export { missingFrom, type MissingPermission } from "./boundary.ts";
+export { NO_ACCESS, builtinRules, builtinSlugs } from "./builtin.ts";
+export {
+  ALL_PAIRS,
+  CATALOGUE,
+  EVERY_ACTION,
+  EVERY_SUBJECT,
+  OPERATORS,
+  type AttributeKind,
+  type Pair,
+  type Scope,
+  type SubjectEntry,
+  findSubject,
+  resolvePairs,
+} from "./catalogue.ts";
+export type { AttributeValue, Attributes, KeyAndValue } from "./conditions.ts";
+export { Ability, compileRules, type ConsideredRule, type Explanation } from "./evaluate.ts";
+export {
+  RULE_LIMITS,
+  checkRules,
+  isCanonicalPath,
+  type CheckedRules,
+  type Condition,
+  type Conditions,
+  type Rule,
+  type RuleIssue,
+} from "./rules.ts";

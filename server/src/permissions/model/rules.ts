@@ -1,0 +1,293 @@
+// Reading the rules of a role as somebody sent them. All complaints are collected, each with its place, so
+// that an author mends a role in one go. What leaves here is safe to compile: known names, bounded sizes,
+// canonical paths. Unknown keys beside subject, action, conditions and inverted are dropped, but an unknown
+// attribute or operator inside conditions is an error: ignoring a restriction would widen the grant.
+
+import { type Glob, type GlobMode, compileGlob } from "../../platform/glob.ts";
+import { type AttributeKind, type KnownSubject, OPERATORS, type Scope, findSubject } from "./catalogue.ts";
+
+export interface ScalarOperators {
+  readonly $eq?: string;
+  readonly $ne?: string;
+  readonly $in?: readonly string[];
+  readonly $nin?: readonly string[];
+  readonly $glob?: string;
+}
+
+export interface Operators extends ScalarOperators {
+  readonly $all?: readonly string[];
+  readonly $elemMatch?: {
+    readonly key?: string | ScalarOperators;
+    readonly value?: string | ScalarOperators;
+  };
+}
+
+/** A plain string means `$eq`. Several operators must all hold. */
+export type Condition = string | Operators;
+export type Conditions = Readonly<Record<string, Condition>>;
+
+export interface Rule {
+  readonly subject: string | readonly string[];
+  readonly action: string | readonly string[];
+  readonly conditions?: Conditions;
+  readonly inverted?: boolean;
+}
+
+export interface RuleIssue {
+  readonly path: readonly (string | number)[];
+  readonly message: string;
+}
+
+export type CheckedRules =
+  { readonly ok: true; readonly rules: Rule[] } | { readonly ok: false; readonly issues: RuleIssue[] };
+
+export const RULE_LIMITS = {
+  rules: 500,
+  values: 100,
+  stringLength: 1024,
+  /** All wildcard patterns of a role together; plain paths and `prefix/**` do not count, they cost nothing. */
+  patternCharacters: 16_384,
+} as const;
+
+type Path = readonly (string | number)[];
+const SLASH = 0x2f;
+
+interface Desk {
+  readonly scope: Scope;
+  readonly issues: RuleIssue[];
+  patternCharacters: number;
+}
+
+export function checkRules(input: unknown, scope: Scope = "project"): CheckedRules {
+  const desk: Desk = { scope, issues: [], patternCharacters: 0 };
+  if (!Array.isArray(input))
+    return { ok: false, issues: [{ path: [], message: "must be an array of rules" }] };
+  if (input.length > RULE_LIMITS.rules) complain(desk, [], `must hold at most ${RULE_LIMITS.rules} rules`);
+  const rules = input
+    .slice(0, RULE_LIMITS.rules)
+    .map((rule: unknown, at) => checkRule(rule, [at], desk))
+    .filter((rule) => rule !== null);
+  if (desk.patternCharacters > RULE_LIMITS.patternCharacters) {
+    complain(desk, [], `must use at most ${RULE_LIMITS.patternCharacters} characters of wildcard patterns`);
+  }
+  return desk.issues.length === 0 ? { ok: true, rules } : { ok: false, issues: desk.issues };
+}
+
+function complain(desk: Desk, path: Path, message: string): null {
+  desk.issues.push({ path, message });
+  return null;
+}
+
+function checkRule(input: unknown, path: Path, desk: Desk): Rule | null {
+  if (!isRecord(input)) return complain(desk, path, "must be an object");
+  const subjectNames = checkNames(input["subject"], [...path, "subject"], desk);
+  const subjects = subjectNames === null ? [] : findSubjects(subjectNames, [...path, "subject"], desk);
+  const actionNames = checkNames(input["action"], [...path, "action"], desk);
+  if (actionNames !== null) checkActions(actionNames, subjects, [...path, "action"], desk);
+  const conditions = checkConditions(input["conditions"], subjects, [...path, "conditions"], desk);
+  const inverted = input["inverted"] ?? undefined;
+  if (inverted !== undefined && typeof inverted !== "boolean") {
+    return complain(desk, [...path, "inverted"], "must be true or false");
+  }
+  if (subjectNames === null || actionNames === null) return null;
+  return {
+    subject: subjectNames,
+    action: actionNames,
+    ...(conditions === null ? {} : { conditions }),
+    ...(inverted === undefined ? {} : { inverted }),
+  };
+}
+
+/** One name or several, kept in the form in which they came. */
+function checkNames(input: unknown, path: Path, desk: Desk): string | string[] | null {
+  if (!Array.isArray(input)) return checkString(input, path, desk);
+  if (!hasRightCount(input, path, desk)) return null;
+  const names = input.map((name: unknown, at) => checkString(name, [...path, at], desk));
+  return names.every((name) => name !== null) ? names : null;
+}
+
+/** Where a name of a list stands; a single name stands at the list's own path. */
+function placed(names: string | string[], path: Path): [string, Path][] {
+  return typeof names === "string" ? [[names, path]] : names.map((name, at) => [name, [...path, at]]);
+}
+
+function findSubjects(names: string | string[], path: Path, desk: Desk): KnownSubject[] {
+  return placed(names, path).flatMap(([name, place]) => {
+    const subject = findSubject(name, desk.scope);
+    if (subject === null) complain(desk, place, `unknown subject ${quote(name)}`);
+    return subject ?? [];
+  });
+}
+
+function checkActions(
+  names: string | string[],
+  subjects: readonly KnownSubject[],
+  path: Path,
+  desk: Desk,
+): void {
+  for (const [name, place] of placed(names, path)) {
+    for (const subject of subjects) {
+      if (subject.actions.has(name)) continue;
+      complain(desk, place, `unknown action ${quote(name)} for subject ${quote(subject.name)}`);
+    }
+  }
+}
+
+function checkConditions(
+  input: unknown,
+  subjects: readonly KnownSubject[],
+  path: Path,
+  desk: Desk,
+): Conditions | null {
+  if (input === undefined || input === null) return null;
+  if (!isRecord(input)) return complain(desk, path, "must be an object");
+  const conditions: [string, Condition][] = [];
+  for (const [attribute, value] of Object.entries(input)) {
+    const place = [...path, attribute];
+    const [subject] = subjects;
+    const stranger = subjects.find((candidate) => !candidate.attributes.has(attribute));
+    if (stranger)
+      complain(desk, place, `unknown attribute ${quote(attribute)} for subject ${quote(stranger.name)}`);
+    const kind = subject?.attributes.get(attribute);
+    if (kind === undefined || stranger) continue;
+    if (subjects.some((candidate) => candidate.attributes.get(attribute) !== kind)) {
+      complain(desk, place, "means different things for these subjects; use separate rules");
+    }
+    const condition = checkCondition(value, kind, place, desk);
+    if (condition !== null) conditions.push([attribute, condition]);
+  }
+  return Object.fromEntries(conditions);
+}
+
+function checkCondition(input: unknown, kind: AttributeKind, path: Path, desk: Desk): Condition | null {
+  if (typeof input === "string" && OPERATORS[kind].includes("$eq"))
+    return checkValue(input, kind, path, desk);
+  if (!isRecord(input)) {
+    return complain(desk, path, `must be an object of ${OPERATORS[kind].join(", ")}`);
+  }
+  const operators: [string, unknown][] = [];
+  for (const [operator, operand] of Object.entries(input)) {
+    const place = [...path, operator];
+    if (!OPERATORS[kind].includes(operator)) {
+      complain(desk, place, `unknown operator; this attribute takes ${OPERATORS[kind].join(", ")}`);
+    } else {
+      operators.push([operator, checkOperand(operator, operand, { kind, path: place, desk })]);
+    }
+  }
+  if (Object.keys(input).length === 0) return complain(desk, path, "must name at least one operator");
+  return Object.fromEntries(operators);
+}
+
+interface Spot {
+  readonly kind: AttributeKind;
+  readonly path: Path;
+  readonly desk: Desk;
+}
+
+function checkOperand(operator: string, operand: unknown, { kind, path, desk }: Spot): unknown {
+  switch (operator) {
+    case "$in":
+    case "$nin":
+    case "$all":
+      if (!Array.isArray(operand)) return complain(desk, path, "must be an array of strings");
+      if (!hasRightCount(operand, path, desk)) return null;
+      return operand.map((value: unknown, at) => checkValue(value, kind, [...path, at], desk));
+    case "$glob":
+      return checkGlob(operand, kind, path, desk);
+    case "$elemMatch":
+      return checkElement(operand, path, desk);
+    default:
+      return checkValue(operand, kind, path, desk);
+  }
+}
+
+function checkElement(input: unknown, path: Path, desk: Desk): unknown {
+  if (!isRecord(input)) return complain(desk, path, "must be an object of key, value");
+  const sides: [string, unknown][] = [];
+  for (const [side, value] of Object.entries(input)) {
+    const place = [...path, side];
+    if (side !== "key" && side !== "value")
+      complain(desk, place, "unknown; only key and value can be matched");
+    else sides.push([side, checkCondition(value, "text", place, desk)]);
+  }
+  if (sides.length === 0) return complain(desk, path, "must name key or value");
+  return Object.fromEntries(sides);
+}
+
+function checkValue(input: unknown, kind: AttributeKind, path: Path, desk: Desk): string | null {
+  const text = checkString(input, path, desk);
+  if (text === null) return null;
+  // Values are compared as they stand. Saying so beats a rule that never matches, and nothing an identity
+  // carries can ever widen a grant.
+  if (text.includes("{{")) return complain(desk, path, "templates ({{ }}) are not supported");
+  if (kind !== "path") return text;
+  return canonicalPath(text) ?? complain(desk, path, "must be a folder path without //, . or ..");
+}
+
+function checkGlob(input: unknown, kind: AttributeKind, path: Path, desk: Desk): string | null {
+  const text = checkString(input, path, desk);
+  if (text === null) return null;
+  const pattern = kind === "path" ? withBorders(text) : text;
+  const compiled = compileGlob(pattern, globMode(kind));
+  if (!compiled.ok) return complain(desk, path, `the pattern ${compiled.reason}`);
+  if (isCostly(compiled.glob)) desk.patternCharacters += pattern.length;
+  return pattern;
+}
+
+function isCostly(glob: Glob): boolean {
+  return glob.shape.kind === "general";
+}
+
+export function globMode(kind: AttributeKind): GlobMode {
+  return kind === "path" ? "path" : "text";
+}
+
+function checkString(input: unknown, path: Path, desk: Desk): string | null {
+  if (typeof input !== "string") return complain(desk, path, "must be a string");
+  if (input.length === 0) return complain(desk, path, "must not be empty");
+  if (input.length > RULE_LIMITS.stringLength) {
+    return complain(desk, path, `must be at most ${RULE_LIMITS.stringLength} characters long`);
+  }
+  return input;
+}
+
+function hasRightCount(list: readonly unknown[], path: Path, desk: Desk): boolean {
+  if (list.length > 0 && list.length <= RULE_LIMITS.values) return true;
+  complain(desk, path, `must hold 1 to ${RULE_LIMITS.values} values`);
+  return false;
+}
+
+function isRecord(input: unknown): input is Readonly<Record<string, unknown>> {
+  return typeof input === "object" && input !== null && !Array.isArray(input);
+}
+
+function quote(name: string): string {
+  return JSON.stringify(name.length > 64 ? `${name.slice(0, 64)}…` : name);
+}
+
+/** With a slash in front and none behind; the root stays `/`. */
+function withBorders(path: string): string {
+  const started = path.startsWith("/") ? path : `/${path}`;
+  return started.length > 1 && started.endsWith("/") ? started.slice(0, -1) : started;
+}
+
+function canonicalPath(path: string): string | null {
+  const canonical = withBorders(path);
+  return isCanonicalPath(canonical) ? canonical : null;
+}
+
+/**
+ * Permissions speak about this one spelling only: what is authorised must be what is then opened. Asked for
+ * each decision, hence one pass over the characters.
+ */
+export function isCanonicalPath(path: string): boolean {
+  if (path === "/") return true;
+  let previous = SLASH;
+  for (let at = 0; at < path.length; at += 1) {
+    const code = path.charCodeAt(at);
+    if (code === 0 || (at === 0) !== (code === SLASH && previous === SLASH)) return false;
+    previous = code;
+  }
+  if (path === "" || previous === SLASH) return false;
+  return !path.includes("/.") || !path.split("/").some((segment) => segment === "." || segment === "..");
+}

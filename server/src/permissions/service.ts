@@ -1,0 +1,129 @@
+/**
+ * May this actor do that, now? Rights come from the roles of a membership; they are compiled once and remembered
+ * until a fact says they changed or a temporary role starts or ends. Deny by default.
+ */
+import type { MemberActor } from "../platform/actor.ts";
+import type { Clock } from "../platform/clock.ts";
+import type { Db } from "../platform/db/index.ts";
+import { createFactCache, type Tail } from "../platform/outbox/index.ts";
+import { badRequest, permissionBoundary, permissionDenied } from "../platform/problem.ts";
+import { accessChanged } from "./events.ts";
+import { builtinRules, compileRules, missingFrom, type Ability, type Attributes, type Rule, type Scope } from "./model/index.ts";
+import { rolesInOrganization, rolesInProject, type HeldRole } from "./store.ts";
+
+export interface PermissionNeeds {
+  readonly db: Db;
+  readonly tail: Tail;
+  readonly clock: Clock;
+}
+
+interface Rights {
+  readonly orgId: string;
+  readonly projectId: string | null;
+  readonly actorId: string;
+  readonly ability: Ability;
+  readonly rules: readonly Rule[];
+  readonly isMember: boolean;
+  /** When a temporary role starts or ends next; the rights have to be worked out again then. */
+  readonly validUntil: number;
+}
+
+export interface Permissions {
+  inProject(actor: MemberActor, projectId: string): Promise<Ability>;
+  inOrganization(actor: MemberActor): Promise<Ability>;
+  requireInProject(actor: MemberActor, projectId: string, wanted: Wanted): Promise<Ability>;
+  requireInOrganization(actor: MemberActor, wanted: Wanted): Promise<Ability>;
+  /** Any role, even one without rights, is enough to see that a project exists and what it is called. */
+  requireMember(actor: MemberActor, projectId: string): Promise<void>;
+  /** The rules that someone else holds, for asking whether one may act in their name. */
+  rulesOf(identity: { readonly id: string; readonly orgId: string }, projectId: string | null): Promise<readonly Rule[]>;
+  /** Nobody grants more than they hold: throws what is missing. */
+  requireHolds(holder: Ability, rules: readonly Rule[], what: string): void;
+  requireInstanceAdmin(actor: MemberActor): void;
+}
+
+export interface Wanted {
+  readonly action: string;
+  readonly subject: string;
+  readonly attributes?: Attributes;
+}
+
+const CACHED_RIGHTS = 50_000;
+
+function rightsFrom(held: readonly HeldRole[], scope: Scope, now: number): Pick<Rights, "ability" | "rules" | "isMember" | "validUntil"> {
+  const rules: Rule[] = [];
+  let validUntil = Number.POSITIVE_INFINITY;
+  for (const role of held) {
+    const starts = role.startsAt?.getTime() ?? Number.NEGATIVE_INFINITY;
+    const ends = role.endsAt?.getTime() ?? Number.POSITIVE_INFINITY;
+    if (now < starts) validUntil = Math.min(validUntil, starts);
+    else if (now < ends) {
+      validUntil = Math.min(validUntil, ends);
+      rules.push(...(role.role === "custom" ? (role.rules ?? []) : (builtinRules(scope, role.role) ?? [])));
+    }
+  }
+  return { ability: compileRules(rules), rules, isMember: held.length > 0, validUntil };
+}
+
+export function deny(ability: Ability, { action, subject, attributes }: Wanted): never {
+  const { considered } = ability.explain(action, subject, attributes);
+  throw permissionDenied(`You are not allowed to ${action} on ${subject}.`, considered);
+}
+
+export function createPermissions({ db, tail, clock }: PermissionNeeds): Permissions {
+  const cache = createFactCache<Rights>(tail, CACHED_RIGHTS);
+  tail.onHint((fact) => {
+    if (!accessChanged.is(fact)) return;
+    const { orgId, projectId, actorId } = fact.data;
+    if (actorId !== null && projectId !== null) return cache.drop(`${projectId}:${actorId}`);
+    cache.dropWhere(
+      (rights) =>
+        rights.orgId === orgId &&
+        (projectId === null || rights.projectId === projectId) &&
+        (actorId === null || rights.actorId === actorId),
+    );
+  });
+
+  const load = async (actor: { readonly kind: "identity" | "user"; readonly id: string }, orgId: string, projectId: string | null): Promise<Rights> => {
+    const key = `${projectId ?? orgId}:${actor.id}`;
+    const fetch = async (): Promise<Rights> => {
+      const held = await db.read((q) => (projectId ? rolesInProject(q, projectId, actor) : rolesInOrganization(q, orgId, actor)));
+      return { orgId, projectId, actorId: actor.id, ...rightsFrom(held, projectId ? "project" : "organization", clock.millis()) };
+    };
+    const rights = (await cache.get(key, fetch)) as Rights;
+    if (clock.millis() < rights.validUntil) return rights;
+    cache.drop(key);
+    return fetch();
+  };
+
+  const inProject = async (actor: MemberActor, projectId: string) => (await load(actor, orgOf(actor), projectId)).ability;
+  const inOrganization = async (actor: MemberActor) => (await load(actor, orgOf(actor), null)).ability;
+
+  const check = (ability: Ability, wanted: Wanted): Ability =>
+    ability.can(wanted.action, wanted.subject, wanted.attributes) ? ability : deny(ability, wanted);
+
+  return {
+    inProject,
+    inOrganization,
+    requireInProject: async (actor, projectId, wanted) => check(await inProject(actor, projectId), wanted),
+    requireInOrganization: async (actor, wanted) => check(await inOrganization(actor), wanted),
+    async requireMember(actor, projectId) {
+      const { isMember } = await load(actor, orgOf(actor), projectId);
+      if (!isMember) throw permissionDenied("You are not a member of this project.", []);
+    },
+    rulesOf: async (identity, projectId) => (await load({ kind: "identity", id: identity.id }, identity.orgId, projectId)).rules,
+    requireHolds(holder, rules, what) {
+      const missing = missingFrom(holder, rules);
+      if (missing.length > 0) throw permissionBoundary(`You cannot grant ${what}: it holds more than you do.`, missing);
+    },
+    requireInstanceAdmin(actor) {
+      if (!actor.isInstanceAdmin) throw permissionDenied("Only an instance admin may do this.", [{ action: "manage", subject: "instance", inverted: false }]);
+    },
+  };
+}
+
+/** A user session has no organisation until one is selected; until then it can reach nothing of any. */
+export function orgOf(actor: MemberActor): string {
+  if (actor.orgId === null) throw badRequest("Select an organisation first: POST /api/v3/auth/select-organization.");
+  return actor.orgId;
+}

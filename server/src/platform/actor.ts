@@ -1,0 +1,44 @@
+/**
+ * Who asks. Every use case takes an actor first; there is no anonymous path into a service. The `caller` part
+ * says from where, for the audit trail; it is absent for work the house does unasked.
+ */
+export interface Caller {
+  readonly requestId: string;
+  readonly ip: string;
+  readonly userAgent: string;
+}
+
+export interface IdentityActor {
+  readonly kind: "identity";
+  readonly id: string;
+  readonly name: string;
+  readonly orgId: string;
+  readonly tokenId: string;
+  readonly authMethod: string;
+  readonly isInstanceAdmin: boolean;
+  readonly caller: Caller;
+}
+
+export interface UserActor {
+  readonly kind: "user";
+  readonly id: string;
+  readonly name: string;
+  /** Absent until the session has selected an organisation. */
+  readonly orgId: string | null;
+  readonly tokenId: string;
+  readonly authMethod: string;
+  readonly isInstanceAdmin: boolean;
+  readonly caller: Caller;
+}
+
+export interface SystemActor {
+  readonly kind: "system";
+  readonly id: null;
+  readonly name: string;
+  readonly orgId: null;
+}
+
+export type MemberActor = IdentityActor | UserActor;
+export type Actor = MemberActor | SystemActor;
+
+export const systemActor = (name: string): SystemActor => ({ kind: "system", id: null, name, orgId: null });

@@ -1,0 +1,185 @@
+/**
+ * Envelope encryption. The root key never touches data: it wraps instance keys and one key per organisation;
+ * an organisation's key wraps its projects' data keys; a data key encrypts rows. So a root key can change without
+ * re-encrypting data, and a project can be shredded by forgetting one key.
+ *
+ * Unwrapped keys stay in memory for as long as the process lives: unwrapping is what makes a node a node.
+ */
+import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { LRUCache } from "lru-cache";
+import type { Db, Query, Tx } from "../db/index.ts";
+import { sql } from "../db/index.ts";
+import { newId } from "../ids.ts";
+import { decrypt, deriveKey, encrypt } from "./aead.ts";
+
+export class RootKeyError extends Error {
+  override readonly name = "RootKeyError";
+}
+
+/** What a ciphertext belongs to; all of it is bound into the ciphertext. */
+export interface Place {
+  readonly table: string;
+  readonly row: string;
+  readonly column: string;
+  readonly version?: number;
+}
+
+export interface Vault {
+  readonly keyId: string;
+  encrypt(plain: Buffer | string, place: Place): Buffer;
+  decrypt(box: Buffer, place: Place): Buffer;
+}
+
+interface KeyRow {
+  readonly id: string;
+  readonly parentId: string | null;
+  readonly orgId: string | null;
+  readonly projectId: string | null;
+  readonly wrapped: Buffer;
+}
+
+const COLUMNS = `id, parent_id AS "parentId", org_id AS "orgId", project_id AS "projectId", wrapped`;
+const insertKey = sql(`INSERT INTO data_keys (id, parent_id, org_id, project_id, purpose, wrapped) VALUES ($1, $2, $3, $4, $5, $6)`);
+const activeOrgKey = sql<KeyRow>(`SELECT ${COLUMNS} FROM data_keys WHERE org_id = $1 AND project_id IS NULL AND retired_at IS NULL`);
+const activeProjectKey = sql<KeyRow>(`SELECT ${COLUMNS} FROM data_keys WHERE project_id = $1 AND retired_at IS NULL`);
+const keyById = sql<KeyRow>(`SELECT ${COLUMNS} FROM data_keys WHERE id = $1`);
+const instanceKeys = sql<KeyRow & { purpose: string }>(`SELECT ${COLUMNS}, purpose FROM data_keys WHERE org_id IS NULL`);
+const rootKeyRow = sql<{ checkValue: Buffer }>(`SELECT check_value AS "checkValue" FROM root_key`);
+const insertRootKey = sql(`INSERT INTO root_key (check_value) VALUES ($1) ON CONFLICT DO NOTHING`);
+const insertInstanceKey = sql(`INSERT INTO data_keys (id, purpose, wrapped) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`);
+
+const INSTANCE_PURPOSES = ["token-signing", "credential-lookup", "licence-signing"] as const;
+export type InstancePurpose = (typeof INSTANCE_PURPOSES)[number];
+
+/** Proves that a root key is the right one without giving anything away about it. */
+const checkValueOf = (rootKey: Buffer): Buffer => createHmac("sha256", deriveKey(rootKey, "root-check")).update("keyward").digest();
+
+const wrongKey = () =>
+  new RootKeyError("The root key is not the one this database was made with. Nothing was changed; set KEYWARD_ROOT_KEY (or restore root.key in the data folder) to the right one.");
+
+/** Before anything else touches the database: is this the right root key for what is there? */
+export async function checkRootKey(rootKey: Buffer, lookUp: (text: string) => Promise<{ rows: unknown[] }>): Promise<void> {
+  const table = await lookUp("SELECT to_regclass('root_key') AS name");
+  if ((table.rows[0] as { name: string | null } | undefined)?.name === null) return;
+  const { rows } = await lookUp("SELECT check_value FROM root_key");
+  const known = (rows[0] as { check_value: Buffer } | undefined)?.check_value;
+  if (known && !timingSafeEqual(known, checkValueOf(rootKey))) throw wrongKey();
+}
+
+const wrapContext = (row: Pick<KeyRow, "id" | "orgId" | "projectId">): string[] => ["data_keys", row.id, row.orgId ?? "", row.projectId ?? ""];
+
+export interface Keyring {
+  instanceKey(purpose: InstancePurpose): Buffer;
+  createOrgKey(tx: Tx, orgId: string): Promise<void>;
+  createProjectKey(tx: Tx, orgId: string, projectId: string): Promise<void>;
+  /** The key that new rows of this organisation or project are encrypted with. */
+  vaultOf(owner: { readonly orgId: string } | { readonly projectId: string }, q?: Query): Promise<Vault>;
+  /** The key that an existing row names. */
+  vaultById(keyId: string, q?: Query): Promise<Vault>;
+}
+
+class EnvelopeKeyring implements Keyring {
+  readonly #db: Db;
+  readonly #kek: Buffer;
+  readonly #instance = new Map<string, Buffer>();
+  // Keys are immutable once made, so remembering them needs no invalidation; which one is active is asked anew
+  // only when it is not known, and a rotation drops it.
+  readonly #plain = new LRUCache<string, Buffer>({ max: 20_000 });
+  readonly #active = new LRUCache<string, string>({ max: 20_000, ttl: 60_000 });
+
+  constructor(db: Db, rootKey: Buffer) {
+    this.#db = db;
+    this.#kek = deriveKey(rootKey, "wrap");
+  }
+
+  async open(rootKey: Buffer): Promise<void> {
+    await this.#db.write(
+      async (tx) => {
+        await tx.rows(insertRootKey, [checkValueOf(rootKey)]);
+        const stored = await tx.first(rootKeyRow);
+        if (!stored || !timingSafeEqual(stored.checkValue, checkValueOf(rootKey))) throw wrongKey();
+        for (const purpose of INSTANCE_PURPOSES) {
+          const id = newId();
+          const context = wrapContext({ id, orgId: null, projectId: null });
+          await tx.rows(insertInstanceKey, [id, purpose, encrypt(this.#kek, randomBytes(32), context)]);
+        }
+        for (const row of await tx.rows(instanceKeys)) {
+          this.#instance.set(row.purpose, decrypt(this.#kek, row.wrapped, wrapContext(row)));
+        }
+      },
+      { audited: false },
+    );
+  }
+
+  instanceKey(purpose: InstancePurpose): Buffer {
+    const key = this.#instance.get(purpose);
+    if (!key) throw new Error(`the instance key ${purpose} is missing`);
+    return key;
+  }
+
+  async createOrgKey(tx: Tx, orgId: string): Promise<void> {
+    const row = { id: newId(), orgId, projectId: null };
+    await tx.rows(insertKey, [row.id, null, orgId, null, "data", encrypt(this.#kek, randomBytes(32), wrapContext(row))]);
+  }
+
+  async createProjectKey(tx: Tx, orgId: string, projectId: string): Promise<void> {
+    const parent = await tx.first(activeOrgKey, [orgId]);
+    if (!parent) throw new Error("the organisation has no key");
+    const row = { id: newId(), orgId, projectId };
+    const wrapped = encrypt(await this.#unwrap(parent, tx), randomBytes(32), wrapContext(row));
+    await tx.rows(insertKey, [row.id, parent.id, orgId, projectId, "data", wrapped]);
+  }
+
+  async vaultOf(owner: { readonly orgId: string } | { readonly projectId: string }, q?: Query): Promise<Vault> {
+    const ownerId = "projectId" in owner ? owner.projectId : owner.orgId;
+    const known = this.#active.get(ownerId);
+    if (known) return this.vaultById(known, q);
+    const statement = "projectId" in owner ? activeProjectKey : activeOrgKey;
+    const row = await this.#look(q, (query) => query.first(statement, [ownerId]));
+    if (!row) throw new Error("there is no data key for this owner");
+    this.#active.set(ownerId, row.id);
+    return this.#vault(row.id, await this.#unwrap(row, q));
+  }
+
+  async vaultById(keyId: string, q?: Query): Promise<Vault> {
+    const known = this.#plain.get(keyId);
+    if (known) return this.#vault(keyId, known);
+    const row = await this.#look(q, (query) => query.first(keyById, [keyId]));
+    if (!row) throw new Error("a row names a data key that is gone");
+    return this.#vault(keyId, await this.#unwrap(row, q));
+  }
+
+  #look<T>(q: Query | undefined, look: (q: Query) => Promise<T>): Promise<T> {
+    return q ? look(q) : this.#db.read(look);
+  }
+
+  async #unwrap(row: KeyRow, q?: Query): Promise<Buffer> {
+    const known = this.#plain.get(row.id);
+    if (known) return known;
+    let wrapping = this.#kek;
+    if (row.parentId !== null) {
+      const parentId = row.parentId;
+      const parent = await this.#look(q, (query) => query.first(keyById, [parentId]));
+      if (!parent) throw new Error("a data key names a wrapping key that is gone");
+      wrapping = await this.#unwrap(parent, q);
+    }
+    const plain = decrypt(wrapping, row.wrapped, wrapContext(row));
+    this.#plain.set(row.id, plain);
+    return plain;
+  }
+
+  #vault(keyId: string, key: Buffer): Vault {
+    const context = (place: Place) => [keyId, place.table, place.row, place.column, String(place.version ?? 0)];
+    return {
+      keyId,
+      encrypt: (plain, place) => encrypt(key, plain, context(place)),
+      decrypt: (box, place) => decrypt(key, box, context(place)),
+    };
+  }
+}
+
+export async function openKeyring(db: Db, rootKey: Buffer): Promise<Keyring> {
+  const keyring = new EnvelopeKeyring(db, rootKey);
+  await keyring.open(rootKey);
+  return keyring;
+}

@@ -1,0 +1,283 @@
+// Starts the PostgreSQL that comes with Keyward, so that `npm start` needs no other installation. In order: take the
+// data directory, find the account and the programs, make the cluster if there is none, end what an earlier life
+// left, start the postmaster, wait until it answers, and make our database if it is absent.
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdir, realpath } from "node:fs/promises";
+import { createInterface } from "node:readline";
+import { setTimeout as pause } from "node:timers/promises";
+
+import pg from "pg";
+
+import { chooseAccount } from "./account.ts";
+import { type Binaries, findPackage, prepareBinaries, usualCopyPlaces } from "./binaries.ts";
+import { clusterPath, ensureCluster, ownName, SUPERUSER } from "./cluster.ts";
+import { cannotStart, errnoOf, OWN_DATABASE } from "./failure.ts";
+import { clearLeftovers, markOf } from "./leftovers.ts";
+import { type DataDirLock, lockDataDir } from "./lock.ts";
+import { type Identity, plainEnvironment, signal } from "./processes.ts";
+import { PORT, prepareSocketPlace, type SocketPlace } from "./socket.ts";
+
+export interface EmbeddedPostgres {
+  /** For pg: the host is the directory of the socket. */
+  readonly connection: {
+    readonly host: string;
+    readonly port: number;
+    readonly user: string;
+    readonly database: string;
+  };
+  /** The postmaster. */
+  readonly pid: number;
+  /** Resolves when the postmaster ends, wanted or not: its exit code, or null when a signal ended it. */
+  readonly exited: Promise<number | null>;
+  /** Ends the database in order, open connections included; a second call waits for the same end. */
+  stop(): Promise<void>;
+}
+
+export interface EmbeddedPostgresOptions {
+  readonly dataDir: string;
+  readonly log: (line: string) => void;
+  /** False trades safety in a power cut for speed; for tests only. */
+  readonly durable?: boolean;
+  /** Server settings in addition to, or instead of, the ones below. */
+  readonly settings?: Readonly<Record<string, string>>;
+}
+
+const DATABASE = "keyward";
+
+/** Recovery after a crash reads at most max_wal_size (1 GB) of log; ten minutes are for the slowest disk. */
+const READY_WITHIN_MS = 600_000;
+
+const SETTINGS: Readonly<Record<string, string>> = {
+  listen_addresses: "",
+  port: String(PORT),
+  unix_socket_permissions: "0700",
+  max_connections: "100",
+  // A ceiling, taken page by page as data is touched. Half of the default: hot reads are served from Keyward's own
+  // caches and the rest from the kernel's, and on a small server the memory is worth more there.
+  shared_buffers: "64MB",
+  // Both spare idle processes (three and one) that serve cold scans of large tables, and replication.
+  io_method: "sync",
+  max_logical_replication_workers: "0",
+  jit: "off", // not in this build; a setting that is explicit gives no warnings
+  timezone: "UTC",
+  log_timezone: "UTC",
+  logging_collector: "off",
+  log_destination: "stderr",
+  log_line_prefix: "", // every line gets its time from Keyward's log
+  log_checkpoints: "off", // one line each five minutes that asks nothing of anybody
+};
+
+/** Unsafe in a power cut only: what was acknowledged is with the kernel, so it still outlives kill -9. */
+const CARELESS: Readonly<Record<string, string>> = { fsync: "off", full_page_writes: "off" };
+
+async function openDataDir(path: string): Promise<string> {
+  try {
+    // Others may pass through but not look around: as root, the database's own account has to pass.
+    await mkdir(path, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 });
+    return await realpath(path);
+  } catch (error) {
+    throw cannotStart(
+      `The data directory ${path} cannot be made (${errnoOf(error) ?? String(error)}): point KEYWARD_DATA_DIR to a place this user can write, or ${OWN_DATABASE}.`,
+      error,
+    );
+  }
+}
+
+interface Ground {
+  readonly dataDir: string;
+  readonly account: Identity | undefined;
+  readonly binaries: Binaries;
+  readonly socket: SocketPlace;
+}
+
+/** Everything that has to stand before the postmaster is started. */
+async function prepareGround(dataDir: string, { log, durable }: EmbeddedPostgresOptions): Promise<Ground> {
+  const account = await chooseAccount(clusterPath(dataDir));
+  const binaries = await prepareBinaries({
+    packageRoot: findPackage(),
+    account,
+    copyPlaces: usualCopyPlaces(dataDir),
+    log,
+  });
+  await clearLeftovers(clusterPath(dataDir), account, log);
+  await ensureCluster({ dataDir, binaries, account, isDurable: durable ?? true, log });
+  const socket = await prepareSocketPlace(clusterPath(dataDir), account);
+  return { dataDir, account, binaries, socket };
+}
+
+async function postmasterArguments(ground: Ground, options: EmbeddedPostgresOptions): Promise<string[]> {
+  const directory = clusterPath(ground.dataDir);
+  const settings = {
+    ...SETTINGS,
+    ...((options.durable ?? true) ? {} : CARELESS),
+    ...options.settings,
+    unix_socket_directories: ground.socket.setting,
+    cluster_name: await markOf(directory), // by which leftovers are recognised
+  };
+  const named = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+  return ["-D", await ownName(ground.dataDir, ground.account, directory), ...named];
+}
+
+interface Postmaster {
+  readonly child: ChildProcess;
+  readonly pid: number;
+  readonly exited: Promise<number | null>;
+  hasExited(): boolean;
+  /** The last complaint in its log. */
+  complaint(): string;
+}
+
+/** The pid is known at once, or the failure to start comes as an event. */
+function pidOf(child: ChildProcess): Promise<number> {
+  return new Promise((resolve, reject) => {
+    child.once("error", reject);
+    child.once("spawn", () => resolve(child.pid ?? -1));
+  });
+}
+
+async function startPostmaster(ground: Ground, options: EmbeddedPostgresOptions): Promise<Postmaster> {
+  const { binaries, account, dataDir } = ground;
+  const { command, args } = binaries.tied(
+    "INT",
+    binaries.postgres,
+    await postmasterArguments(ground, options),
+  );
+  const child = spawn(command, args, {
+    cwd: clusterPath(dataDir),
+    env: plainEnvironment(),
+    stdio: ["ignore", "ignore", "pipe"],
+    // A session of its own: Ctrl-C in the terminal is for Keyward, which stops the database last.
+    detached: true,
+    ...account,
+  });
+  let complaint = "";
+  let isOver = false;
+  const exited = new Promise<number | null>((resolve) => {
+    child.once("exit", (code) => {
+      isOver = true;
+      resolve(code);
+    });
+  });
+  if (child.stderr !== null) {
+    createInterface({ input: child.stderr }).on("line", (line) => {
+      if (/^(FATAL|PANIC):|error while loading/.test(line)) complaint = line;
+      options.log(line);
+    });
+  }
+  const pid = await pidOf(child);
+  // Where setpriv is missing, this covers every end of Keyward but kill -9; the next start covers that one.
+  const takeAlong = (): void => signal(pid, "SIGINT");
+  process.once("exit", takeAlong);
+  void exited.then(() => process.removeListener("exit", takeAlong));
+  return { child, pid, exited, hasExited: () => isOver, complaint: () => complaint };
+}
+
+async function withClient<T>(
+  host: string,
+  database: string,
+  work: (client: pg.Client) => Promise<T>,
+): Promise<T> {
+  // ssl is said explicitly, or PGSSLMODE in the environment would decide.
+  const client = new pg.Client({ host, port: PORT, user: SUPERUSER, database, ssl: false });
+  client.on("error", () => undefined); // a connection lost while it is open; the pending call rejects as well
+  try {
+    await client.connect();
+    return await work(client);
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+/** What a postmaster that is not ready yet makes of a connection: no socket, nobody listening, or "starting up". */
+const NOT_YET = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET", "57P03"]);
+const NO_SUCH_DATABASE = "3D000";
+
+async function untilReady(postmaster: Postmaster, host: string, log: (line: string) => void): Promise<void> {
+  const began = performance.now();
+  for (let nextNoticeMs = 10_000; ; await pause(5)) {
+    if (postmaster.hasExited()) {
+      await pause(20); // its last words may still be in the pipe
+      throw cannotStart(
+        `PostgreSQL ended while it was starting: ${postmaster.complaint() || "it gave no reason"}`,
+      );
+    }
+    try {
+      return await withClient(host, DATABASE, async () => undefined);
+    } catch (error) {
+      const code = errnoOf(error) ?? "";
+      if (code === NO_SUCH_DATABASE) {
+        await withClient(host, "postgres", (client) => client.query(`CREATE DATABASE ${DATABASE}`));
+        return;
+      }
+      if (!NOT_YET.has(code) && !postmaster.hasExited()) throw error;
+      const waitedMs = performance.now() - began;
+      if (waitedMs > READY_WITHIN_MS)
+        throw cannotStart("PostgreSQL did not become ready within ten minutes.", error);
+      if (waitedMs > nextNoticeMs) {
+        log("waiting for PostgreSQL to become ready (it may be recovering from a crash)");
+        nextNoticeMs += 10_000;
+      }
+    }
+  }
+}
+
+/** INT disconnects everybody and writes a last checkpoint; TERM would wait for clients to leave. */
+async function stopInOrder({ pid, exited }: Postmaster): Promise<void> {
+  const escalation: readonly (readonly [NodeJS.Signals, number])[] = [
+    ["SIGINT", 10_000],
+    ["SIGQUIT", 10_000], // PostgreSQL itself kills children that do not leave within five seconds
+    ["SIGKILL", 60_000],
+  ];
+  for (const [name, patienceMs] of escalation) {
+    signal(pid, name);
+    const giveUp = new AbortController();
+    const isOver = await Promise.race([
+      exited.then(() => true),
+      pause(patienceMs, false, { signal: giveUp.signal }).catch(() => false),
+    ]);
+    giveUp.abort();
+    if (isOver) return;
+  }
+}
+
+async function launch(
+  dataDir: string,
+  options: EmbeddedPostgresOptions,
+  lock: DataDirLock,
+): Promise<EmbeddedPostgres> {
+  const ground = await prepareGround(dataDir, options);
+  const postmaster = await startPostmaster(ground, options);
+  const exited = postmaster.exited.then((code) => {
+    lock.release();
+    return code;
+  });
+  const host = ground.socket.directory;
+  try {
+    await untilReady(postmaster, host, options.log);
+  } catch (error) {
+    if (!postmaster.hasExited()) await stopInOrder(postmaster);
+    throw error;
+  }
+  let stopping: Promise<void> | undefined;
+  return {
+    connection: { host, port: PORT, user: SUPERUSER, database: DATABASE },
+    pid: postmaster.pid,
+    exited,
+    stop() {
+      stopping ??= postmaster.hasExited() ? Promise.resolve() : stopInOrder(postmaster);
+      return stopping;
+    },
+  };
+}
+
+/** Starts the built-in PostgreSQL on its data directory. May be called again once `exited` has resolved. */
+export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
+  const dataDir = await openDataDir(options.dataDir);
+  const lock = await lockDataDir(dataDir);
+  try {
+    return await launch(dataDir, options, lock);
+  } catch (error) {
+    lock.release();
+    throw error;
+  }
+}

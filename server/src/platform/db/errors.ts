@@ -1,0 +1,38 @@
+import { Problem, unavailable } from "../problem.ts";
+
+/** What PostgreSQL and its client say when the database is away, full, or not ours to write to at the moment. */
+const AWAY_CODES = new Set([
+  "ECONNREFUSED", "ECONNRESET", "ENOENT", "EPIPE", "ETIMEDOUT", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH",
+  "57P01", "57P02", "57P03", "57P05", // shut down, crashed, starting up, idle session ended
+  "53000", "53100", "53200", "53300", // out of resources, disk, memory, connections
+  "25006", // read-only: a standby, or a disk that filled up
+  "58030", // I/O error
+]);
+const AWAY_WORDS = /connection terminated|timeout exceeded when trying to connect|connection ended|client has encountered a connection error|not queryable|query read timeout/i;
+
+interface DatabaseError {
+  readonly code?: string;
+  readonly constraint?: string;
+  readonly message?: string;
+}
+
+const look = (error: unknown): DatabaseError => (typeof error === "object" && error !== null ? error : {});
+
+export function isAway(error: unknown): boolean {
+  const { code, message } = look(error);
+  if (code !== undefined && (AWAY_CODES.has(code) || code.startsWith("08"))) return true;
+  return AWAY_WORDS.test(message ?? "");
+}
+
+/** Two transactions stood in each other's way; the same work done again will pass. */
+export const isRetryable = (error: unknown): boolean => ["40001", "40P01"].includes(look(error).code ?? "");
+
+export const isUniqueViolation = (error: unknown, constraint?: string): boolean =>
+  look(error).code === "23505" && (constraint === undefined || look(error).constraint === constraint);
+
+export const isForeignKeyViolation = (error: unknown, constraint?: string): boolean =>
+  look(error).code === "23503" && (constraint === undefined || look(error).constraint === constraint);
+
+export function translate(error: unknown): unknown {
+  return !(error instanceof Problem) && isAway(error) ? unavailable(error) : error;
+}

@@ -1,0 +1,181 @@
+/**
+ * The one door into the house. A request is named, limited, authenticated, parsed by its endpoint's schemas,
+ * answered by one line of a room's routes, and its reply is picked field by field. The order of checks is fixed
+ * here: authentication, then validation, then the room's own look-up, permission and rules.
+ */
+import type { BlockList } from "node:net";
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { Caller, MemberActor } from "../actor.ts";
+import { newRequestId } from "../ids.ts";
+import type { Log } from "../log.ts";
+import { badRequest, notFound, Problem, tooManyRequests } from "../problem.ts";
+import { clientAddress } from "./client-address.ts";
+import { asProblem, toEnvelope } from "./envelope.ts";
+import { parseInput } from "./input.ts";
+import type { Metrics } from "./metrics.ts";
+import { createPicker } from "./picker.ts";
+import type { Bucket, RateLimits } from "./rate-limits.ts";
+import { Raw, type Route } from "./serve.ts";
+
+const MAX_BODY_BYTES = 1024 * 1024;
+
+const SECURITY_HEADERS = {
+  "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY",
+  "referrer-policy": "no-referrer",
+  "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  "cache-control": "no-store",
+} as const;
+
+export interface DoorNeeds {
+  readonly routes: readonly Route[];
+  /** The actor behind an Authorization header; throws the problem to answer. */
+  readonly authenticate: (header: string | undefined, caller: Caller) => MemberActor | Promise<MemberActor>;
+  readonly rateLimits: RateLimits;
+  readonly metrics: Metrics;
+  readonly trustedProxies: BlockList;
+  readonly log: Log;
+}
+
+interface Visit {
+  caller: Caller;
+  actor: MemberActor | undefined;
+  bodyHasEscapes: boolean;
+  startedAt: number;
+}
+
+declare module "fastify" {
+  interface FastifyRequest {
+    visit: Visit;
+  }
+  interface FastifyContextConfig {
+    route?: Route;
+  }
+}
+
+export function createDoor(needs: DoorNeeds): FastifyInstance {
+  const app = Fastify({
+    logger: false,
+    bodyLimit: MAX_BODY_BYTES,
+    requestIdHeader: false,
+    genReqId: newRequestId,
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 1024 },
+    forceCloseConnections: "idle",
+    return503OnClosing: false,
+    requestTimeout: 60_000,
+    keepAliveTimeout: 75_000,
+    frameworkErrors: (error, request, reply) => refuse(error, request as FastifyRequest, reply as FastifyReply),
+    clientErrorHandler: (error, socket) => {
+      // Not even HTTP: there is no request to answer in the usual way, but the envelope stays the same.
+      const problem = new Problem(400, "BadRequest", "This is not a valid HTTP request.");
+      const body = JSON.stringify(toEnvelope(newRequestId(), problem));
+      if (socket.writable && (error as NodeJS.ErrnoException).code !== "ECONNRESET") {
+        socket.end(`HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`);
+      } else socket.destroy();
+    },
+  });
+
+  const refuse = (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
+    const problem = asProblem(error, needs.log, request.id);
+    if (problem.retryAfterSeconds !== undefined) reply.header("retry-after", String(problem.retryAfterSeconds));
+    reply.code(problem.status).headers(SECURITY_HEADERS).header("x-request-id", request.id);
+    reply.type("application/json").send(JSON.stringify(toEnvelope(request.id, problem)));
+  };
+
+  app.decorateRequest("visit");
+  app.setErrorHandler(refuse);
+  app.setNotFoundHandler((request, reply) => refuse(notFound("This address"), request, reply));
+  addBodyParsers(app);
+  addHooks(app, needs);
+  for (const route of needs.routes) mount(app, route);
+  return app;
+}
+
+function addBodyParsers(app: FastifyInstance): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("application/json", { parseAs: "string" }, (request, text, done) => {
+    if (text === "") return done(null, undefined);
+    try {
+      request.visit.bodyHasEscapes = (text as string).includes("\\u0000");
+      done(null, JSON.parse(text as string));
+    } catch {
+      done(badRequest("The body is not valid JSON."));
+    }
+  });
+  app.addContentTypeParser("application/x-www-form-urlencoded", { parseAs: "string" }, (request, text, done) => {
+    if (text !== "" && !request.routeOptions.config.route?.endpoint.acceptsForm) {
+      return done(new Problem(415, "UnsupportedMediaType", "The body must be JSON: send the header content-type: application/json."));
+    }
+    request.visit.bodyHasEscapes = true;
+    done(null, Object.fromEntries(new URLSearchParams(text as string)));
+  });
+}
+
+function countRequest(needs: DoorNeeds, bucket: Bucket, key: string, reply: FastifyReply): void {
+  const verdict = needs.rateLimits.count(bucket, key);
+  if (!verdict) return;
+  reply.raw.setHeader("x-ratelimit-limit", verdict.limit);
+  reply.raw.setHeader("x-ratelimit-remaining", verdict.remaining);
+  reply.raw.setHeader("x-ratelimit-reset", verdict.resetSeconds);
+  if (!verdict.allowed) throw tooManyRequests(verdict.resetSeconds, "The limit of requests per minute is reached.");
+}
+
+function addHooks(app: FastifyInstance, needs: DoorNeeds): void {
+  app.addHook("onRequest", async (request, reply) => {
+    const ip = clientAddress(request.raw.socket.remoteAddress, request.headers["x-forwarded-for"], needs.trustedProxies);
+    const userAgent = (request.headers["user-agent"] ?? "").slice(0, 512);
+    const caller = { requestId: request.id, ip, userAgent };
+    request.visit = { caller, actor: undefined, bodyHasEscapes: false, startedAt: performance.now() };
+    reply.headers(SECURITY_HEADERS).header("x-request-id", request.id);
+    const endpoint = request.routeOptions.config.route?.endpoint;
+    if (!endpoint) return;
+    if (endpoint.access === "public") return countRequest(needs, endpoint.rate, ip, reply);
+    try {
+      request.visit.actor = await needs.authenticate(request.headers.authorization, caller);
+    } catch (error) {
+      // Guessing tokens is limited like guessing passwords: by address, because there is no caller yet.
+      countRequest(needs, "login", ip, reply);
+      throw error;
+    }
+    countRequest(needs, endpoint.rate, request.visit.actor.id, reply);
+  });
+
+  app.addHook("onResponse", (request, reply, done) => {
+    const route = request.routeOptions.url ?? "unknown";
+    const milliseconds = performance.now() - (request.visit?.startedAt ?? performance.now());
+    needs.metrics.observe(route, request.method, reply.statusCode, milliseconds / 1000);
+    needs.log.info(
+      { reqId: request.id, method: request.method, route, status: reply.statusCode, ms: Math.round(milliseconds * 10) / 10, ip: request.visit?.caller.ip, actor: request.visit?.actor?.id },
+      "request",
+    );
+    done();
+  });
+}
+
+const toRouterPath = (path: string): string => path.replace(/\{(\w+)\}/g, ":$1");
+
+function mount(app: FastifyInstance, route: Route): void {
+  const { endpoint, answer } = route;
+  const pick = createPicker(endpoint.reply);
+  const handler = async (request: FastifyRequest, reply: FastifyReply) => {
+    const { visit } = request;
+    const input = parseInput(endpoint, { params: request.params, query: request.query, body: request.body }, visit.bodyHasEscapes);
+    const control = { status: (code: number) => void reply.code(code), header: (name: string, value: string) => void reply.header(name, value) };
+    const value = await answer({ ...input, actor: visit.actor, caller: visit.caller, headers: request.headers, reply: control });
+    if (value instanceof Raw) return reply.send(value.body);
+    reply.type("application/json");
+    return reply.send(JSON.stringify(pick(value)));
+  };
+  for (const path of [endpoint.path, ...endpoint.aliases]) {
+    app.route({
+      method: endpoint.method,
+      url: toRouterPath(path),
+      config: { route },
+      ...(endpoint.maxBodyBytes === undefined ? {} : { bodyLimit: endpoint.maxBodyBytes }),
+      handler,
+    });
+  }
+}
+

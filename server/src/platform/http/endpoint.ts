@@ -1,0 +1,102 @@
+/**
+ * An endpoint is a value, not a registration. The server mounts it, the CLI and the web call it, the OpenAPI
+ * document is printed from it, and the tenancy test walks over all of them. It runs in a browser: zod only.
+ */
+import { z } from "zod";
+
+export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+const nothing = z.object({});
+type Nothing = typeof nothing;
+
+export interface Endpoint<
+  P extends z.ZodType = z.ZodType,
+  Q extends z.ZodType = z.ZodType,
+  B extends z.ZodType = z.ZodType,
+  R extends z.ZodType = z.ZodType,
+> {
+  readonly id: string;
+  readonly method: Method;
+  /** Parameters in braces: `/api/v1/projects/{projectId}`. */
+  readonly path: string;
+  /** Older or alternative addresses of the same endpoint. */
+  readonly aliases: readonly string[];
+  readonly room: string;
+  readonly summary: string;
+  readonly params: P;
+  readonly query: Q;
+  readonly body: B;
+  readonly reply: R;
+  readonly access: "token" | "public";
+  readonly rate: "read" | "write" | "login";
+  readonly acceptsForm: boolean;
+  readonly maxBodyBytes: number | undefined;
+  /** A request that is valid as it stands (ids apart): shown in the documentation, sent by the generated tests. */
+  readonly example: { readonly query?: Record<string, unknown>; readonly body?: unknown };
+}
+
+export interface EndpointSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R extends z.ZodType> {
+  readonly id: string;
+  readonly method: Method;
+  readonly path: string;
+  readonly aliases?: readonly string[];
+  readonly room: string;
+  readonly summary: string;
+  readonly params?: P;
+  readonly query?: Q;
+  readonly body?: B;
+  readonly reply: R;
+  readonly access?: "token" | "public";
+  readonly rate?: "read" | "write" | "login";
+  readonly acceptsForm?: boolean;
+  readonly maxBodyBytes?: number;
+  readonly example?: { readonly query?: Record<string, unknown>; readonly body?: unknown };
+}
+
+export function endpoint<
+  P extends z.ZodType = Nothing,
+  Q extends z.ZodType = Nothing,
+  B extends z.ZodType = Nothing,
+  R extends z.ZodType = z.ZodType,
+>(spec: EndpointSpec<P, Q, B, R>): Endpoint<P, Q, B, R> {
+  return {
+    aliases: [],
+    params: nothing as unknown as P,
+    query: nothing as unknown as Q,
+    body: nothing as unknown as B,
+    access: "token",
+    rate: spec.method === "GET" ? "read" : "write",
+    acceptsForm: false,
+    maxBodyBytes: undefined,
+    example: {},
+    ...spec,
+  };
+}
+
+/** A moment in a reply. Rows carry Date objects; on the wire it is ISO 8601 UTC with milliseconds. */
+export const moment = z.date().meta({ type: "string", format: "date-time" });
+export const uuid = z.uuid();
+/** A name people type: spaces at both ends are never meant. */
+export const name = (max: number) => z.string().trim().min(1).max(max);
+export const slug = (min: number, max: number) =>
+  z.string().min(min).max(max).regex(/^[a-z0-9]+(?:[-_][a-z0-9]+)*$/, "must be lower-case letters and digits, in groups joined by single - or _");
+
+/** Booleans in queries come as true/false/True/False/1/0. */
+export const queryBoolean = (fallback: boolean) =>
+  z
+    .string()
+    .transform((text, context) => {
+      if (/^(true|1)$/i.test(text)) return true;
+      if (/^(false|0)$/i.test(text)) return false;
+      context.addIssue({ code: "custom", message: "must be true or false" });
+      return z.NEVER;
+    })
+    .default(fallback);
+
+/** A whole number in a query: digits only, so that `1e3`, `NaN`, `0x10`, fractions and repeats are refused. */
+export const queryInteger = (min: number, max: number, fallback: number) =>
+  z
+    .string()
+    .regex(/^-?\d{1,15}$/, "must be a whole number")
+    .transform(Number)
+    .pipe(z.number().min(min).max(max))
+    .default(fallback);

@@ -1,0 +1,7 @@
+export { clientAddress, isListed, plainAddress } from "./client-address.ts";
+export { createDoor } from "./door.ts";
+export { endpoint, moment, name, queryBoolean, queryInteger, slug, uuid, type Endpoint } from "./endpoint.ts";
+export { createMetrics, type Metrics } from "./metrics.ts";
+export { toOpenApi } from "./openapi.ts";
+export { createRateLimits, type RateLimits } from "./rate-limits.ts";
+export { Raw, serve, servePublic, type Route } from "./serve.ts";

@@ -1,0 +1,79 @@
+/** Prints the contract as OpenAPI 3.1; the result is served at /api/docs/json and committed as docs/openapi.json. */
+import { z } from "zod";
+import type { Endpoint } from "./endpoint.ts";
+import { envelopeSchema } from "./envelope.ts";
+
+type Json = Record<string, unknown>;
+
+const schemaOf = (schema: z.ZodType, io: "input" | "output"): Json => {
+  const { $schema: _drop, ...json } = z.toJSONSchema(schema, {
+    io,
+    unrepresentable: "any",
+    override: ({ zodSchema, jsonSchema }) => {
+      if (zodSchema._zod.def.type === "date") Object.assign(jsonSchema, { type: "string", format: "date-time" });
+    },
+  });
+  return json as Json;
+};
+
+function parametersOf(schema: z.ZodType, place: "path" | "query"): Json[] {
+  const json = schemaOf(schema, "input");
+  const required = new Set((json["required"] as string[] | undefined) ?? []);
+  return Object.entries((json["properties"] as Record<string, Json> | undefined) ?? {}).map(([name, described]) => ({
+    name,
+    in: place,
+    required: place === "path" || required.has(name),
+    schema: described,
+  }));
+}
+
+const problem = (description: string): Json => ({
+  description,
+  content: { "application/json": { schema: { $ref: "#/components/schemas/Problem" } } },
+});
+
+function operationOf(endpoint: Endpoint): Json {
+  const body = schemaOf(endpoint.body, "input");
+  const hasBody = Object.keys((body["properties"] as Json | undefined) ?? {}).length > 0 || body["anyOf"] !== undefined || body["oneOf"] !== undefined;
+  const described = endpoint.example.body === undefined ? { schema: body } : { schema: body, example: endpoint.example.body };
+  return {
+    operationId: endpoint.id,
+    tags: [endpoint.room],
+    summary: endpoint.summary,
+    ...(endpoint.access === "public" ? { security: [] } : {}),
+    parameters: [...parametersOf(endpoint.params, "path"), ...parametersOf(endpoint.query, "query")],
+    ...(hasBody ? { requestBody: { content: { "application/json": described } } } : {}),
+    responses: {
+      "200": { description: "Done.", content: { "application/json": { schema: schemaOf(endpoint.reply, "output") } } },
+      "400": problem("Malformed, or against a rule of the domain."),
+      ...(endpoint.access === "public" ? {} : { "401": problem("No valid token."), "403": problem("The caller lacks a right.") }),
+      "404": problem("Unknown, or not yours."),
+      "422": problem("A field is invalid; `message` lists all issues."),
+      "429": problem("Too many requests; see retry-after."),
+      "500": problem("A bug on our side."),
+      "503": problem("The database cannot be reached."),
+    },
+  };
+}
+
+export function toOpenApi(endpoints: readonly Endpoint[], publicUrl: string, version: string): Json {
+  const paths: Record<string, Json> = {};
+  for (const endpoint of endpoints) {
+    for (const [index, path] of [endpoint.path, ...endpoint.aliases].entries()) {
+      const operation = operationOf(endpoint);
+      if (index > 0) Object.assign(operation, { operationId: `${endpoint.id}Alias${index}`, deprecated: true });
+      paths[path] = { ...paths[path], [endpoint.method.toLowerCase()]: operation };
+    }
+  }
+  return {
+    openapi: "3.1.0",
+    info: { title: "Keyward", version, description: "Secrets, certificates, machine identities, alerts and real-time events." },
+    servers: [{ url: publicUrl }],
+    security: [{ bearer: [] }],
+    paths,
+    components: {
+      securitySchemes: { bearer: { type: "http", scheme: "bearer" } },
+      schemas: { Problem: schemaOf(envelopeSchema, "output") },
+    },
+  };
+}

@@ -1,0 +1,49 @@
+import type { z } from "zod";
+import type { Caller, MemberActor } from "../actor.ts";
+import type { Endpoint } from "./endpoint.ts";
+
+/** What an answer may say besides its body. */
+export interface ReplyControl {
+  status(code: number): void;
+  header(name: string, value: string): void;
+}
+
+export interface Call<P, Q, B> {
+  readonly params: P;
+  readonly query: Q;
+  readonly body: B;
+  readonly caller: Caller;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly reply: ReplyControl;
+}
+
+/** An answer that is not JSON of the contract: a file, a page, a 304. */
+export class Raw {
+  readonly body: Buffer | string | NodeJS.ReadableStream;
+
+  constructor(body: Buffer | string | NodeJS.ReadableStream) {
+    this.body = body;
+  }
+}
+
+export interface Route {
+  readonly endpoint: Endpoint;
+  readonly answer: (call: Call<unknown, unknown, unknown> & { readonly actor: MemberActor | undefined }) => Promise<unknown>;
+}
+
+/** Pairs an endpoint with its answer; the types of both come from the contract. */
+export function serve<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R extends z.ZodType>(
+  endpoint: Endpoint<P, Q, B, R>,
+  answer: (call: Call<z.output<P>, z.output<Q>, z.output<B>> & { readonly actor: MemberActor }) => Promise<z.input<R> | Raw>,
+): Route {
+  if (endpoint.access !== "token") throw new Error(`${endpoint.id} is public: use servePublic`);
+  return { endpoint, answer: answer as Route["answer"] };
+}
+
+export function servePublic<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R extends z.ZodType>(
+  endpoint: Endpoint<P, Q, B, R>,
+  answer: (call: Call<z.output<P>, z.output<Q>, z.output<B>>) => Promise<z.input<R> | Raw>,
+): Route {
+  if (endpoint.access !== "public") throw new Error(`${endpoint.id} needs a token: use serve`);
+  return { endpoint, answer: answer as Route["answer"] };
+}

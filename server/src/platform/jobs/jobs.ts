@@ -1,0 +1,96 @@
+/**
+ * What the house does unasked. A job is a name, an interval and a function; the table `jobs` holds when each is
+ * next due, and a claim with a lease makes sure that of all nodes exactly one runs it. A node that dies in the
+ * middle loses its lease and another takes over, so a job must be safe to run again.
+ */
+import type { Clock } from "../clock.ts";
+import type { Db } from "../db/index.ts";
+import { sql } from "../db/index.ts";
+import { newId } from "../ids.ts";
+import type { Log } from "../log.ts";
+
+export interface Job {
+  readonly name: string;
+  readonly everySeconds: number;
+  /** How long a run may take before another node may assume that this one died. */
+  readonly leaseSeconds?: number;
+  run(): Promise<void>;
+}
+
+export interface Jobs {
+  add(...jobs: readonly Job[]): void;
+  start(): void;
+  /** Runs whatever is due now and answers the names; tests call it instead of waiting. */
+  runDue(): Promise<string[]>;
+  stop(): Promise<void>;
+}
+
+const TICK_MS = 1000;
+
+const claim = sql<{ name: string }>(`
+  INSERT INTO jobs AS j (name, next_at, leased_until, leased_by) VALUES ($1, $2, $3, $4)
+  ON CONFLICT (name) DO UPDATE SET leased_until = $3, leased_by = $4
+    WHERE j.next_at <= $2 AND (j.leased_until IS NULL OR j.leased_until <= $2)
+  RETURNING name`);
+const finish = sql(`UPDATE jobs SET next_at = $2, leased_until = NULL, leased_by = NULL, last_finished_at = $3, last_error = $4 WHERE name = $1 AND leased_by = $5`);
+
+export function createJobs(needs: { readonly db: Db; readonly clock: Clock; readonly log: Log }): Jobs {
+  const { db, clock, log } = needs;
+  const node = newId();
+  const jobs: Job[] = [];
+  const triedAt = new Map<string, number>();
+  let timer: NodeJS.Timeout | undefined;
+  let running: Promise<unknown> = Promise.resolve();
+
+  const runOne = async (job: Job): Promise<boolean> => {
+    const now = clock.now();
+    const lease = new Date(now.getTime() + (job.leaseSeconds ?? 60) * 1000);
+    const claimed = await db.write((tx) => tx.first(claim, [job.name, now, lease, node]), { audited: false });
+    if (!claimed) return false;
+    let failure: string | null = null;
+    try {
+      await job.run();
+    } catch (error) {
+      failure = (error as Error).message;
+      log.error({ job: job.name, reason: failure }, "a job failed; it runs again at its next time");
+    }
+    const next = new Date(clock.millis() + job.everySeconds * 1000);
+    await db.write((tx) => tx.rows(finish, [job.name, next, clock.now(), failure, node]), { audited: false });
+    return true;
+  };
+
+  // A node asks the database for a job only when its interval may have passed, so idle nodes ask rarely.
+  const mayBeDue = (job: Job): boolean => {
+    const last = triedAt.get(job.name);
+    return last === undefined || clock.elapsed() - last >= job.everySeconds * 1000;
+  };
+
+  const tick = async (): Promise<void> => {
+    for (const job of jobs.filter(mayBeDue)) {
+      triedAt.set(job.name, clock.elapsed());
+      await runOne(job).catch((error: unknown) => log.warn({ job: job.name, reason: (error as Error).message }, "a job could not be claimed"));
+    }
+  };
+
+  return {
+    add: (...more) => void jobs.push(...more),
+    start() {
+      const loop = () => {
+        running = tick().finally(() => {
+          if (timer) timer = setTimeout(loop, TICK_MS).unref();
+        });
+      };
+      timer = setTimeout(loop, TICK_MS).unref();
+    },
+    async runDue() {
+      const ran: string[] = [];
+      for (const job of jobs) if (await runOne(job)) ran.push(job.name);
+      return ran;
+    },
+    async stop() {
+      clearTimeout(timer);
+      timer = undefined;
+      await running;
+    },
+  };
+}

@@ -1,0 +1,49 @@
+import { LRUCache } from "lru-cache";
+import type { Tail } from "./tail.ts";
+
+/**
+ * Remembers what was read from the database for as long as that is known to be true. An entry is dropped by the
+ * fact that changes it, and nothing is served while the tail is not fresh: then every look goes to the database,
+ * and if that is away too, the request fails. A revocation is so effective everywhere within the tail's freshness.
+ */
+export interface FactCache<Value extends {}> {
+  get(key: string, load: () => Promise<Value | undefined>): Promise<Value | undefined>;
+  /** What is remembered and still true, without going to the database. */
+  peek(key: string): Value | undefined;
+  drop(key: string): void;
+  dropWhere(isStale: (value: Value, key: string) => boolean): void;
+  clear(): void;
+}
+
+export function createFactCache<Value extends {}>(tail: Pick<Tail, "isFresh" | "onGap">, max: number): FactCache<Value> {
+  const entries = new LRUCache<string, Value>({ max });
+  // A load that began before an invalidation may have read the old state: such a result is answered, not kept.
+  let epoch = 0;
+
+  const forget = () => {
+    epoch += 1;
+    entries.clear();
+  };
+  tail.onGap(forget);
+
+  return {
+    async get(key, load) {
+      const known = tail.isFresh() ? entries.get(key) : undefined;
+      if (known !== undefined) return known;
+      const epochAtStart = epoch;
+      const value = await load();
+      if (value !== undefined && epoch === epochAtStart) entries.set(key, value);
+      return value;
+    },
+    peek: (key) => (tail.isFresh() ? entries.get(key) : undefined),
+    drop(key) {
+      epoch += 1;
+      entries.delete(key);
+    },
+    dropWhere(isStale) {
+      epoch += 1;
+      for (const [key, value] of entries.entries()) if (isStale(value, key)) entries.delete(key);
+    },
+    clear: forget,
+  };
+}

@@ -1,0 +1,21 @@
+/** Something that happened, in the past tense, that other rooms and other nodes may care about. */
+export interface Fact<Data = unknown> {
+  readonly name: string;
+  readonly data: Data;
+}
+
+export interface FactKind<Data> {
+  (data: Data): Fact<Data>;
+  readonly factName: string;
+  /** Narrows a fact that came back from the outbox. */
+  is(fact: Fact): fact is Fact<Data>;
+}
+
+/** Declares a fact once: `export const projectDeleted = fact<{ projectId: string }>("project.deleted")`. */
+export function fact<Data>(name: string): FactKind<Data> {
+  const make = (data: Data): Fact<Data> => ({ name, data });
+  return Object.assign(make, {
+    factName: name,
+    is: (candidate: Fact): candidate is Fact<Data> => candidate.name === name,
+  });
+}

@@ -1,0 +1,33 @@
+import { inspect } from "node:util";
+
+const SHOWN = "[sealed]";
+
+/**
+ * Plaintext on its way through the house. A sealed value cannot be logged, serialised or joined into a
+ * string by accident; `open()` is the one word to look for in a review.
+ */
+export class Sealed<T> {
+  readonly #plain: T;
+
+  constructor(plain: T) {
+    this.#plain = plain;
+  }
+
+  open(): T {
+    return this.#plain;
+  }
+
+  toString(): string {
+    return SHOWN;
+  }
+
+  toJSON(): string {
+    return SHOWN;
+  }
+
+  [inspect.custom](): string {
+    return SHOWN;
+  }
+}
+
+export const seal = <T>(plain: T): Sealed<T> => new Sealed(plain);

@@ -1,0 +1,121 @@
+import type { MemberActor } from "../../platform/actor.ts";
+import type { Clock } from "../../platform/clock.ts";
+import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
+import { newId } from "../../platform/ids.ts";
+import { conflict, notFound } from "../../platform/problem.ts";
+import { orgOf, type Permissions } from "../../permissions/index.ts";
+import { projectChanged } from "../events.ts";
+import type { Projects } from "../service.ts";
+import type { ProjectRow } from "../store.ts";
+import {
+  deleteEnvironment, findEnvironment, findEnvironmentBySlug, findEnvironmentInOrg, insertEnvironment, makeRoomAt, updateEnvironment,
+  type EnvironmentRow,
+} from "./store.ts";
+
+export interface EnvironmentNeeds {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly permissions: Permissions;
+  readonly projects: Projects;
+}
+
+/** Told inside the transaction, before an environment goes: whoever keeps things in it clears them out and says so. */
+export type EnvironmentFarewell = (tx: Tx, actor: MemberActor, project: ProjectRow, environment: EnvironmentRow) => Promise<void>;
+
+export type Environments = ReturnType<typeof createEnvironments>;
+
+const slugTaken = (slug: string) => conflict(`An environment with the slug ${slug} exists in this project already.`);
+
+export function createEnvironments({ db, clock, permissions, projects }: EnvironmentNeeds) {
+  const farewells: EnvironmentFarewell[] = [];
+
+  const require = (actor: MemberActor, project: ProjectRow, action: string, environment?: string) =>
+    permissions.requireInProject(actor, project.id, { action, subject: "environments", ...(environment === undefined ? {} : { attributes: { environment } }) });
+
+  const find = async (project: ProjectRow, id: string): Promise<EnvironmentRow> => {
+    const row = await db.read((q) => findEnvironment(q, project.id, id));
+    if (!row) throw notFound("The environment", id);
+    return row;
+  };
+
+  const announce = (tx: Tx, actor: MemberActor, project: ProjectRow, event: string, row: EnvironmentRow): void => {
+    tx.audit(actor, { event, orgId: project.orgId, projectId: project.id, metadata: { environmentId: row.id, name: row.name, slug: row.slug } });
+    tx.emit(projectChanged({ orgId: project.orgId, projectId: project.id }));
+  };
+
+  const orConflict = async <T>(slug: string | undefined, work: () => Promise<T>): Promise<T> => {
+    try {
+      return await work();
+    } catch (error) {
+      if (isUniqueViolation(error, "environments_slug_unique")) throw slugTaken(slug ?? "");
+      throw error;
+    }
+  };
+
+  return {
+    onDelete: (farewell: EnvironmentFarewell) => void farewells.push(farewell),
+
+    async create(actor: MemberActor, ref: string, input: { name: string; slug: string; position?: number | undefined }): Promise<EnvironmentRow> {
+      const project = await projects.resolve(actor, ref);
+      await require(actor, project, "create", input.slug);
+      return orConflict(input.slug, () =>
+        db.write(async (tx) => {
+          if (input.position !== undefined) await makeRoomAt(tx, project.id, input.position);
+          const row = await insertEnvironment(tx, { id: newId(), projectId: project.id, name: input.name, slug: input.slug, position: input.position, at: clock.now() });
+          if (!row) throw notFound("The project", ref);
+          announce(tx, actor, project, "create-environment", row);
+          return row;
+        }),
+      );
+    },
+
+    async update(actor: MemberActor, ref: string, id: string, patch: { name?: string | undefined; slug?: string | undefined; position?: number | undefined }): Promise<EnvironmentRow> {
+      const project = await projects.resolve(actor, ref);
+      const before = await find(project, id);
+      await require(actor, project, "edit", before.slug);
+      if (patch.slug !== undefined && patch.slug !== before.slug) await require(actor, project, "edit", patch.slug);
+      return orConflict(patch.slug, () =>
+        db.write(async (tx) => {
+          if (patch.position !== undefined && patch.position !== before.position) await makeRoomAt(tx, project.id, patch.position);
+          const row = await updateEnvironment(tx, id, patch, clock.now());
+          if (!row) throw notFound("The environment", id);
+          announce(tx, actor, project, "update-environment", row);
+          return row;
+        }),
+      );
+    },
+
+    async delete(actor: MemberActor, ref: string, id: string): Promise<EnvironmentRow> {
+      const project = await projects.resolve(actor, ref);
+      const before = await find(project, id);
+      await require(actor, project, "delete", before.slug);
+      return db.write(async (tx) => {
+        for (const farewell of farewells) await farewell(tx, actor, project, before);
+        const row = await deleteEnvironment(tx, id);
+        if (!row) throw notFound("The environment", id);
+        announce(tx, actor, project, "delete-environment", row);
+        return row;
+      });
+    },
+
+    async get(actor: MemberActor, ref: string, id: string): Promise<EnvironmentRow> {
+      const project = await projects.resolveForMember(actor, ref);
+      return find(project, id);
+    },
+
+    async getBySlug(actor: MemberActor, ref: string, slug: string): Promise<EnvironmentRow> {
+      const project = await projects.resolveForMember(actor, ref);
+      const row = await db.read((q) => findEnvironmentBySlug(q, project.id, slug));
+      if (!row) throw notFound("The environment", slug);
+      return row;
+    },
+
+    async getById(actor: MemberActor, id: string): Promise<EnvironmentRow> {
+      const orgId = orgOf(actor);
+      const row = await db.read((q) => findEnvironmentInOrg(q, orgId, id));
+      if (!row) throw notFound("The environment", id);
+      await projects.resolveForMember(actor, row.projectId);
+      return row;
+    },
+  };
+}
