@@ -36,9 +36,17 @@ export interface SystemActor {
   readonly id: null;
   readonly name: string;
   readonly orgId: null;
+  /** Present when the house acts on a request whose sender it does not know: a refused login. */
+  readonly caller?: Caller;
 }
 
 export type MemberActor = IdentityActor | UserActor;
 export type Actor = MemberActor | SystemActor;
 
-export const systemActor = (name: string): SystemActor => ({ kind: "system", id: null, name, orgId: null });
+export const systemActor = (name: string, caller?: Caller): SystemActor => ({
+  kind: "system",
+  id: null,
+  name,
+  orgId: null,
+  ...(caller ? { caller } : {}),
+});

@@ -6,7 +6,7 @@
 import type { BlockList } from "node:net";
 import type { Caller, IdentityActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
-import { openToken, signToken, type Keyring } from "../../platform/crypto/index.ts";
+import { openToken, signToken, type Claims, type Keyring } from "../../platform/crypto/index.ts";
 import type { Db, Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { createFactCache, type Tail } from "../../platform/outbox/index.ts";
@@ -74,9 +74,8 @@ export function createAccessTokens({ db, clock, tail, keyring }: AccessTokenNeed
       exp: Math.floor(expiresAt.getTime() / 1000),
     });
 
-  /** The token's id if it is ours, unaltered and in time. */
-  const open = (text: string): string => {
-    const claims = openToken(key, text);
+  /** The token's id if it is one of an identity and in time. */
+  const idOf = (claims: Claims | undefined): string => {
     const tokenId = claims?.["identityAccessTokenId"];
     if (!claims || claims["authTokenType"] !== "identityAccessToken" || typeof tokenId !== "string") throw tokenInvalid();
     if (typeof claims["exp"] !== "number" || claims["exp"] * 1000 <= clock.millis()) throw tokenExpired();
@@ -112,11 +111,9 @@ export function createAccessTokens({ db, clock, tail, keyring }: AccessTokenNeed
       return { tokenId, accessToken: sign(bearer, method, tokenId, expiresAt), expiresIn, accessTokenMaxTTL: maxTtl, tokenType: "Bearer" };
     },
 
-    /** Whether a text is shaped as one of ours: which of the two kinds of token to look for. */
-    isIdentityToken: (text: string): boolean => openToken(key, text)?.["authTokenType"] === "identityAccessToken",
-
-    async authenticate(text: string, caller: Caller): Promise<IdentityActor> {
-      const tokenId = open(text);
+    /** `claims` are of a token whose signature was found good. */
+    async authenticate(claims: Claims, caller: Caller): Promise<IdentityActor> {
+      const tokenId = idOf(claims);
       const token = live.peek(tokenId) ?? (await live.get(tokenId, () => load(tokenId)));
       if (!token) throw tokenRevoked();
       const actor = admit(token, caller);
@@ -126,7 +123,7 @@ export function createAccessTokens({ db, clock, tail, keyring }: AccessTokenNeed
     },
 
     async renew(text: string, caller: Caller): Promise<GrantedToken> {
-      const tokenId = open(text);
+      const tokenId = idOf(openToken(key, text));
       const state = await load(tokenId);
       const row = await db.read((q) => findToken(q, tokenId));
       if (!state || !row) throw tokenRevoked();
@@ -143,7 +140,7 @@ export function createAccessTokens({ db, clock, tail, keyring }: AccessTokenNeed
     },
 
     async revoke(text: string, caller: Caller): Promise<void> {
-      const tokenId = open(text);
+      const tokenId = idOf(openToken(key, text));
       const state = await load(tokenId);
       if (!state) throw tokenRevoked();
       const actor = { ...admit({ ...state, addresses: undefined }, caller) };

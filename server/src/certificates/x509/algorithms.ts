@@ -16,15 +16,15 @@ export const KEY_ALGORITHMS = [
 ] as const;
 export type KeyAlgorithm = (typeof KEY_ALGORITHMS)[number];
 
-const KEY_ALIASES: Readonly<Record<string, KeyAlgorithm>> = {
-  "RSA-2048": "RSA_2048",
-  "RSA-3072": "RSA_3072",
-  "RSA-4096": "RSA_4096",
-  "ECDSA-P256": "EC_prime256v1",
-  "ECDSA-P384": "EC_secp384r1",
-  "ECDSA-P521": "EC_secp521r1",
-  EC_secp256r1: "EC_prime256v1",
-};
+const KEY_ALIASES: ReadonlyMap<string, KeyAlgorithm> = new Map([
+  ["RSA-2048", "RSA_2048"],
+  ["RSA-3072", "RSA_3072"],
+  ["RSA-4096", "RSA_4096"],
+  ["ECDSA-P256", "EC_prime256v1"],
+  ["ECDSA-P384", "EC_secp384r1"],
+  ["ECDSA-P521", "EC_secp521r1"],
+  ["EC_secp256r1", "EC_prime256v1"],
+]);
 
 export type KeyFamily = "rsa" | "ec" | "ed25519";
 export type DigestName = "sha256" | "sha384" | "sha512";
@@ -104,7 +104,7 @@ export const schemeOfIdentifier = (identifier: Buffer): SignatureScheme | undefi
   schemesByIdentifier.get(identifier.toString("hex"));
 
 export function parseKeyAlgorithm(text: string): KeyAlgorithm {
-  const found = KEY_ALGORITHMS.find((name) => name === text) ?? KEY_ALIASES[text];
+  const found = KEY_ALGORITHMS.find((name) => name === text) ?? KEY_ALIASES.get(text);
   if (found !== undefined) return found;
   const known = KEY_ALGORITHMS.join(", ");
   throw new X509Error(

@@ -113,7 +113,9 @@ describe("IP addresses", () => {
     fc.uint8Array({ minLength: 4, maxLength: 4 }),
     fc.uint8Array({ minLength: 16, maxLength: 16 }),
     // Many zeros, for the "::" rules.
-    fc.array(fc.constantFrom(0, 0, 0, 1, 255), { minLength: 16, maxLength: 16 }).map((list) => Uint8Array.from(list)),
+    fc
+      .array(fc.constantFrom(0, 0, 0, 1, 255), { minLength: 16, maxLength: 16 })
+      .map((list) => Uint8Array.from(list)),
   );
 
   test("property: octets to text and back, agreeing with the URL standard on IPv6", () => {
@@ -122,14 +124,18 @@ describe("IP addresses", () => {
         const text = formatIp(bytes);
         assert.deepEqual(parseIp(text), Buffer.from(bytes));
         assert.ok(bytes.length === 4 ? isIPv4(text) : isIPv6(text));
-        if (bytes.length === 16 && !text.includes(".")) assert.equal(new URL(`http://[${text}]/`).hostname, `[${text}]`);
+        if (bytes.length === 16 && !text.includes("."))
+          assert.equal(new URL(`http://[${text}]/`).hostname, `[${text}]`);
       }),
       { numRuns: 1000 },
     );
   });
 
   test("property: accepts exactly what node:net calls an address, zones and leading zeros aside", () => {
-    const soup = fc.string({ unit: fc.constantFrom("0", "1", "f", "25", "::", ":", ".", "192.0.2.1"), maxLength: 12 });
+    const soup = fc.string({
+      unit: fc.constantFrom("0", "1", "f", "25", "::", ":", ".", "192.0.2.1"),
+      maxLength: 12,
+    });
     fc.assert(
       fc.property(soup, (text) => {
         assert.equal(parseIp(text) !== undefined, isIPv4(text) || isIPv6(text), text);
@@ -142,7 +148,13 @@ describe("IP addresses", () => {
     const range = parseCidr("10.2.0.0/15");
     assert.ok(range !== undefined);
     const holds = (text: string): boolean => isInRange(parseIp(text) ?? Buffer.alloc(0), range);
-    assert.deepEqual(["10.2.0.0", "10.3.255.255", "10.4.0.0", "10.1.255.255", "::1"].map(holds), [true, true, false, false, false]);
+    assert.deepEqual(["10.2.0.0", "10.3.255.255", "10.4.0.0", "10.1.255.255", "::1"].map(holds), [
+      true,
+      true,
+      false,
+      false,
+      false,
+    ]);
     for (const bad of ["10.1.0.0/15", "10.0.0.0/33", "10.0.0.0", "10.0.0.0/8/8", "::/129", "10.0.0.0/08"]) {
       assert.equal(parseCidr(bad), undefined, bad);
     }

@@ -27,7 +27,10 @@ export interface Verdict {
 }
 
 /** A directory for one question, with the files it is about; gone afterwards. */
-export function withFiles<T>(files: Readonly<Record<string, Buffer | string>>, ask: (directory: string) => T): T {
+export function withFiles<T>(
+  files: Readonly<Record<string, Buffer | string>>,
+  ask: (directory: string) => T,
+): T {
   const directory = mkdtempSync(join(tmpdir(), "keyward-x509-"));
   try {
     for (const [name, content] of Object.entries(files)) writeFileSync(join(directory, name), content);
@@ -38,6 +41,10 @@ export function withFiles<T>(files: Readonly<Record<string, Buffer | string>>, a
 }
 
 export function ask(judge: Judge, args: readonly string[], directory: string): Verdict {
-  const { status, stdout, stderr } = spawnSync(judge, args, { cwd: directory, encoding: "utf8", timeout: 60_000 });
+  const { status, stdout, stderr } = spawnSync(judge, args, {
+    cwd: directory,
+    encoding: "utf8",
+    timeout: 60_000,
+  });
   return { isAccepted: status === 0, output: `${stdout}${stderr}` };
 }

@@ -21,14 +21,12 @@ function formatRdn(rdn: RelativeName): string {
 }
 
 function escapeValue(value: string): string {
-  return value
-    .replace(/["+,;<>\\=]/g, (character) => `\\${character}`)
-    .replace(/^[# ]/, (character) => `\\${character}`)
-    .replace(/ $/, "\\ ")
-    .replace(
-      /[\u0000-\u001f\u007f]/g,
-      (character) => `\\${character.charCodeAt(0).toString(16).padStart(2, "0")}`,
-    );
+  // One pass, so that no escape is escaped again.
+  return value.replace(/^[# ]| $|["+,;<>\\=]|[\u0000-\u001f\u007f]/g, (character) =>
+    character < " " || character === "\u007f"
+      ? `\\${character.charCodeAt(0).toString(16).padStart(2, "0")}`
+      : `\\${character}`,
+  );
 }
 
 export function parseName(text: string): DistinguishedName {

@@ -2,7 +2,12 @@
 
 import { randomBytes, type KeyObject } from "node:crypto";
 import type { KeyAlgorithm } from "./algorithms.ts";
-import { parseCertificate, signCertificateSync, type Certificate, type CertificateFields } from "./certificate.ts";
+import {
+  parseCertificate,
+  signCertificateSync,
+  type Certificate,
+  type CertificateFields,
+} from "./certificate.ts";
 import {
   authorityKeyIdentifier,
   basicConstraints,

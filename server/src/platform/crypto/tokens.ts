@@ -10,13 +10,15 @@ const MAX_LENGTH = 4096;
 
 const mac = (key: Buffer, text: string): string => createHmac("sha256", key).update(text).digest("base64url");
 
-export function signToken(key: Buffer, claims: Readonly<Record<string, unknown>>): string {
+export type Claims = Readonly<Record<string, unknown>>;
+
+export function signToken(key: Buffer, claims: Claims): string {
   const body = `${HEADER}.${Buffer.from(JSON.stringify(claims)).toString("base64url")}`;
   return `${body}.${mac(key, body)}`;
 }
 
 /** The claims if the token is ours and unaltered; undefined otherwise. Says nothing about time. */
-export function openToken(key: Buffer, token: string): Readonly<Record<string, unknown>> | undefined {
+export function openToken(key: Buffer, token: string): Claims | undefined {
   if (token.length > MAX_LENGTH || !token.startsWith(`${HEADER}.`)) return undefined;
   const end = token.lastIndexOf(".");
   const signature = Buffer.from(token.slice(end + 1));

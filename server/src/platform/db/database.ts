@@ -88,7 +88,7 @@ interface Pending {
 }
 
 function auditRow(at: Date, actor: Actor, entry: AuditEntry): unknown[] {
-  const caller = actor.kind === "system" ? undefined : actor.caller;
+  const { caller } = actor;
   return [
     newId(at.getTime()), at, entry.orgId, entry.projectId ?? null, entry.event,
     actor.kind, actor.id, actor.name,

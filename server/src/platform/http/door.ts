@@ -3,13 +3,16 @@
  * answered by one line of a room's routes, and its reply is picked field by field. The order of checks is fixed
  * here: authentication, then validation, then the room's own look-up, permission and rules.
  */
+import { createHash, timingSafeEqual } from "node:crypto";
 import type { BlockList } from "node:net";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { Caller, MemberActor } from "../actor.ts";
+import { parseCidrs } from "../config.ts";
 import { newRequestId } from "../ids.ts";
 import type { Log } from "../log.ts";
 import { badRequest, notFound, Problem, tooManyRequests } from "../problem.ts";
-import { clientAddress } from "./client-address.ts";
+import type { Sealed } from "../sealed.ts";
+import { clientAddress, isListed } from "./client-address.ts";
 import { asProblem, toEnvelope } from "./envelope.ts";
 import { parseInput } from "./input.ts";
 import type { Metrics } from "./metrics.ts";
@@ -36,6 +39,7 @@ export interface DoorNeeds {
   readonly rateLimits: RateLimits;
   readonly metrics: Metrics;
   readonly trustedProxies: BlockList;
+  readonly metricsToken: Sealed<string> | undefined;
   readonly log: Log;
 }
 
@@ -90,6 +94,7 @@ export function createDoor(needs: DoorNeeds): FastifyInstance {
   addBodyParsers(app);
   addHooks(app, needs);
   for (const route of needs.routes) mount(app, route);
+  mountMetrics(app, needs);
   return app;
 }
 
@@ -151,6 +156,22 @@ function addHooks(app: FastifyInstance, needs: DoorNeeds): void {
       "request",
     );
     done();
+  });
+}
+
+const LOOPBACK = parseCidrs("127.0.0.0/8, ::1");
+const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
+
+/** Not part of the contract: for the operator's own Prometheus, by token, or from this very machine. */
+function mountMetrics(app: FastifyInstance, { metrics, metricsToken }: DoorNeeds): void {
+  app.get("/metrics", async (request, reply) => {
+    const given = digest(request.headers.authorization ?? "");
+    const isAllowed = metricsToken
+      ? timingSafeEqual(given, digest(`Bearer ${metricsToken.open()}`))
+      : isListed(LOOPBACK, request.raw.socket.remoteAddress ?? "") && request.headers["x-forwarded-for"] === undefined;
+    if (!isAllowed) throw notFound("This address");
+    reply.type(metrics.registry.contentType);
+    return metrics.registry.metrics();
   });
 }
 

@@ -37,10 +37,9 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
   };
 
   const refuse = async (state: LoginState | undefined, caller: Caller, clientId: string, reason: string): Promise<Problem> => {
-    const who = systemActor("login");
     return db.write(async (tx) => {
-      const actor = state ? asActor(state, caller) : { ...who, caller };
-      tx.audit(actor, { event: "login-refused", orgId: state?.orgId ?? null, metadata: { method: METHOD, reason, clientId: clientId.slice(0, 64), ip: caller.ip } });
+      const actor = state ? asActor(state, caller) : systemActor("login", caller);
+      tx.audit(actor, { event: "login-refused", orgId: state?.orgId ?? null, metadata: { method: METHOD, reason, clientId: clientId.slice(0, 64) } });
       if (!state?.lockoutEnabled || reason !== "wrong-secret") return credentialsWrong();
       const policy = { threshold: state.lockoutThreshold, lockSeconds: state.lockoutDurationSeconds, resetSeconds: state.lockoutCounterResetSeconds };
       await countFailure(tx, { subjectId: state.identityId, method: METHOD, address: caller.ip }, policy, clock.now());

@@ -1,0 +1,55 @@
+import type { MemberActor } from "../platform/actor.ts";
+import type { Clock } from "../platform/clock.ts";
+import type { Db } from "../platform/db/index.ts";
+import { deny, orgOf, type Permissions } from "../permissions/index.ts";
+import type { Projects } from "../projects/index.ts";
+import type { AuditLogView, AuditQuery } from "./contract.ts";
+import { fromCursor, periodOf, toAuditLog, toCursor } from "./model.ts";
+import { pageOfAudit } from "./store.ts";
+
+export interface AuditNeeds {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly permissions: Permissions;
+  readonly projects: Pick<Projects, "resolve">;
+}
+
+export interface Audit {
+  list(
+    actor: MemberActor,
+    query: AuditQuery,
+  ): Promise<{ auditLogs: AuditLogView[]; nextCursor: string | null }>;
+}
+
+const READ = { action: "read", subject: "audit-logs" } as const;
+
+export function createAudit({ db, clock, permissions, projects }: AuditNeeds): Audit {
+  /** The project's trail is open to its readers and to those who may read the whole organisation's. */
+  const requireReader = async (actor: MemberActor, projectId: string | undefined): Promise<void> => {
+    if (projectId === undefined) return void (await permissions.requireInOrganization(actor, READ));
+    const inProject = await permissions.inProject(actor, projectId);
+    if (inProject.can(READ.action, READ.subject)) return;
+    if (!(await permissions.inOrganization(actor)).can(READ.action, READ.subject)) deny(inProject, READ);
+  };
+
+  return {
+    async list(actor, query) {
+      const orgId = orgOf(actor);
+      const after = query.cursor === undefined ? undefined : fromCursor(query.cursor);
+      const projectId =
+        query.projectId === undefined ? undefined : (await projects.resolve(actor, query.projectId)).id;
+      await requireReader(actor, projectId);
+      const { actorType, actorId, userAgent, offset, limit } = query;
+      const who = { actorType, actorId, userAgent, events: query.eventType };
+      const filter = { orgId, projectId, ...periodOf(query, clock.now()), ...who, after, offset };
+      // One more than asked for: its presence is the answer to whether there is a next page.
+      const rows = await db.read((q) => pageOfAudit(q, { ...filter, limit: limit + 1 }));
+      const page = rows.slice(0, limit);
+      const last = page.at(-1);
+      return {
+        auditLogs: page.map(toAuditLog),
+        nextCursor: last && rows.length > limit ? toCursor(last) : null,
+      };
+    },
+  };
+}

@@ -1,0 +1,11 @@
+export { createAccessTokens, type AccessTokens } from "./access-tokens/service.ts";
+export { sessionsChanged, tokensChanged } from "./events.ts";
+export { authJobs, flushUses } from "./jobs.ts";
+export { EVERYWHERE, UNLIMITED_SECONDS } from "./model.ts";
+export { authRoutes, type AuthServices } from "./routes.ts";
+export { createAuthentication, type Authentication } from "./service.ts";
+export { createSessions, toUserView } from "./sessions/service.ts";
+export { createTokenAuths } from "./token/service.ts";
+export { foundTokenAuth } from "./token/store.ts";
+export { createUniversalLogin } from "./universal/login/service.ts";
+export { createUniversalAuths } from "./universal/service.ts";

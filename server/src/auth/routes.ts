@@ -1,0 +1,78 @@
+import { serve, servePublic, type Route } from "../platform/http/index.ts";
+import { seal } from "../platform/sealed.ts";
+import * as tokens from "./access-tokens/contract.ts";
+import type { AccessTokens } from "./access-tokens/service.ts";
+import * as sessions from "./sessions/contract.ts";
+import type { Sessions } from "./sessions/service.ts";
+import * as token from "./token/contract.ts";
+import type { TokenAuths } from "./token/service.ts";
+import * as universal from "./universal/contract.ts";
+import type { UniversalLogin } from "./universal/login/service.ts";
+import type { UniversalAuths } from "./universal/service.ts";
+
+export interface AuthServices {
+  readonly accessTokens: AccessTokens;
+  readonly sessions: Sessions;
+  readonly tokenAuths: TokenAuths;
+  readonly universalAuths: UniversalAuths;
+  readonly universalLogin: UniversalLogin;
+}
+
+export const authRoutes = (services: AuthServices): Route[] => [
+  ...loginRoutes(services),
+  ...universalRoutes(services.universalAuths),
+  ...tokenRoutes(services.tokenAuths),
+];
+
+const loginRoutes = ({ accessTokens, sessions: people, universalLogin }: AuthServices): Route[] => [
+  servePublic(universal.universalLogin, ({ body, caller }) =>
+    universalLogin.login({ clientId: body.clientId, clientSecret: seal(body.clientSecret), organizationSlug: body.organizationSlug }, caller),
+  ),
+  servePublic(tokens.renewToken, ({ body, caller }) => accessTokens.renew(body.accessToken, caller)),
+  servePublic(tokens.revokeToken, async ({ body, caller }) => {
+    await accessTokens.revoke(body.accessToken, caller);
+    return { message: "The access token was revoked." };
+  }),
+  servePublic(sessions.passwordLogin, async ({ body, caller }) => {
+    const { token: accessToken, expiresIn } = await people.login(body.email, seal(body.password), caller);
+    return { accessToken, expiresIn, tokenType: "Bearer" as const };
+  }),
+  serve(sessions.selectOrganization, async ({ actor, body }) => ({ token: (await people.selectOrganization(actor, body.organizationId)).token, isMfaEnabled: false })),
+  serve(sessions.checkAuth, async () => ({ message: "Authenticated" })),
+  serve(sessions.logout, async ({ actor }) => {
+    await people.logout(actor);
+    return { message: "The session was ended." };
+  }),
+  serve(sessions.changePassword, async ({ actor, body }) => {
+    await people.changePassword(actor, seal(body.currentPassword), seal(body.newPassword));
+    return { message: "The password was changed. Log in again." };
+  }),
+  serve(sessions.whoAmI, async ({ actor }) => ({ user: await people.whoAmI(actor) })),
+];
+
+const universalRoutes = (auths: UniversalAuths): Route[] => [
+  serve(universal.attachUniversalAuth, async ({ actor, params, body }) => ({ identityUniversalAuth: await auths.attach(actor, params.identityId, body) })),
+  serve(universal.getUniversalAuth, async ({ actor, params }) => ({ identityUniversalAuth: await auths.get(actor, params.identityId) })),
+  serve(universal.updateUniversalAuth, async ({ actor, params, body }) => ({ identityUniversalAuth: await auths.update(actor, params.identityId, body) })),
+  serve(universal.detachUniversalAuth, async ({ actor, params }) => ({ identityUniversalAuth: await auths.detach(actor, params.identityId) })),
+  serve(universal.clearLockouts, async ({ actor, params }) => ({ deleted: await auths.clearLockouts(actor, params.identityId) })),
+  serve(universal.createClientSecret, ({ actor, params, body }) => auths.createSecret(actor, params.identityId, body)),
+  serve(universal.listClientSecrets, async ({ actor, params }) => ({ clientSecretData: await auths.listSecrets(actor, params.identityId) })),
+  serve(universal.getClientSecret, async ({ actor, params }) => ({ clientSecretData: await auths.getSecret(actor, params.identityId, params.clientSecretId) })),
+  serve(universal.revokeClientSecret, async ({ actor, params }) => ({ clientSecretData: await auths.revokeSecret(actor, params.identityId, params.clientSecretId) })),
+];
+
+const tokenRoutes = (auths: TokenAuths): Route[] => [
+  serve(token.attachTokenAuth, async ({ actor, params, body }) => ({ identityTokenAuth: await auths.attach(actor, params.identityId, body) })),
+  serve(token.getTokenAuth, async ({ actor, params }) => ({ identityTokenAuth: await auths.get(actor, params.identityId) })),
+  serve(token.updateTokenAuth, async ({ actor, params, body }) => ({ identityTokenAuth: await auths.update(actor, params.identityId, body) })),
+  serve(token.detachTokenAuth, async ({ actor, params }) => ({ identityTokenAuth: await auths.detach(actor, params.identityId) })),
+  serve(token.createToken, ({ actor, params, body }) => auths.createToken(actor, params.identityId, body.name)),
+  serve(token.listTokens, async ({ actor, params, query }) => ({ tokens: await auths.listTokens(actor, params.identityId, query) })),
+  serve(token.getToken, async ({ actor, params }) => ({ token: await auths.getToken(actor, params.tokenId) })),
+  serve(token.renameToken, async ({ actor, params, body }) => ({ token: await auths.renameToken(actor, params.tokenId, body.name) })),
+  serve(token.revokeTokenById, async ({ actor, params }) => {
+    await auths.revokeToken(actor, params.tokenId);
+    return { message: "The token was revoked." };
+  }),
+];

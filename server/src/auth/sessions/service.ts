@@ -1,0 +1,150 @@
+/** People's sessions: a password gets one, it names an organisation once one is selected, and it can be ended. */
+import { systemActor, type Caller, type MemberActor, type UserActor } from "../../platform/actor.ts";
+import type { Clock } from "../../platform/clock.ts";
+import { checkPassword, hashPassword, signToken, type Claims, type Keyring } from "../../platform/crypto/index.ts";
+import type { Db, Tx } from "../../platform/db/index.ts";
+import { newId } from "../../platform/ids.ts";
+import { createFactCache, type Tail } from "../../platform/outbox/index.ts";
+import { badRequest, notFound } from "../../platform/problem.ts";
+import type { Sealed } from "../../platform/sealed.ts";
+import { accessChanged } from "../../permissions/index.ts";
+import { findUser, findUserByEmail, setPasswordHash, type UserRow, type UserView } from "../../users/index.ts";
+import { sessionsChanged } from "../events.ts";
+import { countFailure, findLockout, forgetFailures } from "../lockouts/store.ts";
+import { credentialsWrong, lockedOut, tokenExpired, tokenInvalid, tokenRevoked } from "../model.ts";
+import { findSession, insertSession, isOrgMember, revokeSession, revokeSessions, sweepSessions, type SessionState } from "./store.ts";
+
+export interface SessionNeeds {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly tail: Tail;
+  readonly keyring: Keyring;
+}
+
+const SESSION_SECONDS = 12 * 3600;
+const METHOD = "password";
+const LOCKOUT = { threshold: 5, lockSeconds: 300, resetSeconds: 900 };
+const CACHED_SESSIONS = 20_000;
+
+export const toUserView = (row: UserRow): UserView => ({ ...row, username: row.email, superAdmin: row.isInstanceAdmin });
+
+export type Sessions = ReturnType<typeof createSessions>;
+
+export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
+  const key = keyring.instanceKey("token-signing");
+  const live = createFactCache<SessionState>(tail, CACHED_SESSIONS);
+  tail.onHint((fact) => {
+    if (sessionsChanged.is(fact)) {
+      const { userId, sessionId } = fact.data;
+      if (sessionId === null) live.dropWhere((session) => session.userId === userId);
+      else live.drop(sessionId);
+    } else if (accessChanged.is(fact) && fact.data.projectId === null) {
+      live.dropWhere((session) => session.orgId === fact.data.orgId && (fact.data.actorId === null || fact.data.actorId === session.userId));
+    }
+  });
+
+  const open = (tx: Tx, user: { readonly id: string }, orgId: string | null): { token: string; expiresIn: number } => {
+    const at = clock.now();
+    const id = newId();
+    const expiresAt = new Date(at.getTime() + SESSION_SECONDS * 1000);
+    insertSession(tx, { id, userId: user.id, orgId, expiresAt, at });
+    const token = signToken(key, {
+      authTokenType: "accessToken", userId: user.id, tokenVersionId: id, authMethod: METHOD,
+      organizationId: orgId, subOrganizationId: orgId, iat: Math.floor(at.getTime() / 1000), exp: Math.floor(expiresAt.getTime() / 1000),
+    });
+    return { token, expiresIn: SESSION_SECONDS };
+  };
+
+  const asActor = (session: SessionState, caller: Caller): UserActor => ({
+    kind: "user", id: session.userId, name: session.email, orgId: session.orgId, tokenId: session.id, authMethod: METHOD,
+    isInstanceAdmin: session.isInstanceAdmin, caller,
+  });
+
+  const requireUser = (actor: MemberActor): UserActor => {
+    if (actor.kind !== "user") throw badRequest("This is for people's sessions; the caller is a machine identity.");
+    return actor;
+  };
+
+  /** Counted before the password is looked at, so that many guesses at once cannot slip past the count. */
+  const reserveAttempt = async (user: UserRow | undefined, address: string): Promise<void> => {
+    if (!user) return;
+    const attempt = { subjectId: user.id, method: METHOD, address };
+    const now = clock.now();
+    const known = await db.read((q) => findLockout(q, attempt));
+    if (known?.lockedUntil && known.lockedUntil > now) throw lockedOut(Math.ceil((known.lockedUntil.getTime() - now.getTime()) / 1000));
+    const counted = await db.write((tx) => countFailure(tx, attempt, { ...LOCKOUT, threshold: LOCKOUT.threshold + 1 }, now), { audited: false });
+    if (counted?.lockedUntil && counted.lockedUntil > now) throw lockedOut(Math.ceil((counted.lockedUntil.getTime() - now.getTime()) / 1000));
+  };
+
+  return {
+    async login(email: string, password: Sealed<string>, caller: Caller): Promise<{ token: string; expiresIn: number }> {
+      const user = await db.read((q) => findUserByEmail(q, email));
+      await reserveAttempt(user, caller.ip);
+      const isRight = await checkPassword(password, user?.passwordHash ?? undefined);
+      if (!user || !isRight) {
+        const actor = systemActor("login", caller);
+        await db.write(async (tx) => tx.audit(actor, { event: "login-refused", orgId: null, metadata: { method: METHOD, userId: user?.id ?? null } }));
+        throw credentialsWrong();
+      }
+      return db.write(async (tx) => {
+        await forgetFailures(tx, user.id, METHOD, caller.ip);
+        const session = open(tx, user, null);
+        const actor: UserActor = { kind: "user", id: user.id, name: user.email, orgId: null, tokenId: "", authMethod: METHOD, isInstanceAdmin: user.isInstanceAdmin, caller };
+        tx.audit(actor, { event: "login", orgId: null, metadata: { method: METHOD } });
+        return session;
+      });
+    },
+
+    async selectOrganization(actor: MemberActor, orgId: string): Promise<{ token: string; expiresIn: number }> {
+      const user = requireUser(actor);
+      if (!(await db.read((q) => isOrgMember(q, orgId, user.id)))) throw notFound("The organisation", orgId);
+      return db.write(async (tx) => {
+        tx.audit(actor, { event: "select-organization", orgId, metadata: {} });
+        return open(tx, user, orgId);
+      });
+    },
+
+    /** `claims` are of a token whose signature was found good. */
+    async authenticate(claims: Claims, caller: Caller): Promise<UserActor> {
+      const sessionId = claims["tokenVersionId"];
+      if (typeof sessionId !== "string") throw tokenInvalid();
+      if (typeof claims["exp"] !== "number" || claims["exp"] * 1000 <= clock.millis()) throw tokenExpired();
+      const session = live.peek(sessionId) ?? (await live.get(sessionId, () => db.read((q) => findSession(q, sessionId))));
+      if (!session) throw tokenRevoked();
+      return asActor(session, caller);
+    },
+
+    async logout(actor: MemberActor): Promise<void> {
+      const user = requireUser(actor);
+      await db.write(async (tx) => {
+        await revokeSession(tx, user.tokenId);
+        tx.audit(user, { event: "logout", orgId: user.orgId, metadata: {} });
+        tx.emit(sessionsChanged({ userId: user.id, sessionId: user.tokenId }));
+      });
+    },
+
+    async changePassword(actor: MemberActor, current: Sealed<string>, next: Sealed<string>): Promise<void> {
+      const user = requireUser(actor);
+      const row = await db.read((q) => findUser(q, user.id));
+      await reserveAttempt(row, actor.caller.ip);
+      if (!(await checkPassword(current, row?.passwordHash ?? undefined))) throw credentialsWrong();
+      const hash = await hashPassword(next);
+      await db.write(async (tx) => {
+        await forgetFailures(tx, user.id, METHOD, actor.caller.ip);
+        await setPasswordHash(tx, user.id, hash, clock.now());
+        await revokeSessions(tx, user.id);
+        tx.audit(user, { event: "change-password", orgId: user.orgId, metadata: {} });
+        tx.emit(sessionsChanged({ userId: user.id, sessionId: null }));
+      });
+    },
+
+    async whoAmI(actor: MemberActor): Promise<UserView> {
+      const row = await db.read((q) => findUser(q, requireUser(actor).id));
+      if (!row) throw notFound("The user");
+      return toUserView(row);
+    },
+
+    sweep: () => db.write((tx) => sweepSessions(tx, clock.now()), { audited: false }),
+  };
+}
+

@@ -1,0 +1,13 @@
+import { fact } from "../platform/outbox/index.ts";
+
+interface CertificateFact {
+  readonly orgId: string;
+  readonly projectId: string;
+  readonly certificateId: string;
+}
+
+export const certificateIssued = fact<CertificateFact>("certificate.issued");
+/** `certificateId` is the new one; a renewal states this fact instead of `certificate.issued`. */
+export const certificateRenewed = fact<CertificateFact & { readonly replacedId: string }>("certificate.renewed");
+export const certificateRevoked = fact<CertificateFact>("certificate.revoked");
+export const certificateRenewalFailed = fact<CertificateFact & { readonly reason: string }>("certificate.renewal-failed");

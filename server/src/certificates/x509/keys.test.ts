@@ -1,0 +1,195 @@
+import assert from "node:assert/strict";
+import { createHash, createPublicKey, generateKeyPairSync } from "node:crypto";
+import { describe, test } from "node:test";
+import {
+  KEY_ALGORITHMS,
+  parseKeyAlgorithm,
+  parseSignatureAlgorithm,
+  SIGNATURE_ALGORITHMS,
+} from "./algorithms.ts";
+import * as der from "./der.ts";
+import { assertStrongKey, findKeyWeakness } from "./key-strength.ts";
+import {
+  exportPkcs8,
+  exportPkcs8Pem,
+  exportSpki,
+  importPrivateKey,
+  importSpki,
+  keyAlgorithmOf,
+  keyFingerprint,
+  keyIdentifier,
+  keysMatch,
+  readPublicKey,
+} from "./keys.ts";
+import { OID } from "./oids.ts";
+import { sharedKeys } from "./test-authority.ts";
+import { X509Error } from "./x509-error.ts";
+
+const QUICK = KEY_ALGORITHMS.filter((name) => name !== "RSA_3072" && name !== "RSA_4096");
+
+test("both spellings of an algorithm are read", () => {
+  assert.equal(parseKeyAlgorithm("RSA-2048"), "RSA_2048");
+  assert.equal(parseKeyAlgorithm("RSA_4096"), "RSA_4096");
+  assert.equal(parseKeyAlgorithm("ECDSA-P256"), "EC_prime256v1");
+  assert.equal(parseKeyAlgorithm("ECDSA-P521"), "EC_secp521r1");
+  assert.equal(parseSignatureAlgorithm("SHA256-ECDSA"), "ECDSA-SHA256");
+  assert.equal(parseSignatureAlgorithm("SHA512-RSA"), "RSA-SHA512");
+  for (const name of SIGNATURE_ALGORITHMS) assert.equal(parseSignatureAlgorithm(name), name);
+  assert.throws(() => parseKeyAlgorithm("RSA_1024"), X509Error);
+  assert.throws(() => parseKeyAlgorithm("constructor"), X509Error);
+  assert.throws(() => parseSignatureAlgorithm("RSA-SHA1"), X509Error);
+});
+
+for (const algorithm of QUICK) {
+  test(`${algorithm}: made, recognised, strong, exported and imported again`, async () => {
+    const { publicKey, privateKey } = await sharedKeys(algorithm);
+    const spki = exportSpki(publicKey);
+    assert.equal(keyAlgorithmOf(readPublicKey(spki)), algorithm);
+    assert.equal(findKeyWeakness(spki), undefined);
+    assert.ok(exportSpki(privateKey).equals(spki));
+    assert.ok(keysMatch(importPrivateKey(exportPkcs8(privateKey)), spki));
+    assert.ok(keysMatch(importPrivateKey(exportPkcs8Pem(privateKey)), spki));
+    assert.ok(exportSpki(importSpki(spki)).equals(spki));
+  });
+}
+
+test("key identifiers are the published digests of the key bits", async () => {
+  const { publicKey } = await sharedKeys("EC_prime256v1");
+  const spki = exportSpki(publicKey);
+  const point = spki.subarray(-65);
+  assert.ok(keyIdentifier(spki).equals(createHash("sha1").update(point).digest()));
+  assert.ok(
+    keyIdentifier(spki, "rfc7093").equals(createHash("sha256").update(point).digest().subarray(0, 20)),
+  );
+  assert.equal(keyFingerprint(spki), createHash("sha256").update(spki).digest("hex"));
+});
+
+const rsaSpki = (modulus: bigint, exponent = 65537n): Buffer =>
+  der.sequence(
+    der.sequence(der.oid(OID.rsaEncryption), der.nullValue()),
+    der.bitString(der.sequence(der.integer(modulus), der.integer(exponent))),
+  );
+
+const modulusOf = (spki: Buffer): bigint => {
+  const facts = readPublicKey(spki);
+  assert.ok(facts.family === "rsa");
+  return facts.modulus;
+};
+
+describe("a weak key is named", () => {
+  const weakness = (spki: Buffer): string | undefined => findKeyWeakness(spki)?.code;
+  const strong = sharedKeys("RSA_2048").then(({ publicKey }) => modulusOf(exportSpki(publicKey)));
+
+  test("too short and too long", () => {
+    const short = generateKeyPairSync("rsa", { modulusLength: 1024 }).publicKey;
+    assert.equal(weakness(exportSpki(short)), "key.rsa_short");
+    assert.equal(weakness(rsaSpki((1n << 2047n) - 1n)), "key.rsa_short");
+    assert.equal(weakness(rsaSpki((1n << 8192n) + 1n)), "key.rsa_long");
+  });
+
+  test("an exponent that is small, even or huge", async () => {
+    const modulus = await strong;
+    assert.equal(weakness(rsaSpki(modulus, 65537n)), undefined);
+    assert.equal(weakness(rsaSpki(modulus, (1n << 256n) - 1n)), undefined);
+    for (const exponent of [1n, 3n, 65535n, 65538n, (1n << 256n) + 1n]) {
+      assert.equal(weakness(rsaSpki(modulus, exponent)), "key.rsa_exponent", String(exponent));
+    }
+  });
+
+  test("a modulus with a small factor", async () => {
+    const modulus = await strong;
+    for (const factor of [2n, 3n, 751n])
+      assert.equal(weakness(rsaSpki(modulus * factor)), "key.rsa_small_factor");
+  });
+
+  test("the structure of ROCA", () => {
+    // p = k*M + 65537^a mod M, with M the product of the primes to 167: what the flawed library computed.
+    let product = 1n;
+    for (let prime = 2n; prime <= 167n; prime += 1n) {
+      if ([2n, 3n, 5n, 7n, 11n, 13n].every((small) => prime === small || prime % small !== 0n))
+        product *= prime;
+    }
+    const power = (exponent: number): bigint => {
+      let value = 1n;
+      for (let round = 0; round < exponent; round += 1) value = (value * 65537n) % product;
+      return value;
+    };
+    const shift = 1025n - BigInt(product.toString(2).length);
+    const p = ((1n << shift) + 12345n) * product + power(1234);
+    const q = ((1n << shift) + 987654321n * (1n << (shift - 40n))) * product + power(4321);
+    assert.equal(weakness(rsaSpki(p * q)), "key.roca");
+  });
+
+  test("primes next to each other", () => {
+    // The product of any two close odd numbers without small factors does.
+    const isClear = (candidate: bigint): boolean => {
+      for (let divisor = 3n; divisor < 752n; divisor += 2n) if (candidate % divisor === 0n) return false;
+      return true;
+    };
+    const clearFrom = (start: bigint): bigint => {
+      let candidate = start | 1n;
+      while (!isClear(candidate)) candidate += 2n;
+      return candidate;
+    };
+    const p = clearFrom((3n << 1022n) + 9876543210123456789n);
+    const q = clearFrom(p + (1n << 500n));
+    assert.equal(weakness(rsaSpki(p * q)), "key.rsa_close_primes");
+    assert.equal(weakness(rsaSpki(p * p)), "key.rsa_close_primes");
+  });
+
+  test("a point off its curve, at infinity, compressed or on another curve", async () => {
+    const { publicKey } = await sharedKeys("EC_prime256v1");
+    const good = exportSpki(publicKey);
+    const withPoint = (point: Buffer, curve: string = OID.prime256v1): Buffer =>
+      der.sequence(der.sequence(der.oid(OID.ecPublicKey), der.oid(curve)), der.bitString(point));
+    const point = Buffer.from(good.subarray(-65));
+    assert.equal(weakness(withPoint(point)), undefined);
+    point[64] = (point[64] ?? 0) ^ 1;
+    assert.equal(weakness(withPoint(point)), "key.point");
+    assert.equal(weakness(withPoint(Buffer.from([0]))), "key.point");
+    assert.equal(
+      weakness(withPoint(Buffer.concat([Buffer.from([2]), good.subarray(-64, -32)]))),
+      "key.point",
+    );
+    assert.equal(weakness(withPoint(good.subarray(-65), OID.secp384r1)), "key.point");
+    // A coordinate of p or more would be a second spelling of the same point.
+    assert.equal(weakness(withPoint(Buffer.concat([Buffer.from([4]), Buffer.alloc(64, 0xff)]))), "key.point");
+  });
+
+  test("a key on the list of compromised ones", async () => {
+    const { publicKey } = await sharedKeys("Ed25519");
+    const spki = exportSpki(publicKey);
+    const listed = keyFingerprint(spki);
+    assert.equal(findKeyWeakness(spki, { isKnownWeak: (each) => each === listed })?.code, "key.known_weak");
+    assert.throws(() => assertStrongKey(spki, { isKnownWeak: () => true }), X509Error);
+    assert.doesNotThrow(() => assertStrongKey(spki, { isKnownWeak: () => false }));
+  });
+});
+
+test("kinds of key we do not certify are refused by name", () => {
+  const dsa = generateKeyPairSync("dsa", { modulusLength: 2048, divisorLength: 256 }).publicKey;
+  const koblitz = generateKeyPairSync("ec", { namedCurve: "secp256k1" }).publicKey;
+  const explicitCurve = generateKeyPairSync("ec", {
+    namedCurve: "prime256v1",
+    paramEncoding: "explicit",
+  }).publicKey;
+  for (const key of [dsa, koblitz, explicitCurve]) {
+    const spki = key.export({ type: "spki", format: "der" });
+    assert.throws(
+      () => readPublicKey(spki),
+      (error: unknown) => error instanceof X509Error && error.code === "key.unsupported",
+    );
+    assert.throws(() => importSpki(spki), X509Error);
+  }
+});
+
+test("a private key that cannot be read is a refusal, not a crash", async () => {
+  assert.throws(() => importPrivateKey("nonsense"), X509Error);
+  assert.throws(() => importPrivateKey(Buffer.from([0x30, 0])), X509Error);
+  const { privateKey } = await sharedKeys("EC_prime256v1");
+  const locked = privateKey
+    .export({ type: "pkcs8", format: "pem", cipher: "aes-256-cbc", passphrase: "right" })
+    .toString();
+  assert.throws(() => importPrivateKey(locked, "wrong"), X509Error);
+  assert.ok(createPublicKey(importPrivateKey(locked, "right")).equals(createPublicKey(privateKey)));
+});

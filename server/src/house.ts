@@ -1,0 +1,158 @@
+/** The composition root: every room opened once, in order, each with just what it needs. */
+import { fileURLToPath } from "node:url";
+import type pg from "pg";
+import { adminRoutes, createAdmin } from "./admin/index.ts";
+//A import { auditJobs, auditRoutes, createAudit } from "./audit/index.ts";
+import {
+  authJobs, authRoutes, createAccessTokens, createAuthentication, createSessions, createTokenAuths, createUniversalAuths, createUniversalLogin, flushUses,
+  type AuthServices,
+} from "./auth/index.ts";
+import { createIdentityControl, createIdentityMemberships, createOrgIdentities, createProjectIdentities, identityRoutes } from "./identities/index.ts";
+import { createLicences, licenceRoutes } from "./licences/index.ts";
+import { createMemberships } from "./memberships/index.ts";
+import { createOrganizations, organizationRoutes } from "./organizations/index.ts";
+import { createPermissions } from "./permissions/index.ts";
+import type { Clock } from "./platform/clock.ts";
+import type { Config } from "./platform/config.ts";
+import { checkRootKey, openKeyring } from "./platform/crypto/index.ts";
+import { migrate, openDatabase, type Database } from "./platform/db/index.ts";
+import { createDoor, createMetrics, createRateLimits, type Route } from "./platform/http/index.ts";
+import { createJobs, type Jobs } from "./platform/jobs/index.ts";
+import type { Log } from "./platform/log.ts";
+import { createTail, outboxJobs, type Tail } from "./platform/outbox/index.ts";
+import type { Sealed } from "./platform/sealed.ts";
+import { createEnvironments, createProjects, projectRoutes } from "./projects/index.ts";
+import { createRoles, roleRoutes } from "./roles/index.ts";
+import { createStatus, statusRoutes } from "./status/index.ts";
+
+export interface HouseOptions {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly connection: pg.ClientConfig;
+  readonly rootKey: Sealed<Buffer>;
+}
+
+export interface House {
+  readonly app: ReturnType<typeof createDoor>;
+  readonly database: Database;
+  readonly jobs: Jobs;
+  readonly tail: Tail;
+  readonly routes: readonly Route[];
+  /** Begins what the house does unasked; tests leave it out and call the jobs themselves. */
+  startWork(): void;
+  /** Answers the port. */
+  listen(): Promise<number>;
+  close(): Promise<void>;
+}
+
+const MIGRATIONS = fileURLToPath(new URL("../../migrations", import.meta.url));
+const FLUSH_MS = 2000;
+
+async function prepareDatabase(database: Database, options: HouseOptions): Promise<void> {
+  const client = await database.connect();
+  try {
+    await checkRootKey(options.rootKey.open(), (text) => client.query(text));
+    const applied = await migrate(client, MIGRATIONS);
+    if (applied.length > 0) options.log.info({ applied }, "the database schema was brought up to date");
+  } finally {
+    await client.end();
+  }
+}
+
+async function openRooms(options: HouseOptions, database: Database, tail: Tail) {
+  const { config, clock, log } = options;
+  const db = database;
+  const keyring = await openKeyring(db, options.rootKey.open());
+  const permissions = createPermissions({ db, tail, clock });
+  const memberships = createMemberships({ db, clock, permissions });
+  const projects = createProjects({ db, clock, tail, keyring, permissions });
+  const environments = createEnvironments({ db, clock, permissions, projects });
+  const organizations = createOrganizations({ db, clock, permissions });
+  const roles = createRoles({ db, clock, permissions, projects });
+  const identities = {
+    ofProject: createProjectIdentities({ db, clock, permissions, memberships, projects }),
+    ofOrganization: createOrgIdentities({ db, clock, permissions, memberships }),
+    memberships: createIdentityMemberships({ db, clock, permissions, memberships, projects }),
+  };
+  const control = createIdentityControl({ db, clock, permissions });
+  const accessTokens = createAccessTokens({ db, clock, tail, keyring });
+  const auth: AuthServices = {
+    accessTokens,
+    sessions: createSessions({ db, clock, tail, keyring }),
+    tokenAuths: createTokenAuths({ db, clock, control, tokens: accessTokens }),
+    universalAuths: createUniversalAuths({ db, clock, keyring, control }),
+    universalLogin: createUniversalLogin({ db, clock, keyring, tokens: accessTokens }),
+  };
+  const licences = createLicences({ db, clock, tail, keyring, permissions, log });
+  await licences.ensureIssuer(config.databaseUrl ? undefined : config.dataDir);
+  //A const audit = createAudit({ db, database, clock, log, permissions, projects, retentionDays: config.auditRetentionDays });
+  //A await audit.ensurePartitions();
+  const admin = createAdmin({ db, clock, keyring, permissions, accessTokens, licences });
+  const status = createStatus({ db, clock, config });
+
+  const routes: Route[] = [
+    ...adminRoutes(admin),
+    ...authRoutes(auth),
+    ...organizationRoutes(organizations),
+    ...projectRoutes(projects, environments),
+    ...roleRoutes(roles),
+    ...identityRoutes(identities),
+    ...licenceRoutes(licences),
+    //A ...auditRoutes(audit),
+  ];
+  routes.push(...statusRoutes(status, () => routes));
+  return { routes, auth, authentication: createAuthentication({ keyring, accessTokens, sessions: auth.sessions }), jobs: [...authJobs(auth, db, clock), /*A ...auditJobs(audit), */...outboxJobs(db)] };
+}
+
+export async function openHouse(options: HouseOptions): Promise<House> {
+  const { config, clock, log } = options;
+  const onError = (error: Error) => log.debug({ reason: error.message }, "a database connection ended");
+  const database = openDatabase({ connection: options.connection, connections: config.databaseConnections, clock, onError });
+  try {
+    await prepareDatabase(database, options);
+    const tail = createTail({ database, clock, log });
+    const rooms = await openRooms(options, database, tail);
+    await tail.start();
+    return assemble(options, { database, tail, ...rooms });
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+}
+
+type Opened = Awaited<ReturnType<typeof openRooms>> & { readonly database: Database; readonly tail: Tail };
+
+function assemble({ config, clock, log }: HouseOptions, { database, tail, routes, auth, authentication, jobs: work }: Opened): House {
+  const limits = { read: config.rateLimitRead, write: config.rateLimitWrite, login: config.rateLimitLogin };
+  const rateLimits = createRateLimits({ limits, db: database, clock, log });
+  const metrics = createMetrics();
+  const app = createDoor({ routes, authenticate: authentication.authenticate, rateLimits, metrics, trustedProxies: config.trustedProxies, metricsToken: config.metricsToken, log });
+  const jobs = createJobs({ db: database, clock, log });
+  jobs.add(...work);
+  const flush = () => flushUses(auth).catch((error: unknown) => log.debug({ reason: (error as Error).message }, "uses were not written down this time"));
+  let flushing: NodeJS.Timeout | undefined;
+
+  return {
+    app, database, jobs, tail, routes,
+    startWork() {
+      jobs.start();
+      rateLimits.start();
+      flushing = setInterval(() => void flush(), FLUSH_MS).unref();
+    },
+    async listen() {
+      await app.listen({ port: config.port, host: config.host });
+      const address = app.server.address();
+      return typeof address === "object" && address !== null ? address.port : config.port;
+    },
+    async close() {
+      await app.close();
+      clearInterval(flushing);
+      rateLimits.stop();
+      await jobs.stop();
+      await flush();
+      await tail.stop();
+      await database.close();
+    },
+  };
+}

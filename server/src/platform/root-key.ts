@@ -1,0 +1,42 @@
+/** The embedded default keeps its root key beside its data: made at the first start, readable by its owner alone. */
+import { randomBytes } from "node:crypto";
+import { link, mkdir, open, readFile, unlink } from "node:fs/promises";
+import { join } from "node:path";
+import { ConfigError, parseRootKey } from "./config.ts";
+import { Sealed } from "./sealed.ts";
+
+const FILE = "root.key";
+
+export async function readOrCreateRootKey(dataDir: string): Promise<Sealed<Buffer>> {
+  const path = join(dataDir, FILE);
+  await mkdir(dataDir, { recursive: true });
+  const known = await readFile(path, "utf8").catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return undefined;
+    throw new ConfigError(`The root key file ${path} cannot be read: ${error.message}.`);
+  });
+  if (known === undefined) await create(path);
+  try {
+    return new Sealed(parseRootKey(known ?? (await readFile(path, "utf8"))));
+  } catch {
+    throw new ConfigError(`The root key file ${path} does not hold 32 bytes in base64.`);
+  }
+}
+
+/** Written whole and synced before it gets its name: a key that half exists would be a key that is lost. */
+async function create(path: string): Promise<void> {
+  const draft = `${path}.${process.pid}.new`;
+  const file = await open(draft, "wx", 0o600);
+  try {
+    await file.writeFile(`${randomBytes(32).toString("base64")}\n`);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  try {
+    await link(draft, path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  } finally {
+    await unlink(draft);
+  }
+}

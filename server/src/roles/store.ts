@@ -1,0 +1,47 @@
+import { sql, type Query, type Tx } from "../platform/db/index.ts";
+import type { Rule } from "../permissions/index.ts";
+
+export interface RoleRow {
+  readonly id: string;
+  readonly orgId: string;
+  readonly projectId: string | null;
+  readonly slug: string;
+  readonly name: string;
+  readonly description: string | null;
+  readonly rules: Rule[];
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+}
+
+export interface RoleScope {
+  readonly orgId: string;
+  readonly projectId: string | null;
+}
+
+const COLUMNS = `id, org_id AS "orgId", project_id AS "projectId", slug, name, description, rules, created_at AS "createdAt", updated_at AS "updatedAt"`;
+const IN_SCOPE = `org_id = $1 AND project_id IS NOT DISTINCT FROM $2`;
+const insert = sql<RoleRow>(`
+  INSERT INTO roles (id, org_id, project_id, slug, name, description, rules, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8) RETURNING ${COLUMNS}`);
+const list = sql<RoleRow>(`SELECT ${COLUMNS} FROM roles WHERE ${IN_SCOPE} ORDER BY created_at, id`);
+const bySlug = sql<RoleRow>(`SELECT ${COLUMNS} FROM roles WHERE ${IN_SCOPE} AND slug = $3`);
+const byId = sql<RoleRow>(`SELECT ${COLUMNS} FROM roles WHERE ${IN_SCOPE} AND id = $3`);
+const update = sql<RoleRow>(`
+  UPDATE roles SET slug = $2, name = $3, description = $4, rules = $5, updated_at = $6 WHERE id = $1 RETURNING ${COLUMNS}`);
+const remove = sql<{ id: string }>(`DELETE FROM roles WHERE id = $1 RETURNING id`);
+// A membership that held nothing but this role stays a membership, without rights.
+const keepMemberships = sql(`
+  INSERT INTO membership_roles (id, membership_id, role)
+  SELECT gen_random_uuid(), h.membership_id, 'no-access' FROM membership_roles h WHERE h.role_id = $1
+    AND NOT EXISTS (SELECT 1 FROM membership_roles o WHERE o.membership_id = h.membership_id AND o.role_id IS DISTINCT FROM $1)
+  GROUP BY h.membership_id`);
+
+export const insertRole = (tx: Tx, r: { id: string; scope: RoleScope; slug: string; name: string; description: string | null; rules: readonly Rule[]; at: Date }) =>
+  tx.first(insert, [r.id, r.scope.orgId, r.scope.projectId, r.slug, r.name, r.description, JSON.stringify(r.rules), r.at]);
+export const listRoles = (q: Query, scope: RoleScope) => q.rows(list, [scope.orgId, scope.projectId]);
+export const findRoleBySlug = (q: Query, scope: RoleScope, slug: string) => q.first(bySlug, [scope.orgId, scope.projectId, slug]);
+export const findRole = (q: Query, scope: RoleScope, id: string) => q.first(byId, [scope.orgId, scope.projectId, id]);
+export const updateRole = (tx: Tx, r: RoleRow, at: Date) => tx.first(update, [r.id, r.slug, r.name, r.description, JSON.stringify(r.rules), at]);
+export async function deleteRole(tx: Tx, id: string) {
+  await tx.rows(keepMemberships, [id]);
+  return tx.first(remove, [id]);
+}

@@ -1,0 +1,16 @@
+import { Raw, servePublic, type Route } from "../platform/http/index.ts";
+import { getDocs, getOpenApi, getStatus } from "./contract.ts";
+import type { Status } from "./service.ts";
+
+export const statusRoutes = (status: Status, routes: () => readonly Route[]): Route[] => [
+  servePublic(getStatus, () => status.check()),
+  servePublic(getOpenApi, async ({ reply }) => {
+    reply.header("content-type", "application/json");
+    return new Raw(status.openApi(routes().map((route) => route.endpoint)));
+  }),
+  servePublic(getDocs, async ({ reply }) => {
+    reply.header("content-type", "text/html; charset=utf-8");
+    //A reply.header("content-security-policy", docsPageCsp);
+    return new Raw("docs" /*A docsPage() */);
+  }),
+];

@@ -1,0 +1,30 @@
+import type { Clock } from "../platform/clock.ts";
+import type { Config } from "../platform/config.ts";
+import type { Db } from "../platform/db/index.ts";
+import { toOpenApi, type Endpoint } from "../platform/http/index.ts";
+import { ping } from "./store.ts";
+
+export const VERSION = "0.1.0";
+
+export interface StatusNeeds {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly config: Config;
+}
+
+export type Status = ReturnType<typeof createStatus>;
+
+export function createStatus({ db, clock, config }: StatusNeeds) {
+  let document: string | undefined;
+  return {
+    async check() {
+      await db.read(ping);
+      return { date: clock.now(), message: "Ok", emailConfigured: false };
+    },
+    /** Printed once, at the first request: most nodes are never asked. */
+    openApi(endpoints: readonly Endpoint[]): string {
+      document ??= JSON.stringify(toOpenApi(endpoints, config.publicUrl ?? `http://localhost:${config.port}`, VERSION));
+      return document;
+    },
+  };
+}

@@ -1,0 +1,2 @@
+export { email, newPassword, user, type UserView } from "./contract.ts";
+export { findUser, findUserByEmail, insertUser, listInstanceAdmins, setPasswordHash, type UserRow } from "./store.ts";
