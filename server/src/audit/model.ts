@@ -1,9 +1,23 @@
 import { isUuid } from "../platform/ids.ts";
 import { invalidField } from "../platform/problem.ts";
 import { AUDIT_DEFAULT_DAYS, type AuditLogView, type AuditQuery } from "./contract.ts";
-import type { AuditRow } from "./store.ts";
 
 const DAY_MS = 86_400_000;
+
+export interface AuditRow {
+  readonly id: string;
+  readonly at: Date;
+  readonly orgId: string | null;
+  readonly projectId: string | null;
+  readonly event: string;
+  readonly actorType: string;
+  readonly actorId: string | null;
+  readonly actorName: string;
+  readonly ip: string | null;
+  readonly userAgent: string | null;
+  readonly requestId: string | null;
+  readonly metadata: Record<string, unknown>;
+}
 
 /**
  * Where a page ended: the moment and the id of its last row. Rows are listed newest first, so what is written

@@ -1,20 +1,18 @@
 import type { MemberActor } from "../platform/actor.ts";
-import type { Clock } from "../platform/clock.ts";
-import type { Db } from "../platform/db/index.ts";
 import { deny, orgOf, type Permissions } from "../permissions/index.ts";
 import type { Projects } from "../projects/index.ts";
 import type { AuditLogView, AuditQuery } from "./contract.ts";
 import { fromCursor, periodOf, toAuditLog, toCursor } from "./model.ts";
+import { createAuditPartitions, type AuditPartitions, type PartitionNeeds } from "./partitions/service.ts";
+import { createAuditRetention, type AuditRetention, type RetentionNeeds } from "./retention/service.ts";
 import { pageOfAudit } from "./store.ts";
 
-export interface AuditNeeds {
-  readonly db: Db;
-  readonly clock: Clock;
+export interface AuditNeeds extends PartitionNeeds, RetentionNeeds {
   readonly permissions: Permissions;
   readonly projects: Pick<Projects, "resolve">;
 }
 
-export interface Audit {
+export interface Audit extends AuditPartitions, AuditRetention {
   list(
     actor: MemberActor,
     query: AuditQuery,
@@ -23,7 +21,9 @@ export interface Audit {
 
 const READ = { action: "read", subject: "audit-logs" } as const;
 
-export function createAudit({ db, clock, permissions, projects }: AuditNeeds): Audit {
+export function createAudit(needs: AuditNeeds): Audit {
+  const { db, clock, permissions, projects } = needs;
+
   /** The project's trail is open to its readers and to those who may read the whole organisation's. */
   const requireReader = async (actor: MemberActor, projectId: string | undefined): Promise<void> => {
     if (projectId === undefined) return void (await permissions.requireInOrganization(actor, READ));
@@ -33,6 +33,9 @@ export function createAudit({ db, clock, permissions, projects }: AuditNeeds): A
   };
 
   return {
+    ...createAuditPartitions(needs),
+    ...createAuditRetention(needs),
+
     async list(actor, query) {
       const orgId = orgOf(actor);
       const after = query.cursor === undefined ? undefined : fromCursor(query.cursor);

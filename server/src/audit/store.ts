@@ -1,20 +1,5 @@
 import { escapeLike, searchSql, type Query } from "../platform/db/index.ts";
-import type { Position } from "./model.ts";
-
-export interface AuditRow {
-  readonly id: string;
-  readonly at: Date;
-  readonly orgId: string | null;
-  readonly projectId: string | null;
-  readonly event: string;
-  readonly actorType: string;
-  readonly actorId: string | null;
-  readonly actorName: string;
-  readonly ip: string | null;
-  readonly userAgent: string | null;
-  readonly requestId: string | null;
-  readonly metadata: Record<string, unknown>;
-}
+import type { AuditRow, Position } from "./model.ts";
 
 const COLUMNS = `id, at, org_id AS "orgId", project_id AS "projectId", event, actor_type AS "actorType", actor_id AS "actorId",
   actor_name AS "actorName", ip, user_agent AS "userAgent", request_id AS "requestId", metadata`;

@@ -156,16 +156,19 @@ export function parseCertificate(bytes: Buffer): Certificate {
 
 export function readTbs(tbs: Buffer): TbsCertificate {
   return readDer(tbs, (reader) =>
-    reader.sequence((fields) => ({
-      version: readVersion(fields),
-      serialNumber: readSerial(fields),
-      algorithmIdentifier: fields.element(der.TAG.sequence),
-      issuer: readName(fields),
-      ...fields.sequence((validity) => ({ notBefore: validity.time(), notAfter: validity.time() })),
-      subject: readName(fields),
-      publicKey: fields.element(der.TAG.sequence),
-      extensions: readTbsExtensions(fields),
-    })),
+    reader.sequence((fields) => {
+      const version = readVersion(fields);
+      return {
+        version,
+        serialNumber: readSerial(fields),
+        algorithmIdentifier: fields.element(der.TAG.sequence),
+        issuer: readName(fields),
+        ...fields.sequence((validity) => ({ notBefore: validity.time(), notAfter: validity.time() })),
+        subject: readName(fields),
+        publicKey: fields.element(der.TAG.sequence),
+        extensions: readTbsExtensions(fields, version),
+      };
+    }),
   );
 }
 
@@ -178,11 +181,13 @@ function readVersion(fields: DerReader): number {
   return version + 1;
 }
 
-function readTbsExtensions(fields: DerReader): ExtensionSet {
+function readTbsExtensions(fields: DerReader, version: number): ExtensionSet {
   // issuerUniqueID and subjectUniqueID: forbidden to write since RFC 5280, still legal to read.
   fields.optional(der.contextTag(1), (each) => each.bitString(der.contextTag(1)));
   fields.optional(der.contextTag(2), (each) => each.bitString(der.contextTag(2)));
   const tag = der.contextConstructedTag(3);
+  // A reader that stops at the version would not see them, so an older version must not have any.
+  if (fields.nextTag === tag && version !== 3) throw fields.error("extensions before version 3");
   return fields.optional(tag, (each) => each.within(tag, readExtensions)) ?? interpretExtensions([]);
 }
 

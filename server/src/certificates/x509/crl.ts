@@ -114,7 +114,7 @@ export function buildCrlTbs(fields: CrlFields, algorithm: SignatureAlgorithm): B
     der.time(fields.thisUpdate),
     der.time(fields.nextUpdate),
     // An empty list of entries must be absent, not empty (RFC 5280 5.1.2.6).
-    fields.entries.length === 0 ? Buffer.alloc(0) : der.sequenceOf(fields.entries),
+    fields.entries.some((entry) => entry.length > 0) ? der.sequenceOf(fields.entries) : Buffer.alloc(0),
     der.explicit(0, der.sequenceOf(extensions.map((extension) => extension.der))),
   );
 }

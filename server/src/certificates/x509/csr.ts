@@ -10,7 +10,7 @@ import { assertCanonical } from "./der-tree.ts";
 import { interpretExtensions, readExtensions, type ExtensionSet } from "./extension-reading.ts";
 import type { Extension } from "./extensions.ts";
 import { exportSpki, importSpki } from "./keys.ts";
-import { readName, type ParsedName } from "./names.ts";
+import { readDirectoryString, readName, type ParsedName } from "./names.ts";
 import { OID } from "./oids.ts";
 import { decodePem, encodePem } from "./pem.ts";
 import { isSignedBy, isSignedByAsync, type SignedBytes, type SigningKey } from "./signatures.ts";
@@ -79,19 +79,13 @@ function readAttributes(info: DerReader): Attributes {
             // Two lists of wishes would leave open which one was meant.
             if (extensions !== undefined) throw value.error("extensions requested twice");
             extensions = readExtensions(value);
-          } else if (type === OID.challengePassword) challengePassword = readPassword(value);
+          } else if (type === OID.challengePassword) challengePassword = readDirectoryString(value);
           else value.element();
         });
       }),
     ),
   );
   return { extensions: extensions ?? interpretExtensions([]), challengePassword };
-}
-
-function readPassword(reader: DerReader): string {
-  return reader.nextTag === der.TAG.printableString
-    ? reader.ia5String(der.TAG.printableString)
-    : reader.utf8String();
 }
 
 const signedBytesOf = (csr: CertificateRequest): SignedBytes => ({

@@ -54,10 +54,6 @@ export class DerReader {
     this.#depthLeft = window.depthLeft;
   }
 
-  get offset(): number {
-    return this.#at;
-  }
-
   get isDone(): boolean {
     return this.#at === this.#end;
   }
@@ -96,6 +92,13 @@ export class DerReader {
     return new DerReader(this.#bytes, { at: start, end: this.#at, depthLeft: this.#depthLeft - 1 });
   }
 
+  /** What `read` makes of the next value or values, together with the bytes they took. */
+  capture<T>(read: (reader: DerReader) => T): { value: T; bytes: Buffer } {
+    const start = this.#at;
+    const value = read(this);
+    return { value, bytes: this.#bytes.subarray(start, this.#at) };
+  }
+
   /** Reads all of a constructed value: what `read` leaves over is an error. */
   within<T>(tag: number, read: (inside: DerReader) => T): T {
     const inside = this.enter(tag);
@@ -126,13 +129,11 @@ export class DerReader {
   setOf<T>(read: (reader: DerReader) => T): T[] {
     let previous: Buffer | undefined;
     return this.list(TAG.set, (inside) => {
-      const start = inside.offset;
-      const value = read(inside);
-      const encoded = this.#bytes.subarray(start, inside.offset);
-      if (previous !== undefined && Buffer.compare(previous, encoded) > 0) {
-        throw new DerError("SET OF members out of order", start);
+      const { value, bytes } = inside.capture(read);
+      if (previous !== undefined && Buffer.compare(previous, bytes) > 0) {
+        throw inside.error("SET OF members out of order");
       }
-      previous = encoded;
+      previous = bytes;
       return value;
     });
   }

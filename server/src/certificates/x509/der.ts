@@ -4,7 +4,7 @@
 //
 // The reading half is der-reader.ts. Both agree on one rule: what we read is what we would have written.
 
-/** Bytes that are not DER. `offset` counts from the start of the outermost value. */
+/** Bytes that are not DER. `offset` counts from the start of the bytes that were handed to the reader. */
 export class DerError extends Error {
   readonly offset: number;
 

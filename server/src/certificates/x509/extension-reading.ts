@@ -27,7 +27,10 @@ export interface ExtensionSet {
   readonly nameConstraints: NameConstraints | undefined;
 }
 
-/** Understood when critical: exactly those whose meaning verify-chain.ts acts on. */
+/**
+ * Understood when critical: those verify-chain.ts acts on. Policies are among them because without an initial policy
+ * set they limit nothing; the extensions that would make them bite (policy constraints) are not, and so refuse.
+ */
 const UNDERSTOOD: ReadonlySet<string> = new Set([
   OID.basicConstraints,
   OID.keyUsage,
@@ -44,15 +47,14 @@ export function readExtensions(reader: DerReader): ExtensionSet {
 
 /** Also used for the extensions of revocation lists and OCSP requests, which have the same shape. */
 export function readExtension(reader: DerReader): Extension {
-  const whole = reader.element(der.TAG.sequence);
-  return readDer(whole, (outer) =>
-    outer.sequence((fields) => ({
+  const { value, bytes } = reader.capture((each) =>
+    each.sequence((fields) => ({
       oid: fields.oid(),
       isCritical: fields.defaultFalse(),
       value: fields.octetString(),
-      der: whole,
     })),
   );
+  return { ...value, der: bytes };
 }
 
 export function interpretExtensions(all: readonly Extension[]): ExtensionSet {

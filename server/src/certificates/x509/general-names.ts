@@ -4,7 +4,7 @@
 
 import { domainToASCII, domainToUnicode } from "node:url";
 import * as der from "./der.ts";
-import { readDer, type DerReader } from "./der-reader.ts";
+import type { DerReader } from "./der-reader.ts";
 import { formatIp, parseIp } from "./ip-addresses.ts";
 import { encodeName, readName, type DistinguishedName } from "./names.ts";
 import { formatName } from "./name-text.ts";
@@ -252,19 +252,18 @@ export function readGeneralName(reader: DerReader): GeneralName {
 
 /** otherName is `[0] { type-id, [0] EXPLICIT value }`; of its many kinds only the user principal name is read. */
 function readOtherName(reader: DerReader): GeneralName {
-  const whole = reader.element(der.contextConstructedTag(0));
-  return readDer(whole, (outer) =>
-    outer.within(der.contextConstructedTag(0), (pair): GeneralName => {
+  const { value: upn, bytes } = reader.capture((each) =>
+    each.within(der.contextConstructedTag(0), (pair) => {
       const type = pair.oid();
       return pair.within(der.contextConstructedTag(0), (inside) => {
-        if (type === OID.userPrincipalName && inside.nextTag === der.TAG.utf8String) {
-          return { type: "upn", value: inside.utf8String() };
-        }
+        if (type === OID.userPrincipalName && inside.nextTag === der.TAG.utf8String)
+          return inside.utf8String();
         inside.element();
-        return { type: "other", value: whole };
+        return undefined;
       });
     }),
   );
+  return upn === undefined ? { type: "other", value: bytes } : { type: "upn", value: upn };
 }
 
 export const readGeneralNames = (reader: DerReader, tag: number = der.TAG.sequence): GeneralName[] =>

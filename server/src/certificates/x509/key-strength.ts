@@ -2,7 +2,8 @@
 // really made: short or oddly shaped RSA numbers, primes chosen next to each other (CVE-2022-26320), the structure
 // of the ROCA library (CVE-2017-15361), points that are not on their curve, keys known to be public.
 
-import { readPublicKey, keyFingerprint, type CurveName, type PublicKeyFacts } from "./keys.ts";
+import { isOnCurve, isSoundEd25519Point } from "./curve-points.ts";
+import { keyFingerprint, readPublicKey, type PublicKeyFacts } from "./keys.ts";
 import { X509Error } from "./x509-error.ts";
 
 export interface KeyWeakness {
@@ -37,7 +38,9 @@ function weaknessOf(facts: PublicKeyFacts): KeyWeakness | undefined {
         ? undefined
         : { code: "key.point", message: `The public key is not an uncompressed point on ${facts.curve}.` };
     case "ed25519":
-      return undefined;
+      return isSoundEd25519Point(facts.point)
+        ? undefined
+        : { code: "key.point", message: "The public key is not a point of full order on Ed25519." };
   }
 }
 
@@ -167,38 +170,4 @@ function squareRoot(value: bigint): bigint {
     if (next >= root) return root;
     root = next;
   }
-}
-
-interface Curve {
-  readonly prime: bigint;
-  readonly b: bigint;
-  readonly octets: number;
-}
-
-/** SEC 2: y^2 = x^3 - 3x + b over the prime field. All three have cofactor 1, so on the curve means in the group. */
-const CURVES: Readonly<Record<CurveName, Curve>> = {
-  prime256v1: {
-    prime: 2n ** 256n - 2n ** 224n + 2n ** 192n + 2n ** 96n - 1n,
-    b: 0x5ac635d8aa3a93e7b3ebbd55769886bc651d06b0cc53b0f63bce3c3e27d2604bn,
-    octets: 32,
-  },
-  secp384r1: {
-    prime: 2n ** 384n - 2n ** 128n - 2n ** 96n + 2n ** 32n - 1n,
-    b: 0xb3312fa7e23ee7e4988e056be3f82d19181d9c6efe8141120314088f5013875ac656398d8a2ed19d2a85c8edd3ec2aefn,
-    octets: 48,
-  },
-  secp521r1: {
-    prime: 2n ** 521n - 1n,
-    b: 0x0051953eb9618e1c9a1f929a21a0b68540eea2da725b99b315f3b8b489918ef109e156193951ec7e937b1652c0bd3bb1bf073573df883d2c34f1ef451fd46b503f00n,
-    octets: 66,
-  },
-};
-
-function isOnCurve(point: Buffer, name: CurveName): boolean {
-  const { prime, b, octets } = CURVES[name];
-  if (point.length !== 1 + 2 * octets || point[0] !== 4) return false;
-  const x = BigInt(`0x${point.toString("hex", 1, 1 + octets)}`);
-  const y = BigInt(`0x${point.toString("hex", 1 + octets)}`);
-  if (x >= prime || y >= prime) return false;
-  return (y * y - (x * x * x - 3n * x + b)) % prime === 0n;
 }

@@ -156,6 +156,33 @@ describe("a weak key is named", () => {
     assert.equal(weakness(withPoint(Buffer.concat([Buffer.from([4]), Buffer.alloc(64, 0xff)]))), "key.point");
   });
 
+  test("an Ed25519 point that is no point, is spelled twice or has tiny order", async () => {
+    const { publicKey } = await sharedKeys("Ed25519");
+    const withPoint = (hex: string): Buffer =>
+      der.sequence(der.sequence(der.oid(OID.ed25519)), der.bitString(Buffer.from(hex, "hex")));
+    assert.equal(weakness(exportSpki(publicKey)), undefined);
+    // The public keys of RFC 8032 7.1, tests 1 and 2.
+    assert.equal(
+      weakness(withPoint("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a")),
+      undefined,
+    );
+    assert.equal(
+      weakness(withPoint("3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c")),
+      undefined,
+    );
+    const bad = [
+      "00".repeat(32), // order 4
+      `01${"00".repeat(31)}`, // the neutral element
+      `ec${"ff".repeat(30)}7f`, // order 2
+      "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05", // order 8
+      "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a", // order 8
+      `ee${"ff".repeat(30)}7f`, // y = p + 1: the neutral element again
+      `02${"00".repeat(31)}`, // no such point
+      "00".repeat(31), // too short
+    ];
+    for (const hex of bad) assert.equal(weakness(withPoint(hex)), "key.point", hex);
+  });
+
   test("a key on the list of compromised ones", async () => {
     const { publicKey } = await sharedKeys("Ed25519");
     const spki = exportSpki(publicKey);

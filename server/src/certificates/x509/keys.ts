@@ -37,7 +37,7 @@ export type CurveName = "prime256v1" | "secp384r1" | "secp521r1";
 export type PublicKeyFacts =
   | { readonly family: "rsa"; readonly bits: number; readonly modulus: bigint; readonly exponent: bigint }
   | { readonly family: "ec"; readonly bits: number; readonly curve: CurveName; readonly point: Buffer }
-  | { readonly family: "ed25519"; readonly bits: 255 };
+  | { readonly family: "ed25519"; readonly bits: 255; readonly point: Buffer };
 
 const CURVES: Readonly<Record<string, { readonly curve: CurveName; readonly bits: number }>> = {
   [OID.prime256v1]: { curve: "prime256v1", bits: 256 },
@@ -79,8 +79,7 @@ function readKeyOf(type: string, parameters: DerReader, info: DerReader): Public
       return { family: "ec", ...named, point: info.octetsInBitString() };
     }
     case OID.ed25519:
-      if (info.octetsInBitString().length !== 32) throw info.error("an Ed25519 key has 32 octets");
-      return { family: "ed25519", bits: 255 };
+      return { family: "ed25519", bits: 255, point: info.octetsInBitString() };
     default:
       throw unsupported(`Keys of type ${type} are not supported.`);
   }

@@ -66,16 +66,16 @@ for (const [alias, keyword] of [
 }
 
 export interface SubjectFields {
-  readonly country?: string;
-  readonly state?: string;
-  readonly locality?: string;
+  readonly country?: string | undefined;
+  readonly state?: string | undefined;
+  readonly locality?: string | undefined;
   /** Most general first, as in the name itself: `["com", "example"]` for example.com. */
-  readonly domainComponents?: readonly string[];
-  readonly organization?: string;
-  readonly organizationalUnit?: string | readonly string[];
-  readonly serialNumber?: string;
-  readonly emailAddress?: string;
-  readonly commonName?: string;
+  readonly domainComponents?: readonly string[] | undefined;
+  readonly organization?: string | undefined;
+  readonly organizationalUnit?: string | readonly string[] | undefined;
+  readonly serialNumber?: string | undefined;
+  readonly emailAddress?: string | undefined;
+  readonly commonName?: string | undefined;
 }
 
 /** A name in the customary order, general to particular. Absent and empty fields are left out. */
@@ -165,15 +165,14 @@ export function parseNameDer(bytes: Buffer): ParsedName {
 }
 
 export function readName(reader: DerReader): ParsedName {
-  const bytes = reader.element(der.TAG.sequence);
-  const rdns = readDer(bytes, (whole) =>
-    whole.list(der.TAG.sequence, (list) => {
-      const rdn = list.setOf(readAttribute);
-      if (rdn.length === 0) throw list.error("a relative name without attributes");
-      return rdn;
-    }),
-  );
+  const { value: rdns, bytes } = reader.capture((each) => each.list(der.TAG.sequence, readRelativeName));
   return { der: bytes, rdns };
+}
+
+function readRelativeName(reader: DerReader): RelativeName {
+  const attributes = reader.setOf(readAttribute);
+  if (attributes.length === 0) throw reader.error("a relative name without attributes");
+  return attributes;
 }
 
 function readAttribute(reader: DerReader): NameAttribute {
@@ -181,7 +180,7 @@ function readAttribute(reader: DerReader): NameAttribute {
 }
 
 /** Any of the string types that names have been written in since 1988. */
-function readDirectoryString(reader: DerReader): string {
+export function readDirectoryString(reader: DerReader): string {
   const tag = reader.nextTag ?? 0;
   switch (tag) {
     case der.TAG.utf8String:

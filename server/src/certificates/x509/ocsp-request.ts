@@ -70,20 +70,25 @@ function readSingleRequest(reader: DerReader): CertId {
 }
 
 function readCertId(reader: DerReader): CertId {
-  const whole = reader.element(der.TAG.sequence);
-  return readDer(whole, (outer) =>
-    outer.sequence((fields) => {
-      const digest = fields.sequence((algorithm) => {
-        const oid = algorithm.oid();
-        algorithm.optional(der.TAG.null, (each) => each.null());
-        return oid;
-      });
-      const hash = digest === OID.sha1 ? "sha1" : digest === OID.sha256 ? "sha256" : undefined;
-      const issuerNameHash = fields.octetString();
-      const issuerKeyHash = fields.octetString();
-      return { der: whole, hash, issuerNameHash, issuerKeyHash, serialNumber: readSerial(fields) };
-    }),
+  const { value, bytes } = reader.capture((each) =>
+    each.sequence((fields) => ({
+      hash: readCertIdHash(fields),
+      issuerNameHash: fields.octetString(),
+      issuerKeyHash: fields.octetString(),
+      serialNumber: readSerial(fields),
+    })),
   );
+  return { ...value, der: bytes };
+}
+
+/** Parameters are NULL with some clients and absent with others. */
+function readCertIdHash(reader: DerReader): CertIdHash | undefined {
+  const oid = reader.sequence((algorithm) => {
+    const digest = algorithm.oid();
+    algorithm.optional(der.TAG.null, (each) => each.null());
+    return digest;
+  });
+  return oid === OID.sha1 ? "sha1" : oid === OID.sha256 ? "sha256" : undefined;
 }
 
 function readNonce(fields: DerReader, extensions: readonly Extension[]): Buffer | undefined {

@@ -74,6 +74,8 @@ class ChainSearch {
     );
     if (candidates.length === 0) return this.#fail(last, "chain.no_issuer", "its issuer is not known");
     for (const issuer of candidates) {
+      if (this.#checksLeft === 0)
+        return this.#fail(last, "chain.too_many", "too many candidates for its issuer");
       if (!this.#isSigned(last, issuer)) {
         this.#fail(last, "chain.signature", `not signed by ${formatName(issuer.subject.rdns)}`);
         continue;
@@ -94,7 +96,6 @@ class ChainSearch {
   }
 
   #isSigned(child: Certificate, issuer: Certificate): boolean {
-    if (this.#checksLeft === 0) return false;
     this.#checksLeft -= 1;
     const key = this.#keyOf(issuer);
     const signed = { bytes: child.tbs, identifier: child.algorithmIdentifier, signature: child.signature };

@@ -1,0 +1,26 @@
+import { badRequest } from "../platform/problem.ts";
+import type { Ability } from "../permissions/index.ts";
+
+export const lastAdmin = () =>
+  badRequest("This is the last admin of the organisation. Make someone else an admin first.");
+
+export interface Page {
+  readonly offset: number;
+  readonly limit: number;
+}
+
+/** More people than this are not looked through one by one; a conditional reader sees those that come first. */
+export const MOST_LOOKED_THROUGH = 10_000;
+
+/** Whether no condition stands between this reader and anybody: then the database can do the paging. */
+export const seesEverybody = (reader: Ability): boolean => reader.can("read", "member", {});
+
+/** The part of a list that someone may see, and its length: what is hidden must not even be counted. */
+export function visiblePart<Row extends { readonly email: string }>(
+  reader: Ability,
+  rows: readonly Row[],
+  { offset, limit }: Page,
+): { rows: Row[]; totalCount: number } {
+  const visible = rows.filter((row) => reader.can("read", "member", { userEmail: row.email }));
+  return { rows: visible.slice(offset, offset + limit), totalCount: visible.length };
+}
