@@ -2,7 +2,7 @@
 import { fileURLToPath } from "node:url";
 import type pg from "pg";
 import { adminRoutes, createAdmin } from "./admin/index.ts";
-//A import { auditJobs, auditRoutes, createAudit } from "./audit/index.ts";
+import { auditJobs, auditRoutes, createAudit } from "./audit/index.ts";
 import {
   authJobs, authRoutes, createAccessTokens, createAuthentication, createSessions, createTokenAuths, createUniversalAuths, createUniversalLogin, flushUses,
   type AuthServices,
@@ -16,7 +16,7 @@ import type { Clock } from "./platform/clock.ts";
 import type { Config } from "./platform/config.ts";
 import { checkRootKey, openKeyring } from "./platform/crypto/index.ts";
 import { migrate, openDatabase, type Database } from "./platform/db/index.ts";
-import { createDoor, createMetrics, createRateLimits, type Route } from "./platform/http/index.ts";
+import { createDoor, createMetrics, createRateLimits, type RateLimits, type Route } from "./platform/http/index.ts";
 import { createJobs, type Jobs } from "./platform/jobs/index.ts";
 import type { Log } from "./platform/log.ts";
 import { createTail, outboxJobs, type Tail } from "./platform/outbox/index.ts";
@@ -39,6 +39,7 @@ export interface House {
   readonly jobs: Jobs;
   readonly tail: Tail;
   readonly routes: readonly Route[];
+  readonly rateLimits: RateLimits;
   /** Begins what the house does unasked; tests leave it out and call the jobs themselves. */
   startWork(): void;
   /** Answers the port. */
@@ -86,8 +87,8 @@ async function openRooms(options: HouseOptions, database: Database, tail: Tail) 
   };
   const licences = createLicences({ db, clock, tail, keyring, permissions, log });
   await licences.ensureIssuer(config.databaseUrl ? undefined : config.dataDir);
-  //A const audit = createAudit({ db, database, clock, log, permissions, projects, retentionDays: config.auditRetentionDays });
-  //A await audit.ensurePartitions();
+  const audit = createAudit({ db, clock, log, permissions, projects, retentionDays: config.auditRetentionDays });
+  await audit.ensurePartitions();
   const admin = createAdmin({ db, clock, keyring, permissions, accessTokens, licences });
   const status = createStatus({ db, clock, config });
 
@@ -99,10 +100,10 @@ async function openRooms(options: HouseOptions, database: Database, tail: Tail) 
     ...roleRoutes(roles),
     ...identityRoutes(identities),
     ...licenceRoutes(licences),
-    //A ...auditRoutes(audit),
+    ...auditRoutes(audit),
   ];
   routes.push(...statusRoutes(status, () => routes));
-  return { routes, auth, authentication: createAuthentication({ keyring, accessTokens, sessions: auth.sessions }), jobs: [...authJobs(auth, db, clock), /*A ...auditJobs(audit), */...outboxJobs(db)] };
+  return { routes, auth, authentication: createAuthentication({ keyring, accessTokens, sessions: auth.sessions }), jobs: [...authJobs(auth), ...auditJobs(audit), ...outboxJobs(db)] };
 }
 
 export async function openHouse(options: HouseOptions): Promise<House> {
@@ -134,7 +135,7 @@ function assemble({ config, clock, log }: HouseOptions, { database, tail, routes
   let flushing: NodeJS.Timeout | undefined;
 
   return {
-    app, database, jobs, tail, routes,
+    app, database, jobs, tail, routes, rateLimits,
     startWork() {
       jobs.start();
       rateLimits.start();

@@ -5,9 +5,10 @@ import { RootKeyError } from "./platform/crypto/index.ts";
 import { MigrationError } from "./platform/db/index.ts";
 import { EmbeddedPostgresError, startEmbeddedPostgres, type EmbeddedPostgres } from "./platform/db/embedded/index.ts";
 import { createLog, type Log } from "./platform/log.ts";
+import { Problem } from "./platform/problem.ts";
 import { readOrCreateRootKey } from "./platform/root-key.ts";
 import { openHouse, type House } from "./house.ts";
-import { VERSION } from "./status/index.ts";
+import { VERSION } from "./version.ts";
 
 const HELP = `keyward-server ${VERSION}
 
@@ -24,15 +25,57 @@ const STOP_PATIENCE_MS = 30_000;
 /** Failures that a person can mend and that need no stack to be understood. */
 const EXPLAINED = [ConfigError, RootKeyError, MigrationError, EmbeddedPostgresError];
 
+const MAX_RESTARTS_PER_MINUTE = 5;
+
+/** The embedded PostgreSQL, kept alive: one that dies is started again, and the pools find it at the same address. */
+interface KeptPostgres {
+  readonly connection: EmbeddedPostgres["connection"];
+  /** Resolves when it could not be kept alive. */
+  readonly lost: Promise<void>;
+  stop(): Promise<void>;
+}
+
+async function keepPostgres(dataDir: string, log: Log): Promise<KeptPostgres> {
+  const launch = () => startEmbeddedPostgres({ dataDir, log: (line) => log.debug({ postgres: line }, "postgres") });
+  let current = await launch();
+  let stopping = false;
+  const { connection } = current;
+  const keep = async (): Promise<void> => {
+    const restarts: number[] = [];
+    for (;;) {
+      const code = await current.exited;
+      if (stopping) return new Promise(() => undefined);
+      const now = performance.now();
+      restarts.push(now);
+      if (restarts.filter((at) => now - at < 60_000).length > MAX_RESTARTS_PER_MINUTE) return;
+      log.warn({ code }, "the embedded PostgreSQL ended; starting it again");
+      try {
+        current = await launch();
+      } catch (error) {
+        log.error({ reason: (error as Error).message }, "the embedded PostgreSQL cannot be started again");
+        return;
+      }
+    }
+  };
+  return {
+    connection,
+    lost: keep(),
+    stop() {
+      stopping = true;
+      return current.stop();
+    },
+  };
+}
+
 interface Running {
   readonly house: House;
-  readonly postgres: EmbeddedPostgres | undefined;
+  readonly postgres: KeptPostgres | undefined;
 }
 
 async function start(config: Config, log: Log): Promise<Running> {
   const startedAt = performance.now();
   const rootKey = config.rootKey ?? (await readOrCreateRootKey(config.dataDir));
-  const postgres = config.databaseUrl ? undefined : await startEmbeddedPostgres({ dataDir: config.dataDir, log: (line) => log.debug({ postgres: line }, "postgres") });
+  const postgres = config.databaseUrl ? undefined : await keepPostgres(config.dataDir, log);
   try {
     const connection = postgres ? { ...postgres.connection, ssl: false } : { connectionString: config.databaseUrl?.open() ?? "" };
     const house = await openHouse({ config, clock: systemClock, log, connection, rootKey });
@@ -60,8 +103,7 @@ function stopOnSignal({ house, postgres }: Running, log: Log): void {
     setTimeout(() => process.exit(code), 100).unref();
   };
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => void stop(signal, 0));
-  // Without its database the server is no use; whoever supervises it starts both again, and nothing is lost.
-  void postgres?.exited.then(() => stop("the embedded PostgreSQL ended", 1));
+  void postgres?.lost.then(() => stop("the embedded PostgreSQL could not be kept alive", 1));
 }
 
 async function main(): Promise<void> {
@@ -72,8 +114,17 @@ async function main(): Promise<void> {
   stopOnSignal(await start(config, log), log);
 }
 
+/** One line for what a person can mend; a stack only for what is our bug. */
+function explain(error: unknown): string {
+  const { code, port } = error as { code?: string; port?: number };
+  if (code === "EADDRINUSE") return `PORT ${port} is in use by another process. Set PORT to a free one.`;
+  if (code === "EACCES" && port !== undefined) return `PORT ${port} may not be opened by this user. Set PORT to one above 1023.`;
+  if (error instanceof Problem && error.status === 503) return `DATABASE_URL: the database cannot be reached: ${(error.cause as Error | undefined)?.message ?? "no answer"}.`;
+  if (EXPLAINED.some((kind) => error instanceof kind)) return (error as Error).message;
+  return (error as Error).stack ?? String(error);
+}
+
 main().catch((error: unknown) => {
-  const isExplained = EXPLAINED.some((kind) => error instanceof kind);
-  process.stderr.write(`${isExplained ? (error as Error).message : ((error as Error).stack ?? String(error))}\n`);
+  process.stderr.write(`${explain(error)}\n`);
   process.exit(1);
 });

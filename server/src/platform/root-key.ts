@@ -1,6 +1,6 @@
 /** The embedded default keeps its root key beside its data: made at the first start, readable by its owner alone. */
 import { randomBytes } from "node:crypto";
-import { link, mkdir, open, readFile, unlink } from "node:fs/promises";
+import { access, link, mkdir, open, readFile, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { ConfigError, parseRootKey } from "./config.ts";
 import { Sealed } from "./sealed.ts";
@@ -9,12 +9,14 @@ const FILE = "root.key";
 
 export async function readOrCreateRootKey(dataDir: string): Promise<Sealed<Buffer>> {
   const path = join(dataDir, FILE);
-  await mkdir(dataDir, { recursive: true });
+  await mkdir(dataDir, { recursive: true }).catch((error: Error) => {
+    throw new ConfigError(`KEYWARD_DATA_DIR cannot be used: ${error.message}.`);
+  });
   const known = await readFile(path, "utf8").catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return undefined;
     throw new ConfigError(`The root key file ${path} cannot be read: ${error.message}.`);
   });
-  if (known === undefined) await create(path);
+  if (known === undefined) await create(path, dataDir);
   try {
     return new Sealed(parseRootKey(known ?? (await readFile(path, "utf8"))));
   } catch {
@@ -23,7 +25,10 @@ export async function readOrCreateRootKey(dataDir: string): Promise<Sealed<Buffe
 }
 
 /** Written whole and synced before it gets its name: a key that half exists would be a key that is lost. */
-async function create(path: string): Promise<void> {
+async function create(path: string, dataDir: string): Promise<void> {
+  // A new key beside old data would only hide that the old key is gone.
+  const hasData = await access(join(dataDir, "postgres", "PG_VERSION")).then(() => true, () => false);
+  if (hasData) throw new ConfigError(`The data folder ${dataDir} holds a database but no ${FILE}. Restore that file from your backup, or set KEYWARD_ROOT_KEY.`);
   const draft = `${path}.${process.pid}.new`;
   const file = await open(draft, "wx", 0o600);
   try {

@@ -2,10 +2,9 @@ import { serve, type Route } from "../platform/http/index.ts";
 import * as contract from "./contract.ts";
 import * as environments from "./environments/contract.ts";
 import type { Environments } from "./environments/service.ts";
-import type { EnvironmentRow } from "./environments/store.ts";
 import type { Projects } from "./service.ts";
 
-const changed = (message: string, environment: EnvironmentRow) => ({ message, projectId: environment.projectId, workspace: environment.projectId, environment });
+const changed = (message: string, environment: environments.EnvironmentView) => ({ message, projectId: environment.projectId, workspace: environment.projectId, environment });
 
 export const projectRoutes = (projects: Projects, envs: Environments): Route[] => [
   serve(contract.createProject, async ({ actor, body }) => ({ project: await projects.create(actor, body) })),

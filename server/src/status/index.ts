@@ -1,2 +1,2 @@
 export { statusRoutes } from "./routes.ts";
-export { createStatus, VERSION, type Status } from "./service.ts";
+export { createStatus, type Status } from "./service.ts";

@@ -1,4 +1,4 @@
-import { Raw, servePublic, type Route } from "../platform/http/index.ts";
+import { docsPage, docsPageCsp, Raw, servePublic, type Route } from "../platform/http/index.ts";
 import { getDocs, getOpenApi, getStatus } from "./contract.ts";
 import type { Status } from "./service.ts";
 
@@ -10,7 +10,7 @@ export const statusRoutes = (status: Status, routes: () => readonly Route[]): Ro
   }),
   servePublic(getDocs, async ({ reply }) => {
     reply.header("content-type", "text/html; charset=utf-8");
-    //A reply.header("content-security-policy", docsPageCsp);
-    return new Raw("docs" /*A docsPage() */);
+    reply.header("content-security-policy", docsPageCsp);
+    return new Raw(docsPage());
   }),
 ];

@@ -2,9 +2,9 @@ import type { Clock } from "../platform/clock.ts";
 import type { Config } from "../platform/config.ts";
 import type { Db } from "../platform/db/index.ts";
 import { toOpenApi, type Endpoint } from "../platform/http/index.ts";
+import { VERSION } from "../version.ts";
 import { ping } from "./store.ts";
 
-export const VERSION = "0.1.0";
 
 export interface StatusNeeds {
   readonly db: Db;

@@ -10,7 +10,7 @@ import type { Sealed } from "../../platform/sealed.ts";
 import { accessChanged } from "../../permissions/index.ts";
 import { findUser, findUserByEmail, setPasswordHash, type UserRow, type UserView } from "../../users/index.ts";
 import { sessionsChanged } from "../events.ts";
-import { countFailure, findLockout, forgetFailures } from "../lockouts/store.ts";
+import { countFailure, findLockout, forgetFailures, sweepLockouts } from "../lockouts/store.ts";
 import { credentialsWrong, lockedOut, tokenExpired, tokenInvalid, tokenRevoked } from "../model.ts";
 import { findSession, insertSession, isOrgMember, revokeSession, revokeSessions, sweepSessions, type SessionState } from "./store.ts";
 
@@ -25,6 +25,7 @@ const SESSION_SECONDS = 12 * 3600;
 const METHOD = "password";
 const LOCKOUT = { threshold: 5, lockSeconds: 300, resetSeconds: 900 };
 const CACHED_SESSIONS = 20_000;
+const KEEP_LOCKOUTS_MS = 86_400_000;
 
 export const toUserView = (row: UserRow): UserView => ({ ...row, username: row.email, superAdmin: row.isInstanceAdmin });
 
@@ -144,7 +145,14 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
       return toUserView(row);
     },
 
-    sweep: () => db.write((tx) => sweepSessions(tx, clock.now()), { audited: false }),
+    sweep: () =>
+      db.write(
+        async (tx) => {
+          await sweepSessions(tx, clock.now());
+          await sweepLockouts(tx, new Date(clock.millis() - KEEP_LOCKOUTS_MS));
+        },
+        { audited: false },
+      ),
   };
 }
 

@@ -3,7 +3,7 @@
 
 import * as der from "./der.ts";
 import { OID } from "./oids.ts";
-import { X509Error } from "./x509-error.ts";
+import { quote, X509Error } from "./x509-error.ts";
 
 export const KEY_ALGORITHMS = [
   "RSA_2048",
@@ -110,7 +110,7 @@ export function parseKeyAlgorithm(text: string): KeyAlgorithm {
   throw new X509Error(
     "key_algorithm.unknown",
     "keyAlgorithm",
-    `"${text}" is not a key algorithm; use one of ${known}.`,
+    `${quote(text)} is not a key algorithm; use one of ${known}.`,
   );
 }
 
@@ -120,6 +120,6 @@ export function parseSignatureAlgorithm(text: string): SignatureAlgorithm {
   const found = SIGNATURE_ALGORITHMS.find((name) => name === turned);
   if (found !== undefined) return found;
   const known = SIGNATURE_ALGORITHMS.join(", ");
-  const message = `"${text}" is not a signature algorithm; use one of ${known}.`;
+  const message = `${quote(text)} is not a signature algorithm; use one of ${known}.`;
   throw new X509Error("signature_algorithm.unknown", "signatureAlgorithm", message);
 }

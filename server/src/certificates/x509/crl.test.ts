@@ -3,6 +3,7 @@ import { describe, test } from "node:test";
 import fc from "fast-check";
 import { certificateToPem } from "./certificate.ts";
 import {
+  buildCrlTbs,
   crlToPem,
   encodeEntry,
   parseCrl,
@@ -12,8 +13,11 @@ import {
   type RevocationReason,
 } from "./crl.ts";
 import * as der from "./der.ts";
+import { readDer } from "./der-reader.ts";
+import { makeExtension, type Extension } from "./extensions.ts";
 import { ask, needs, withFiles } from "./judges.ts";
 import { importSpki } from "./keys.ts";
+import { lintCrl, type CrlExpectations } from "./lint-crl.ts";
 import { isSignedBy } from "./signatures.ts";
 import { issueLeaf, makeAuthority, NOON, type Authority } from "./test-authority.ts";
 import { X509Error } from "./x509-error.ts";
@@ -73,11 +77,11 @@ describe("an entry", () => {
 test("a list carries number, key identifier and distribution point, and verifies", async () => {
   const root = await makeAuthority();
   const idp = { urls: ["http://crl.example/1.crl"], covers: "user_certificates" } as const;
-  const der = await signCrl(
+  const bytes = await signCrl(
     fieldsOf(root, [], { number: 1n << 150n, issuingDistributionPoint: idp }),
     root.signer,
   );
-  const list = parseCrl(der);
+  const list = parseCrl(bytes);
   assert.equal(list.number, 1n << 150n);
   assert.deepEqual(list.authorityKeyIdentifier, root.keyId);
   assert.deepEqual(list.issuingDistributionPoint, idp);
@@ -108,6 +112,86 @@ test("a partial or indirect list is not taken for a complete one", async () => {
   const indirect = Buffer.from(list);
   indirect[indirect.indexOf(Buffer.from("30038201ff", "hex")) + 2] = 0x84;
   assert.throws(() => parseCrl(indirect), der.DerError);
+});
+
+/** The list with one more extension at its end. */
+function withExtension(tbs: Buffer, extension: Extension): Buffer {
+  return readDer(tbs, (reader) =>
+    reader.sequence((fields) => {
+      const parts: Buffer[] = [];
+      while (fields.nextTag !== 0xa0) parts.push(fields.element());
+      const extensions = fields.within(0xa0, (inside) => inside.list(0x30, (each) => each.element()));
+      return der.sequence(...parts, der.explicit(0, der.sequence(...extensions, extension.der)));
+    }),
+  );
+}
+
+describe("the lint of a list", () => {
+  const sound = { serialNumber: "4001", revokedAt: NOON, reason: "SUPERSEDED" } as const;
+  const codes = async (fields: Partial<CrlFields>, expectations: CrlExpectations = {}): Promise<string[]> => {
+    const root = await makeAuthority();
+    const tbs = buildCrlTbs(fieldsOf(root, [encodeEntry(sound)], fields), root.signer.algorithm);
+    return lintCrl(tbs, root.certificate, expectations).map(({ code }) => code);
+  };
+
+  test("has nothing to say about a sound one", async () => {
+    assert.deepEqual(await codes({}, { previousNumber: 6n, maxDays: 7 }), []);
+  });
+
+  test("names each fault", async () => {
+    const twice = [encodeEntry(sound), encodeEntry(sound)];
+    assert.deepEqual(await codes({}, { previousNumber: 7n }), ["crl.number_order"]);
+    assert.deepEqual(await codes({}, { maxDays: 6 }), ["crl.too_long"]);
+    assert.deepEqual(await codes({ issuer: der.sequence() }), ["crl.issuer"]);
+    assert.deepEqual(await codes({ authorityKeyIdentifier: Buffer.alloc(20) }), ["crl.key_identifier"]);
+    assert.deepEqual(await codes({ entries: twice }), ["crl.duplicate"]);
+    assert.deepEqual(await codes({ entries: [encodeEntry({ ...sound, revokedAt: LATER })] }), [
+      "crl.future_entry",
+    ]);
+    assert.deepEqual(await codes({ entries: [encodeEntry({ ...sound, reason: "REMOVE_FROM_CRL" })] }), [
+      "crl.remove_in_full",
+    ]);
+    assert.deepEqual(await codes({ entries: [der.nullValue()] }), ["encoding.der"]);
+    const idp = makeExtension("1.2.3", true, der.nullValue());
+    const root = await makeAuthority();
+    const sealed = buildCrlTbs(fieldsOf(root, []), root.signer.algorithm);
+    const strange = withExtension(sealed, idp);
+    assert.deepEqual(
+      lintCrl(strange, root.certificate).map(({ code }) => code),
+      ["crl.unknown_critical"],
+    );
+    const mute = { ...root.certificate, extensions: { ...root.certificate.extensions, keyUsage: [] } };
+    assert.deepEqual(
+      lintCrl(sealed, mute).map(({ code }) => code),
+      ["crl.key_usage"],
+    );
+    const wrongKey = buildCrlTbs(fieldsOf(root, []), "RSA-SHA256");
+    assert.deepEqual(
+      lintCrl(wrongKey, root.certificate).map(({ code }) => code),
+      ["crl.signature"],
+    );
+  });
+});
+
+test("property: no mutation of a list crashes the parser", async () => {
+  const root = await makeAuthority();
+  const entries = [encodeEntry({ serialNumber: "4001", revokedAt: NOON, reason: "SUPERSEDED" })];
+  const list = await signCrl(
+    fieldsOf(root, entries, { issuingDistributionPoint: { urls: ["http://a.example/"], covers: "all" } }),
+    root.signer,
+  );
+  fc.assert(
+    fc.property(fc.nat(list.length - 1), fc.nat(255), (position, octet) => {
+      const mutated = Buffer.from(list);
+      mutated[position] = octet;
+      try {
+        parseCrl(mutated);
+      } catch (cause) {
+        if (!(cause instanceof der.DerError || cause instanceof X509Error)) throw cause;
+      }
+    }),
+    { numRuns: 1000 },
+  );
 });
 
 describe("openssl", () => {

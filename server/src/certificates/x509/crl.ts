@@ -130,9 +130,8 @@ function encodeIdp({ urls, covers }: IssuingDistributionPoint): Extension {
   return makeExtension(OID.issuingDistributionPoint, true, der.sequenceOf(parts));
 }
 
-export interface RevocationList {
-  readonly der: Buffer;
-  readonly tbs: Buffer;
+export interface CrlTbs {
+  readonly algorithmIdentifier: Buffer;
   readonly issuer: ParsedName;
   readonly thisUpdate: Date;
   readonly nextUpdate: Date | undefined;
@@ -141,7 +140,11 @@ export interface RevocationList {
   readonly authorityKeyIdentifier: Buffer | undefined;
   readonly issuingDistributionPoint: IssuingDistributionPoint | undefined;
   readonly unknownCritical: readonly string[];
-  readonly algorithmIdentifier: Buffer;
+}
+
+export interface RevocationList extends CrlTbs {
+  readonly der: Buffer;
+  readonly tbs: Buffer;
   readonly signatureAlgorithm: SignatureAlgorithm | undefined;
   readonly signature: Buffer;
 }
@@ -149,36 +152,52 @@ export interface RevocationList {
 /** A list of a million entries has about 40 MB. */
 export const CRL_LIMITS: DerLimits = { maxBytes: 64 << 20, maxDepth: 24 };
 
+/** Costs some microseconds per entry, at once: large lists belong in a worker. */
 export function parseCrl(bytes: Buffer, limits: DerLimits = CRL_LIMITS): RevocationList {
   const { tbs, algorithmIdentifier, signature } = readSigned(bytes, limits);
-  const { inner, ...fields } = readDer(tbs, readCrlFields, limits);
-  if (!inner.equals(algorithmIdentifier)) {
+  const fields = readCrlTbs(tbs, limits);
+  if (!fields.algorithmIdentifier.equals(algorithmIdentifier)) {
     throw new X509Error(
       "signature_algorithm.differs",
       "crl",
       "The two signature algorithms of the list differ.",
     );
   }
-  const signatureAlgorithm = schemeOfIdentifier(algorithmIdentifier)?.name;
-  return { der: bytes, tbs, ...fields, algorithmIdentifier, signatureAlgorithm, signature };
+  return {
+    der: bytes,
+    tbs,
+    ...fields,
+    signatureAlgorithm: schemeOfIdentifier(algorithmIdentifier)?.name,
+    signature,
+  };
 }
 
-function readCrlFields(reader: DerReader) {
-  return reader.sequence((fields) => {
-    const version = fields.optional(der.TAG.integer, (each) => each.smallInteger());
-    if (version !== undefined && version !== 1) throw fields.error("a list of an unknown version");
-    const inner = fields.element(der.TAG.sequence);
-    const issuer = readName(fields);
-    const thisUpdate = fields.time().at;
-    const isTime = fields.nextTag === der.TAG.utcTime || fields.nextTag === der.TAG.generalizedTime;
-    const nextUpdate = isTime ? fields.time().at : undefined;
-    const entries = fields.optional(der.TAG.sequence, (each) => each.list(der.TAG.sequence, readEntry)) ?? [];
-    const tag = der.contextConstructedTag(0);
-    const extensions = fields.optional(tag, (each) =>
-      each.within(tag, (inside) => inside.list(der.TAG.sequence, readExtension)),
-    );
-    return { inner, issuer, thisUpdate, nextUpdate, entries, ...readCrlExtensions(extensions ?? []) };
-  });
+export function readCrlTbs(tbs: Buffer, limits: DerLimits = CRL_LIMITS): CrlTbs {
+  return readDer(tbs, (reader) => reader.sequence(readCrlFields), limits);
+}
+
+function readCrlFields(fields: DerReader): CrlTbs {
+  const version = fields.optional(der.TAG.integer, (each) => each.smallInteger());
+  if (version !== undefined && version !== 1) throw fields.error("a list of an unknown version");
+  const algorithmIdentifier = fields.element(der.TAG.sequence);
+  const issuer = readName(fields);
+  const thisUpdate = fields.time().at;
+  const isTime = fields.nextTag === der.TAG.utcTime || fields.nextTag === der.TAG.generalizedTime;
+  const nextUpdate = isTime ? fields.time().at : undefined;
+  const entries = fields.optional(der.TAG.sequence, (each) => each.list(der.TAG.sequence, readEntry));
+  if (entries?.length === 0) throw fields.error("an empty list of entries must be left out");
+  const tag = der.contextConstructedTag(0);
+  const extensions = fields.optional(tag, (each) =>
+    each.within(tag, (inside) => inside.list(der.TAG.sequence, readExtension)),
+  );
+  const times = { thisUpdate, nextUpdate };
+  return {
+    algorithmIdentifier,
+    issuer,
+    ...times,
+    entries: entries ?? [],
+    ...readCrlExtensions(extensions ?? []),
+  };
 }
 
 function readEntry(reader: DerReader): RevokedEntry {

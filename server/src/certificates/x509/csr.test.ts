@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import fc from "fast-check";
 import { KEY_ALGORITHMS } from "./algorithms.ts";
 import { signTbsSync } from "./certificate.ts";
 import { buildCsr, csrToPem, parseCsr, parseCsrPem, verifyCsr, verifyCsrSync } from "./csr.ts";
@@ -113,6 +114,38 @@ describe("a request is refused", () => {
     assert.throws(() => parseCsrPem("hello"), refusedAs("csr.pem"));
     assert.doesNotThrow(() => parseCsrPem(pem.replaceAll("CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST")));
   });
+});
+
+test("RSA-PSS: openssl verifies ours, and we verify its", needs("openssl"), async () => {
+  const { privateKey, publicKey } = await sharedKeys("RSA_2048");
+  const ours = csrToPem(
+    await buildCsr({ subject, extensions: [] }, { key: privateKey, algorithm: "RSA-PSS-SHA384" }),
+  );
+  withFiles({ "ours.pem": ours, "key.pem": exportPkcs8Pem(privateKey) }, (directory) => {
+    const verdict = ask("openssl", ["req", "-in", "ours.pem", "-verify", "-noout"], directory);
+    assert.ok(verdict.isAccepted, verdict.output);
+    const pss = ["-sigopt", "rsa_padding_mode:pss", "-sigopt", "rsa_pss_saltlen:-1", "-sha256"];
+    const made = ask("openssl", ["req", "-new", "-key", "key.pem", "-subj", "/CN=x", ...pss], directory);
+    const csr = parseCsrPem(made.output);
+    assert.equal(csr.signatureAlgorithm, "RSA-PSS-SHA256");
+    assert.ok(verifyCsrSync(csr).equals(publicKey));
+  });
+});
+
+test("property: no mutation of a request crashes the parser, and none of them verifies", async () => {
+  const { privateKey } = await sharedKeys("EC_prime256v1");
+  const good = await buildCsr({ subject, extensions: wishes }, signerOf(privateKey));
+  fc.assert(
+    fc.property(fc.nat(good.length - 1), fc.integer({ min: 1, max: 255 }), (position, flip) => {
+      const mutated = Buffer.from(good);
+      mutated[position] = (mutated[position] ?? 0) ^ flip;
+      assert.throws(
+        () => verifyCsrSync(parseCsr(mutated)),
+        (cause) => cause instanceof der.DerError || cause instanceof X509Error,
+      );
+    }),
+    { numRuns: 500 },
+  );
 });
 
 test("attributes may be empty or left out, and a challenge password is read", async () => {

@@ -235,12 +235,12 @@ export class DerReader {
     return bytes;
   }
 
-  /** Positions set in a named-bit list, which must not end in a zero bit. */
+  /**
+   * Positions set in a named-bit list. DER wants trailing zero bits cut, and only whoever knows that the bits have names
+   * can tell; roots in every browser break the rule, so it is left to the lint.
+   */
   namedBits(tag: number = TAG.bitString): number[] {
-    const { unusedBits, bytes } = this.bitString(tag);
-    const last = bytes.at(-1);
-    if (last !== undefined && (last & (1 << unusedBits)) === 0)
-      throw this.error("named bits end in a zero bit");
+    const { bytes } = this.bitString(tag);
     const positions: number[] = [];
     for (let bit = 0; bit < bytes.length * 8; bit += 1) {
       if (((bytes[bit >> 3] ?? 0) & (0x80 >> (bit & 7))) !== 0) positions.push(bit);

@@ -42,8 +42,11 @@ export function basicConstraints({ isCa, pathLength }: BasicConstraints): Extens
 export function keyUsage(usages: readonly KeyUsage[]): Extension {
   if (usages.length === 0)
     throw new X509Error("key_usage.empty", "keyUsages", "Key usage must name at least one use.");
-  return makeExtension(OID.keyUsage, true, der.namedBits(usages.map((usage) => KEY_USAGES.indexOf(usage))));
+  return makeExtension(OID.keyUsage, true, encodeKeyUsage(usages));
 }
+
+export const encodeKeyUsage = (usages: readonly KeyUsage[]): Buffer =>
+  der.namedBits(usages.map((usage) => KEY_USAGES.indexOf(usage)));
 
 export function extendedKeyUsage(usages: readonly ExtendedKeyUsageName[], isCritical = false): Extension {
   if (usages.length === 0) {

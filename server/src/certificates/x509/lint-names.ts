@@ -11,7 +11,7 @@ import { error, warn, type Finding, type LintFacts, type LintRule } from "./lint
 import { violatesNameConstraints } from "./name-constraints.ts";
 import { commonNameOf, encodeName } from "./names.ts";
 import { OID } from "./oids.ts";
-import { X509Error } from "./x509-error.ts";
+import { quote, X509Error } from "./x509-error.ts";
 
 function lintSubject({ tbs, isCa }: LintFacts): Finding[] {
   const { subject, extensions } = tbs;
@@ -58,9 +58,7 @@ function lintAltName(name: GeneralName): Finding[] {
   if (name.type !== "dns_name") return attempt("altNames", () => encodeGeneralName(name));
   const problem = dnsNameProblem(name.value);
   if (problem !== undefined) {
-    return [
-      error(`dns_name.${problem}`, "altNames", `${JSON.stringify(name.value)} ${DNS_PROBLEMS[problem]}.`),
-    ];
+    return [error(`dns_name.${problem}`, "altNames", `${quote(name.value)} ${DNS_PROBLEMS[problem]}.`)];
   }
   const labels = name.value.split(".");
   if (labels.some((label) => /^(?!xn)..--/i.test(label))) {
@@ -84,7 +82,7 @@ function lintDuplicates(names: readonly GeneralName[]): Finding[] {
   for (const name of names) {
     const text = describeGeneralName(name);
     const key = name.type === "dns_name" ? text.toLowerCase() : text;
-    if (seen.has(key)) findings.push(warn("san.duplicate", "altNames", `${text} is listed twice.`));
+    if (seen.has(key)) findings.push(warn("san.duplicate", "altNames", `${quote(text)} is listed twice.`));
     seen.add(key);
   }
   return findings;
@@ -105,7 +103,7 @@ function lintServerNames({ tbs, isCa }: LintFacts): Finding[] {
   );
   return isListed
     ? []
-    : [warn("subject.cn_not_in_san", "subject", `${commonName} is not among the alternative names.`)];
+    : [warn("subject.cn_not_in_san", "subject", `${quote(commonName)} is not among the alternative names.`)];
 }
 
 /** Only the nearest issuer is known here; the issuing path asks for the whole chain. */

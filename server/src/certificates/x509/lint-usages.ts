@@ -1,6 +1,7 @@
 // Lint rules about what a key may be used for: whether it can do it, and whether the two usage extensions agree.
 
 import { error, warn, type Finding, type LintFacts, type LintRule } from "./lint-finding.ts";
+import { encodeKeyUsage } from "./extensions.ts";
 import { OID } from "./oids.ts";
 import type { KeyUsage } from "./usages.ts";
 
@@ -31,8 +32,14 @@ function lintKeyUsage({ tbs, isCa }: LintFacts): Finding[] {
   const has = (usage: KeyUsage): boolean => keyUsage.includes(usage);
   if (keyUsage.length === 0)
     findings.push(error("key_usage.empty", "keyUsages", "Key usage must name a use."));
-  if (all.some(({ oid, isCritical }) => oid === OID.keyUsage && !isCritical)) {
+  const written = all.find(({ oid }) => oid === OID.keyUsage);
+  if (written?.isCritical === false) {
     findings.push(warn("key_usage.not_critical", "keyUsages", "Key usage should be critical."));
+  }
+  if (written?.value.equals(encodeKeyUsage(keyUsage)) === false) {
+    findings.push(
+      error("key_usage.encoding", "keyUsages", "DER cuts the zero bits at the end (X.690 11.2.2)."),
+    );
   }
   if (isCa && !has("key_cert_sign")) {
     findings.push(error("key_usage.ca_without_cert_sign", "keyUsages", "An authority needs key_cert_sign."));

@@ -194,6 +194,10 @@ describe("one fault, one finding", () => {
       ["warn key_usage.not_critical"],
       replacing(OID.keyUsage, rawKeyUsage(["digital_signature"], false)),
     ],
+    "key usage with a zero bit at its end": [
+      ["error key_usage.encoding"],
+      replacing(OID.keyUsage, makeExtension(OID.keyUsage, true, der.bitString(Buffer.from([0x80]), 6))),
+    ],
     "key_cert_sign without being an authority": [
       ["error key_usage.cert_sign_without_ca"],
       replacing(OID.keyUsage, keyUsage(["digital_signature", "key_cert_sign"])),
@@ -209,6 +213,58 @@ describe("one fault, one finding", () => {
     "server_auth with a key that may only sign documents": [
       ["error extended_key_usage.key_usage"],
       replacing(OID.keyUsage, keyUsage(["non_repudiation"])),
+    ],
+    "a purpose twice": [
+      ["error extended_key_usage.duplicate"],
+      replacing(
+        OID.extendedKeyUsage,
+        makeExtension(
+          OID.extendedKeyUsage,
+          false,
+          der.sequence(der.oid(OID.serverAuth), der.oid(OID.serverAuth)),
+        ),
+      ),
+    ],
+    "no purpose": [
+      ["error extended_key_usage.empty"],
+      replacing(OID.extendedKeyUsage, makeExtension(OID.extendedKeyUsage, false, der.sequence())),
+    ],
+    "any_purpose marked critical": [
+      ["warn extended_key_usage.any_critical"],
+      replacing(OID.extendedKeyUsage, extendedKeyUsage(["any_purpose"], true)),
+    ],
+    "an authority that does not say what its key may do": [
+      ["error basic_constraints.issuer_path_length", "error key_usage.missing"],
+      (f) => replacing(OID.keyUsage)(replacing(OID.basicConstraints, basicConstraints({ isCa: true }))(f)),
+    ],
+    "an authority whose constraints are not critical": [
+      [
+        "error basic_constraints.not_critical",
+        "error basic_constraints.issuer_path_length",
+        "error key_usage.ca_without_cert_sign",
+      ],
+      replacing(
+        OID.basicConstraints,
+        makeExtension(OID.basicConstraints, false, basicConstraints({ isCa: true }).value),
+      ),
+    ],
+    "a critical key identifier": [
+      ["error key_identifier.critical", "error extension.unknown_critical"],
+      replacing(
+        OID.subjectKeyIdentifier,
+        makeExtension(OID.subjectKeyIdentifier, true, der.octetString(Buffer.alloc(20))),
+      ),
+    ],
+    "name constraints that are not critical": [
+      ["error name_constraints.not_ca", "error name_constraints.not_critical"],
+      replacing(
+        OID.nameConstraints,
+        makeExtension(
+          OID.nameConstraints,
+          false,
+          nameConstraints({ permitted: [{ type: "dns_name", value: "a.example" }], excluded: [] }).value,
+        ),
+      ),
     ],
     "time_stamping among others": [
       ["error extended_key_usage.time_stamping"],

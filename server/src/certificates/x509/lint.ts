@@ -16,7 +16,7 @@ import { error, warn, type Finding, type LintFacts, type LintRule } from "./lint
 import { NAME_RULES } from "./lint-names.ts";
 import { USAGE_RULES } from "./lint-usages.ts";
 import { OID } from "./oids.ts";
-import { X509Error } from "./x509-error.ts";
+import { quote, X509Error } from "./x509-error.ts";
 
 /** `issuer` is the certificate of the authority about to sign, or "self-signed" for a root. */
 export function lintTbs(
@@ -211,7 +211,7 @@ function lintUrls({ tbs: { extensions } }: LintFacts): Finding[] {
   return urls
     .filter((url) => !/^(http|ldap):/i.test(url))
     .map((url) =>
-      warn("urls.scheme", "extensions", `${url} should be plain http: clients refuse to fetch it.`),
+      warn("urls.scheme", "extensions", `${quote(url)} should be plain http: clients refuse to fetch it.`),
     );
 }
 

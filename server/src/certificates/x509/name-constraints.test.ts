@@ -84,12 +84,25 @@ describe("when in doubt, no", () => {
   });
 
   test("a URI without a host name satisfies nothing and is caught by everything", () => {
-    for (const value of ["urn:uuid:1", "https://192.0.2.1/", "https://[2001:db8::1]/"]) {
+    const unclear = [
+      "urn:uuid:1",
+      "https://192.0.2.1/",
+      "https://[2001:db8::1]/",
+      "https://ex%61mple.com/",
+      "https://example.com./",
+    ];
+    for (const value of unclear) {
       assert.deepEqual(judged({ type: "uri", value: "example.com" }, { type: "uri", value }), {
         isPermitted: false,
         isExcluded: true,
       });
     }
+  });
+
+  test("a final dot does not lead out of an excluded zone", () => {
+    const check = (type: "dns_name" | "email", value: string): boolean =>
+      judged({ type, value: "evil.org" }, { type, value }).isExcluded;
+    assert.ok(check("dns_name", "www.evil.org.") && check("email", "jane@evil.org."));
   });
 
   test("a kind of constraint we cannot judge refuses names of that kind and no others", () => {
@@ -137,6 +150,8 @@ describe("violatesNameConstraints", () => {
     const email: NameConstraints = { permitted: [{ type: "email", value: "example.com" }], excluded: [] };
     const byEmail = { subject: parseName("emailAddress=a@evil.org"), altNames: [], isCa: false };
     assert.ok(violatesNameConstraints(byEmail, [email]) !== undefined);
+    const besides: GeneralName[] = [{ type: "email", value: "a@example.com" }];
+    assert.ok(violatesNameConstraints({ ...byEmail, altNames: besides }, [email]) !== undefined);
     const byCommonName = { subject: parseName("CN=www.evil.org"), altNames: [], isCa: false };
     assert.ok(violatesNameConstraints(byCommonName, [permitted("example.com")]) !== undefined);
     const person = { subject: parseName("CN=Jane Doe"), altNames: [], isCa: false };

@@ -5,12 +5,18 @@
 import * as der from "./der.ts";
 import type { DerReader } from "./der-reader.ts";
 import { makeExtension, type Extension } from "./extensions.ts";
-import { dnsNameProblem, normaliseDnsName, uriHost, type GeneralName } from "./general-names.ts";
+import {
+  describeGeneralName,
+  dnsNameProblem,
+  normaliseDnsName,
+  uriHost,
+  type GeneralName,
+} from "./general-names.ts";
 import { formatIp, isInRange, parseCidr, parseIp, prefixLengthOf } from "./ip-addresses.ts";
 import { formatName } from "./name-text.ts";
 import { commonNameOf, encodeName, isWithinName, readName, type DistinguishedName } from "./names.ts";
 import { OID } from "./oids.ts";
-import { X509Error } from "./x509-error.ts";
+import { quote, X509Error } from "./x509-error.ts";
 
 /**
  * A part of the name space. dns: `example.com` (the name and everything below it). email: one mailbox, a host, or
@@ -51,7 +57,7 @@ function encodeBase(subtree: Subtree): Buffer {
       return der.tlv(der.contextTag(6), Buffer.from(checkedHostBase(subtree.value), "latin1"));
     case "ip_address": {
       const range = parseCidr(subtree.value);
-      if (range === undefined) throw refuse(`"${subtree.value}" is not a range such as 10.0.0.0/8.`);
+      if (range === undefined) throw refuse(`${quote(subtree.value)} is not a range such as 10.0.0.0/8.`);
       return der.tlv(der.contextTag(7), range.address, range.mask);
     }
     case "directory_name":
@@ -67,7 +73,7 @@ function checkedHostBase(value: string): string {
   const dot = value.startsWith(".") ? "." : "";
   const host = normaliseDnsName(value.slice(dot.length));
   if (host.startsWith("*"))
-    throw refuse(`"${value}": a constraint covers what is below it; leave the * out.`);
+    throw refuse(`${quote(value)}: a constraint covers what is below it; leave the * out.`);
   return dot + host;
 }
 
@@ -147,7 +153,7 @@ export function violatesNameConstraints(
   { subject, altNames, isCa }: ConstrainedNames,
   constraints: readonly NameConstraints[],
 ): NameViolation | undefined {
-  const names: GeneralName[] = [...altNames, ...emailsInSubject(subject, altNames)];
+  const names: GeneralName[] = [...altNames, ...emailsInSubject(subject)];
   if (!isCa) names.push(...hostInCommonName(subject, altNames));
   if (subject.length > 0) names.push({ type: "directory_name", value: subject });
   for (const { permitted, excluded } of constraints) {
@@ -159,9 +165,8 @@ export function violatesNameConstraints(
   return undefined;
 }
 
-/** RFC 5280: an emailAddress in the subject is constrained like a rfc822Name when there is none. */
-function emailsInSubject(subject: DistinguishedName, altNames: readonly GeneralName[]): GeneralName[] {
-  if (altNames.some(({ type }) => type === "email")) return [];
+/** RFC 5280 constrains these only when there is no rfc822Name; a second address must not ride along unseen, though. */
+function emailsInSubject(subject: DistinguishedName): GeneralName[] {
   const found = subject.flat().filter(({ type }) => type === OID.emailAddress);
   return found.map(({ value }) => ({ type: "email", value }));
 }
@@ -178,15 +183,23 @@ function violationOf(
   permitted: readonly Subtree[],
   excluded: readonly Subtree[],
 ): NameViolation | undefined {
-  const shown = name.type === "directory_name" ? formatName(name.value) : String(name.value);
+  const shown = describeGeneralName(name).replace(/^[a-z_]+:/, "");
   const hit = excluded.find((subtree) => concerns(subtree, name) && covers(subtree, name, true));
   if (hit !== undefined) {
-    return { name: shown, rule: "excluded", message: `${shown} lies in the excluded ${describe(hit)}.` };
+    return {
+      name: shown,
+      rule: "excluded",
+      message: `${quote(shown)} lies in the excluded ${describe(hit)}.`,
+    };
   }
   const relevant = permitted.filter((subtree) => concerns(subtree, name));
   if (relevant.length === 0 || relevant.some((subtree) => covers(subtree, name, false))) return undefined;
   const allowed = relevant.map(describe).join(", ");
-  return { name: shown, rule: "permitted", message: `${shown} lies outside the permitted ${allowed}.` };
+  return {
+    name: shown,
+    rule: "permitted",
+    message: `${quote(shown)} lies outside the permitted ${allowed}.`,
+  };
 }
 
 const describe = (subtree: Subtree): string => {
@@ -216,11 +229,10 @@ function covers(subtree: Subtree, name: GeneralName, ifUnclear: boolean): boolea
     case "email":
       return coversEmail(subtree.value, name.value);
     case "uri": {
+      // No host, an address, or a spelling such as ev%69l.example: nothing a host constraint can be sure about.
       const host = uriHost(name.value);
-      // RFC 5280: a URI without a host name cannot satisfy a host constraint.
-      return host === undefined || host.startsWith("[") || parseIp(host) !== undefined
-        ? ifUnclear
-        : coversHost(subtree.value, host);
+      const isUnclear = host === undefined || dnsNameProblem(host) !== undefined;
+      return isUnclear ? ifUnclear : coversHost(subtree.value, host);
     }
     case "ip_address": {
       const [address, range] = [parseIp(name.value), parseCidr(subtree.value)];
@@ -229,10 +241,13 @@ function covers(subtree: Subtree, name: GeneralName, ifUnclear: boolean): boolea
   }
 }
 
+/** `evil.example.` is `evil.example` to every resolver. */
+const rootless = (host: string): string => host.toLowerCase().replace(/\.$/, "");
+
 /** `example.com` covers itself and every name made by adding labels in front. */
 function coversDns(base: string, name: string, ifUnclear: boolean): boolean {
   const suffix = base.toLowerCase();
-  const host = name.toLowerCase();
+  const host = rootless(name);
   if (suffix === "") return true;
   if (suffix.startsWith(".")) return host.endsWith(suffix);
   if (host === suffix || host.endsWith(`.${suffix}`)) return true;
@@ -254,7 +269,7 @@ function coversHost(base: string, host: string): boolean {
 
 function coversEmail(base: string, email: string): boolean {
   const at = email.lastIndexOf("@");
-  const host = email.slice(at + 1).toLowerCase();
+  const host = rootless(email.slice(at + 1));
   const baseAt = base.lastIndexOf("@");
   if (baseAt < 0) return coversHost(base, host);
   // Local parts compare exactly, hosts without regard to case.

@@ -6,7 +6,7 @@
 import * as der from "./der.ts";
 import { readDer, type DerReader } from "./der-reader.ts";
 import { OID } from "./oids.ts";
-import { X509Error } from "./x509-error.ts";
+import { quote, X509Error } from "./x509-error.ts";
 
 export interface NameAttribute {
   /** Dotted object identifier. */
@@ -141,7 +141,10 @@ function checkAttribute(value: string, rule: AttributeRule): void {
   const length = value.length <= rule.maxLength ? value.length : [...value].length;
   if (length === 0) throw refuse("empty", `${rule.keyword} is empty; leave it out instead.`);
   if (rule.keyword === "C" && !/^[A-Z]{2}$/.test(value)) {
-    throw refuse("country", `C must be a two-letter country code in capitals (ISO 3166), not "${value}".`);
+    throw refuse(
+      "country",
+      `C must be a two-letter country code in capitals (ISO 3166), not ${quote(value)}.`,
+    );
   }
   if (length > rule.maxLength) {
     throw refuse(

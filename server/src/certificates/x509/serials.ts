@@ -3,7 +3,7 @@
 
 import * as der from "./der.ts";
 import type { DerReader } from "./der-reader.ts";
-import { X509Error } from "./x509-error.ts";
+import { quote, X509Error } from "./x509-error.ts";
 
 const refuse = (message: string): X509Error => new X509Error("serial_number", "serialNumber", message);
 
@@ -22,8 +22,7 @@ export function serialFromRandom(random: Uint8Array): string {
 /** Reads what people paste: capitals, colons, a leading zero octet. */
 export function parseSerial(text: string): string {
   const digits = text.replaceAll(":", "").toLowerCase();
-  if (!/^[0-9a-f]{1,42}$/.test(digits))
-    throw refuse(`"${text.slice(0, 80)}" is not a serial number in hexadecimal.`);
+  if (!/^[0-9a-f]{1,42}$/.test(digits)) throw refuse(`${quote(text)} is not a serial number in hexadecimal.`);
   const trimmed = digits.replace(/^0+(?=.)/, "");
   return trimmed.length % 2 === 0 ? trimmed : `0${trimmed}`;
 }

@@ -35,20 +35,26 @@ interface Case {
   readonly purpose?: ChainQuestion["purpose"];
 }
 
-/** Our answer as codes, after openssl has been asked the same question and has agreed on yes or no. */
+/** Every question put below, kept so that openssl can be asked the same at the end. */
+const asked: {
+  readonly files: Record<string, string>;
+  readonly args: string[];
+  readonly isValid: boolean;
+}[] = [];
+
+/** Our answer as codes of problems. */
 function judge({ leaf, intermediates = [], roots, at = SOON, purpose }: Case): string[] {
   const answer = verifyChain({ leaf, intermediates, roots, at, purpose });
-  if (needs("openssl").skip === false) {
-    const pem = (list: readonly Certificate[]): string =>
-      list.map((each) => certificateToPem(each.der)).join("");
-    const files = { "roots.pem": pem(roots), "pool.pem": pem(intermediates), "leaf.pem": pem([leaf]) };
-    const pool = intermediates.length === 0 ? [] : ["-untrusted", "pool.pem"];
-    const forPurpose = purpose === "server_auth" ? ["-purpose", "sslserver"] : [];
-    const time = ["-attime", String(at.getTime() / 1000)];
-    const args = ["verify", ...time, ...forPurpose, "-CAfile", "roots.pem", ...pool, "leaf.pem"];
-    const verdict = withFiles(files, (directory) => ask("openssl", args, directory));
-    assert.equal(answer.isValid, verdict.isAccepted, `openssl disagrees: ${verdict.output}`);
-  }
+  const pem = (list: readonly Certificate[]): string =>
+    list.map((each) => certificateToPem(each.der)).join("");
+  const pool = intermediates.length === 0 ? [] : ["-untrusted", "pool.pem"];
+  const forPurpose = purpose === "server_auth" ? ["-purpose", "sslserver"] : [];
+  const time = ["-attime", String(at.getTime() / 1000)];
+  asked.push({
+    files: { "roots.pem": pem(roots), "pool.pem": pem(intermediates), "leaf.pem": pem([leaf]) },
+    args: ["verify", ...time, ...forPurpose, "-CAfile", "roots.pem", ...pool, "leaf.pem"],
+    isValid: answer.isValid,
+  });
   return answer.isValid ? [] : answer.problems.map(({ code }) => code);
 }
 
@@ -247,5 +253,15 @@ describe("a chain is refused", () => {
     }));
     const answer = verifyChain({ leaf, intermediates: pool, roots: trusted, at: SOON });
     assert.ok(!answer.isValid);
+    assert.ok(answer.problems.some(({ code }) => code === "chain.too_many"));
+    assert.ok(answer.problems.length <= 102);
   });
+});
+
+test("openssl verify gives the same yes or no to every question above", needs("openssl"), () => {
+  assert.ok(asked.length >= 15, String(asked.length));
+  for (const { files, args, isValid } of asked) {
+    const verdict = withFiles(files, (directory) => ask("openssl", args, directory));
+    assert.equal(verdict.isAccepted, isValid, verdict.output);
+  }
 });

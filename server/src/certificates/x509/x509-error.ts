@@ -12,3 +12,13 @@ export class X509Error extends Error {
     this.field = field;
   }
 }
+
+/** A value inside a message. Messages travel to logs and terminals: no raw control characters, no endless values. */
+export function quote(value: string): string {
+  const cut = value.length > 80 ? `${value.slice(0, 80)}…` : value;
+  const plain = cut.replace(
+    /\p{Cc}/gu,
+    (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, "0")}`,
+  );
+  return `"${plain}"`;
+}

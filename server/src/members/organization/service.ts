@@ -4,7 +4,7 @@ import type { Clock } from "../../platform/clock.ts";
 import type { Db, Tx } from "../../platform/db/index.ts";
 import { notFound } from "../../platform/problem.ts";
 import { replaceRoles, type Memberships } from "../../memberships/index.ts";
-import { accessChanged, orgOf, type Permissions } from "../../permissions/index.ts";
+import { accessChanged, orgOf, type Ability, type Permissions } from "../../permissions/index.ts";
 import type { SearchablePage } from "../contract.ts";
 import { lastAdmin, MOST_LOOKED_THROUGH, seesEverybody, visiblePart } from "../model.ts";
 import type { OrgMemberView } from "./contract.ts";
@@ -24,8 +24,6 @@ export interface OrgMemberNeeds {
   readonly memberships: Memberships;
 }
 
-export type OrgMembers = ReturnType<typeof createOrgMembers>;
-
 const toView = (row: OrgMemberRow): OrgMemberView => ({
   id: row.id,
   role: row.role,
@@ -42,72 +40,73 @@ const toView = (row: OrgMemberRow): OrgMemberView => ({
   },
 });
 
-export function createOrgMembers({ db, clock, permissions, memberships }: OrgMemberNeeds) {
-  const find = async (orgId: string, id: string): Promise<OrgMemberRow> => {
-    const row = await db.read((q) => findOrgMember(q, orgId, id));
-    if (!row) throw notFound("The member", id);
-    return row;
-  };
+export class OrgMembers {
+  readonly #needs: OrgMemberNeeds;
 
-  const requireOne = (actor: MemberActor, action: "edit" | "delete", row: OrgMemberRow) =>
-    permissions.requireInOrganization(actor, {
-      action,
-      subject: "member",
-      attributes: { userEmail: row.email },
+  constructor(needs: OrgMemberNeeds) {
+    this.#needs = needs;
+  }
+
+  async list(
+    actor: MemberActor,
+    asked: SearchablePage,
+  ): Promise<{ members: OrgMemberView[]; totalCount: number }> {
+    const { db, permissions } = this.#needs;
+    const orgId = orgOf(actor);
+    const reader = await permissions.requireInOrganization(actor, { action: "read", subject: "member" });
+    const all = seesEverybody(reader);
+    const wanted = all ? asked : { offset: 0, limit: MOST_LOOKED_THROUGH, search: asked.search };
+    const found = await db.read((q) => pageOfOrgMembers(q, orgId, wanted));
+    const { rows, totalCount } = all ? found : visiblePart(reader, found.rows, asked);
+    return { members: rows.map(toView), totalCount };
+  }
+
+  async update(actor: MemberActor, id: string, role: string): Promise<OrgMemberView> {
+    const { db, clock, memberships } = this.#needs;
+    const orgId = orgOf(actor);
+    const granter = await this.#require(actor, id, "edit");
+    const scope = { orgId, projectId: null, granter, subject: "member" as const };
+    const roles = await memberships.prepareRoles(scope, [{ role, isTemporary: false }]);
+    return db.write(async (tx) => {
+      const { userId } = await findAlone(tx, orgId, id);
+      if (role !== "admin" && (await isLastAdmin(tx, orgId, id))) throw lastAdmin();
+      await replaceRoles(tx, id, roles, clock.now());
+      tx.audit(actor, { event: "update-member", orgId, metadata: { membershipId: id, userId, role } });
+      tx.emit(accessChanged({ orgId, projectId: null, actorId: userId }));
+      return toView((await findOrgMember(tx, orgId, id)) as OrgMemberRow);
     });
+  }
 
-  /** The member as they are now, with nobody else changing members of this organisation until the end. */
-  const findAlone = async (tx: Tx, orgId: string, id: string): Promise<OrgMemberRow> => {
-    await lockMembers(tx, orgId);
-    const row = await findOrgMember(tx, orgId, id);
+  async remove(actor: MemberActor, id: string): Promise<OrgMemberView> {
+    const orgId = orgOf(actor);
+    await this.#require(actor, id, "delete");
+    return this.#needs.db.write(async (tx) => {
+      const row = await findAlone(tx, orgId, id);
+      const { userId, email } = row;
+      if (await isLastAdmin(tx, orgId, id)) throw lastAdmin();
+      await removeFromOrg(tx, orgId, userId);
+      tx.audit(actor, { event: "remove-member", orgId, metadata: { membershipId: id, userId, email } });
+      tx.emit(accessChanged({ orgId, projectId: null, actorId: userId }));
+      return toView(row);
+    });
+  }
+
+  /** The actor's rights, if one of them is to do this to that member. */
+  async #require(actor: MemberActor, id: string, action: "edit" | "delete"): Promise<Ability> {
+    const { db, permissions } = this.#needs;
+    const row = await db.read((q) => findOrgMember(q, orgOf(actor), id));
     if (!row) throw notFound("The member", id);
-    return row;
-  };
-
-  return {
-    async list(
-      actor: MemberActor,
-      asked: SearchablePage,
-    ): Promise<{ members: OrgMemberView[]; totalCount: number }> {
-      const orgId = orgOf(actor);
-      const reader = await permissions.requireInOrganization(actor, { action: "read", subject: "member" });
-      const all = seesEverybody(reader);
-      const wanted = all ? asked : { offset: 0, limit: MOST_LOOKED_THROUGH, search: asked.search };
-      const found = await db.read((q) => pageOfOrgMembers(q, orgId, wanted));
-      const { rows, totalCount } = all ? found : visiblePart(reader, found.rows, asked);
-      return { members: rows.map(toView), totalCount };
-    },
-
-    async update(actor: MemberActor, id: string, role: string): Promise<OrgMemberView> {
-      const orgId = orgOf(actor);
-      const granter = await requireOne(actor, "edit", await find(orgId, id));
-      const scope = { orgId, projectId: null, granter, subject: "member" as const };
-      const roles = await memberships.prepareRoles(scope, [{ role, isTemporary: false }]);
-      return db.write(async (tx) => {
-        const { userId } = await findAlone(tx, orgId, id);
-        if (role !== "admin" && (await isLastAdmin(tx, orgId, id))) throw lastAdmin();
-        await replaceRoles(tx, id, roles, clock.now());
-        tx.audit(actor, { event: "update-member", orgId, metadata: { membershipId: id, userId, role } });
-        tx.emit(accessChanged({ orgId, projectId: null, actorId: userId }));
-        return toView((await findOrgMember(tx, orgId, id)) as OrgMemberRow);
-      });
-    },
-
-    async remove(actor: MemberActor, id: string): Promise<OrgMemberView> {
-      const orgId = orgOf(actor);
-      await requireOne(actor, "delete", await find(orgId, id));
-      return db.write(async (tx) => {
-        const row = await findAlone(tx, orgId, id);
-        if (await isLastAdmin(tx, orgId, id)) throw lastAdmin();
-        await removeFromOrg(tx, orgId, row.userId);
-        tx.audit(actor, {
-          event: "remove-member",
-          orgId,
-          metadata: { membershipId: id, userId: row.userId, email: row.email },
-        });
-        tx.emit(accessChanged({ orgId, projectId: null, actorId: row.userId }));
-        return toView(row);
-      });
-    },
-  };
+    const attributes = { userEmail: row.email };
+    return permissions.requireInOrganization(actor, { action, subject: "member", attributes });
+  }
 }
+
+/** The member as they are now, with nobody else changing members of this organisation until the end. */
+async function findAlone(tx: Tx, orgId: string, id: string): Promise<OrgMemberRow> {
+  await lockMembers(tx, orgId);
+  const row = await findOrgMember(tx, orgId, id);
+  if (!row) throw notFound("The member", id);
+  return row;
+}
+
+export const createOrgMembers = (needs: OrgMemberNeeds): OrgMembers => new OrgMembers(needs);

@@ -29,8 +29,12 @@ const PAGE = `ORDER BY m.created_at, m.id LIMIT $2 OFFSET $3`;
 const one = sql<OrgMemberRow>(`${SELECT} WHERE ${IN_ORG} AND m.id = $2`);
 const page = sql<OrgMemberRow>(`${SELECT} WHERE ${IN_ORG} ${PAGE}`);
 const searchPage = searchSql<OrgMemberRow>(`${SELECT} WHERE ${IN_ORG} AND ${matches("$4")} ${PAGE}`);
-const count = sql<{ count: number }>(`SELECT count(*) AS count FROM memberships m WHERE ${IN_ORG} AND m.user_id IS NOT NULL`);
-const countSearch = searchSql<{ count: number }>(`SELECT count(*) AS count ${FROM} WHERE ${IN_ORG} AND ${matches("$2")}`);
+const count = sql<{ count: number }>(
+  `SELECT count(*) AS count FROM memberships m WHERE ${IN_ORG} AND m.user_id IS NOT NULL`,
+);
+const countSearch = searchSql<{ count: number }>(
+  `SELECT count(*) AS count ${FROM} WHERE ${IN_ORG} AND ${matches("$2")}`,
+);
 // NO KEY UPDATE lines up those who change members, but not those who only add rows that point at the organisation.
 const lock = sql(`SELECT id FROM organizations WHERE id = $1 FOR NO KEY UPDATE`);
 // A temporary admin is no answer to "who remains?": the role ends by itself.
@@ -62,7 +66,9 @@ export async function pageOfOrgMembers(
   const { offset, limit, search } = asked;
   const pattern = search === undefined ? undefined : `%${escapeLike(search)}%`;
   const [rows, total] = await Promise.all([
-    pattern === undefined ? q.rows(page, [orgId, limit, offset]) : q.rows(searchPage, [orgId, limit, offset, pattern]),
+    pattern === undefined
+      ? q.rows(page, [orgId, limit, offset])
+      : q.rows(searchPage, [orgId, limit, offset, pattern]),
     pattern === undefined ? q.first(count, [orgId]) : q.first(countSearch, [orgId, pattern]),
   ]);
   return { rows, totalCount: total?.count ?? 0 };

@@ -1,5 +1,5 @@
 export { clientAddress, isListed, plainAddress } from "./client-address.ts";
-//A export { docsPage, docsPageCsp } from "./docs-page.ts";
+export { docsPage, docsPageCsp } from "./docs-page.ts";
 export { createDoor } from "./door.ts";
 export { endpoint, moment, name, queryBoolean, queryInteger, slug, uuid, type Endpoint } from "./endpoint.ts";
 export { createMetrics, type Metrics } from "./metrics.ts";

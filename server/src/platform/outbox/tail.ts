@@ -3,11 +3,12 @@
  * SELECT in a loop:
  *
  * 1. A transaction draws its sequence number before it commits, so number 7 may become visible before number 6.
- *    Reading past a hole would lose 6 for ever. So at a hole we stop and remember which transactions were running
- *    (the snapshot's xmax); once all of those have ended, the hole is either filled or was rolled back.
+ *    Reading past a hole would lose 6 for ever. So at a hole we stop and write down which transactions of this
+ *    database are running; once all of those have ended, the hole is either filled or was rolled back. (Of this
+ *    database and role only: someone else's long transaction on the same server is none of our business.)
  * 2. NOTIFY inside a write transaction takes a global lock and halves the write rate. So the doorbell is rung
- *    after the commit, from outside, and a short poll is the net for a bell that was never rung because its node
- *    died right after COMMIT.
+ *    after the commit, from outside: at once for the first commit, then coalesced. A short poll is the net for a
+ *    bell that was never rung because its node died right after COMMIT.
  *
  * The tail is also what makes caches safe: a cached decision may be used only while the tail is fresh, that is
  * while we know of every change that was committed until less than a second ago.
@@ -20,6 +21,8 @@ import type { Fact } from "./fact.ts";
 
 export interface NumberedFact extends Fact {
   readonly seq: number;
+  /** The transaction that stated it: with a snapshot, this tells what was committed before and what after. */
+  readonly xid: number;
 }
 
 export interface Tail {
@@ -43,26 +46,34 @@ const HOLE_POLL_MS = 3;
 const FRESH_MS = 1000;
 const BELL_INTERVAL_MS = 10;
 const BATCH = 2000;
-/** A hole is filled or dead within milliseconds; this only bounds the wait where a foreign transaction lingers. */
-const HOLE_PATIENCE_MS = 5_000;
+/**
+ * A hole is filled or dead within milliseconds. This only bounds the wait for a transaction that lingers, and is
+ * longer than the database lets any of ours live.
+ */
+const HOLE_PATIENCE_MS = 60_000;
 
 interface Page {
-  readonly xmin: string;
-  readonly xmax: string;
   readonly oldest: number | null;
-  readonly facts: { seq: number; name: string; data: unknown }[] | null;
+  /** The last number that was drawn. */
+  readonly drawn: number | null;
+  readonly facts: NumberedFact[] | null;
 }
 
-// One statement, so that the rows and the snapshot that explains their holes are of the same instant.
 const PAGE = `
-  SELECT pg_snapshot_xmin(s)::text AS xmin, pg_snapshot_xmax(s)::text AS xmax,
-         (SELECT min(seq) FROM outbox) AS oldest,
-         (SELECT json_agg(f) FROM (SELECT seq, name, data FROM outbox WHERE seq > $1 ORDER BY seq LIMIT ${BATCH}) f) AS facts
-  FROM pg_current_snapshot() s`;
+  SELECT (SELECT min(seq) FROM outbox) AS oldest, pg_sequence_last_value('outbox_seq_seq') AS drawn,
+         (SELECT json_agg(f) FROM (SELECT seq, xid::text::bigint AS xid, name, data FROM outbox WHERE seq > $1 ORDER BY seq LIMIT ${BATCH}) f) AS facts`;
+
+// Every transaction that has an id holds a lock on it until after its commit is visible, and a number is drawn only
+// by a transaction that has its id (see the outbox table). So whoever may still fill a hole is in this list.
+const RUNNING = `
+  SELECT l.transactionid::text AS xid FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+  WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted
+    AND a.datname = current_database() AND a.usename = current_user`;
 
 interface Hole {
   readonly seq: number;
-  readonly xmax: bigint;
+  /** Transactions that were running when the hole was seen and have not been seen to end. */
+  readonly suspects: Set<string>;
   readonly since: number;
 }
 
@@ -88,6 +99,7 @@ class OutboxTail implements Tail {
   #syncedAt = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
   #bellTimer: NodeJS.Timeout | undefined;
+  #bellOwed = false;
   #polling = false;
   #again = false;
   #stopped = false;
@@ -124,18 +136,15 @@ class OutboxTail implements Tail {
   async start(): Promise<void> {
     await this.#connect();
     const client = this.#client as pg.Client;
+    const { rows } = await client.query<{ last: number }>("SELECT coalesce(max(seq), 0) AS last FROM outbox");
     // Everything that is under way now must have ended before we say "from here on I see all".
-    const first = await client.query<{ xmax: string; last: number }>(
-      "SELECT pg_snapshot_xmax(pg_current_snapshot())::text AS xmax, coalesce((SELECT max(seq) FROM outbox), 0) AS last",
-    );
-    const { xmax = "0", last = 0 } = first.rows[0] ?? {};
+    const suspects = await this.#running();
     const deadline = this.#needs.clock.elapsed() + HOLE_PATIENCE_MS;
-    for (;;) {
-      const { rows } = await client.query<{ xmin: string }>("SELECT pg_snapshot_xmin(pg_current_snapshot())::text AS xmin");
-      if (BigInt(rows[0]?.xmin ?? "0") >= BigInt(xmax) || this.#needs.clock.elapsed() > deadline) break;
+    while (suspects.size > 0 && this.#needs.clock.elapsed() < deadline) {
       await new Promise((resolve) => setTimeout(resolve, HOLE_POLL_MS));
+      await this.#clear(suspects);
     }
-    this.#last = last;
+    this.#last = rows[0]?.last ?? 0;
     await this.#poll();
   }
 
@@ -154,7 +163,10 @@ class OutboxTail implements Tail {
     };
     client.on("error", drop);
     client.on("end", drop);
-    client.on("notification", () => this.#wake());
+    client.on("notification", ({ processId }) => {
+      // Our own bell tells us nothing: we looked when we committed.
+      if (processId !== (this.#bell as { processID?: number } | undefined)?.processID) this.#wake();
+    });
     await client.query(`LISTEN ${CHANNEL}`);
     this.#client = client;
   }
@@ -171,14 +183,20 @@ class OutboxTail implements Tail {
     void this.#poll();
   }
 
-  /** Coalesced: at most one bell in a few milliseconds, however many transactions commit. */
+  /** At once, and then at most one bell in a few milliseconds, however many transactions commit. */
   #ringOthers(): void {
-    if (this.#bellTimer || this.#stopped) return;
+    if (this.#stopped) return;
+    if (this.#bellTimer) {
+      this.#bellOwed = true;
+      return;
+    }
+    this.#bellOwed = false;
+    this.#ring().catch(() => {
+      this.#bell = undefined; // the others' poll is the net
+    });
     this.#bellTimer = setTimeout(() => {
       this.#bellTimer = undefined;
-      this.#ring().catch(() => {
-        this.#bell = undefined; // the others' poll is the net
-      });
+      if (this.#bellOwed) this.#ringOthers();
     }, BELL_INTERVAL_MS);
   }
 
@@ -217,24 +235,27 @@ class OutboxTail implements Tail {
   /** One look; answers after how many milliseconds to look again. */
   async #read(): Promise<number> {
     const startedAt = this.#needs.clock.elapsed();
+    // Before the look: whoever has ended by now is seen by it.
+    if (this.#hole) await this.#clear(this.#hole.suspects);
     const { rows } = await (this.#client as pg.Client).query<Page>({ name: "outbox-tail", text: PAGE, values: [this.#last] });
     const page = rows[0];
     if (!page) throw new Error("the outbox query answered no row");
-    this.#noticeSweep(page, startedAt);
+    this.#noticeGap(page, startedAt);
     const ready: NumberedFact[] = [];
     const facts = page.facts ?? [];
-    const blocked = this.#takeInOrder(facts, page, ready);
+    const isBlocked = this.#takeInOrder(facts, ready);
     // Invalidations first: whoever reacts to a fact must not find what it made stale in a cache.
     for (const fact of ready) this.#hint(fact);
     if (ready.length > 0) for (const listener of this.#factListeners) listener(ready);
-    if (!blocked) this.#syncedAt = startedAt;
-    if (blocked) return HOLE_POLL_MS;
+    if (isBlocked) return this.#waitAtHole();
+    this.#syncedAt = startedAt;
     return facts.length === BATCH ? 0 : POLL_MS;
   }
 
-  #takeInOrder(facts: readonly NumberedFact[], page: Page, ready: NumberedFact[]): boolean {
+  /** True if there is a hole that someone may still fill. */
+  #takeInOrder(facts: readonly NumberedFact[], ready: NumberedFact[]): boolean {
     for (const fact of facts) {
-      if (fact.seq !== this.#last + 1 && !this.#isDead(this.#last + 1, page)) {
+      if (fact.seq !== this.#last + 1 && !this.#isDead(this.#last + 1)) {
         // Facts beyond the hole still spoil caches at once; only their order of delivery has to wait.
         for (const later of facts) if (later.seq > this.#last) this.#hint(later);
         return true;
@@ -246,20 +267,38 @@ class OutboxTail implements Tail {
     return false;
   }
 
-  #isDead(seq: number, page: Page): boolean {
-    const now = this.#needs.clock.elapsed();
-    if (this.#hole?.seq !== seq) {
-      this.#hole = { seq, xmax: BigInt(page.xmax), since: now };
-      return false;
-    }
-    return BigInt(page.xmin) >= this.#hole.xmax || now - this.#hole.since > HOLE_PATIENCE_MS;
+  #isDead(seq: number): boolean {
+    if (this.#hole?.seq !== seq) return false;
+    return this.#hole.suspects.size === 0 || this.#needs.clock.elapsed() - this.#hole.since > HOLE_PATIENCE_MS;
   }
 
-  #noticeSweep(page: Page, now: number): void {
+  async #waitAtHole(): Promise<number> {
+    const seq = this.#last + 1;
+    if (this.#hole?.seq !== seq) {
+      this.#hole = { seq, suspects: await this.#running(), since: this.#needs.clock.elapsed() };
+    }
+    return this.#hole.suspects.size === 0 ? 0 : HOLE_POLL_MS;
+  }
+
+  async #running(): Promise<Set<string>> {
+    const { rows } = await (this.#client as pg.Client).query<{ xid: string }>({ name: "outbox-running", text: RUNNING });
+    return new Set(rows.map((row) => row.xid));
+  }
+
+  async #clear(suspects: Set<string>): Promise<void> {
+    if (suspects.size === 0) return;
+    const running = await this.#running();
+    for (const xid of suspects) if (!running.has(xid)) suspects.delete(xid);
+  }
+
+  /** Facts were swept before we saw them, or the database was set back to an older state than we have seen. */
+  #noticeGap(page: Page, now: number): void {
     const away = now - this.#syncedAt;
-    const sweptUnseen = page.oldest !== null && page.oldest > this.#last + 1 && away > (RETENTION_SECONDS * 1000) / 2;
-    if (!Number.isFinite(away) || !sweptUnseen) return;
-    this.#needs.log.warn({ awaySeconds: Math.round(away / 1000) }, "this node was away for longer than facts are kept");
+    const isSetBack = this.#last > 0 && (page.drawn ?? 0) < this.#last;
+    const isSwept = page.oldest !== null && page.oldest > this.#last + 1 && away > (RETENTION_SECONDS * 1000) / 2;
+    if (!isSetBack && !(Number.isFinite(away) && isSwept)) return;
+    this.#needs.log.warn({ awaySeconds: Math.round(away / 1000), isSetBack }, "facts were lost to this node; whoever depends on them starts over");
+    if (isSetBack) this.#last = page.drawn ?? 0;
     for (const listener of this.#gapListeners) listener();
   }
 }

@@ -1,0 +1,47 @@
+// `npm test [-- part-of-a-path …]`: compile, start one PostgreSQL for all test files, run them with node's runner.
+import { spawn } from "node:child_process";
+import { existsSync, readdirSync } from "node:fs";
+import { join, relative } from "node:path";
+import { build, ROOT } from "./build.mjs";
+
+build();
+const { SERVER_VARIABLE, startTestPostgres } = await import("../server/dist/test/postgres.js");
+
+const wanted = process.argv.slice(2);
+const compiled = [
+  ...testFiles(join(ROOT, "server/dist"), join(ROOT, "server")),
+  ...testFiles(join(ROOT, "cli/dist"), join(ROOT, "cli/src")),
+  ...testFiles(join(ROOT, "scripts"), join(ROOT, "scripts")),
+];
+// Soaks, verifiers and full-size runs have scripts of their own; `npm test` needs Node and npm packages alone.
+const apart = /\/test\/(soak|verifiers|clients)\//;
+const files = compiled.filter((file) =>
+  wanted.length > 0 ? wanted.some((part) => relative(ROOT, file).includes(part)) : !apart.test(file),
+);
+if (files.length === 0) {
+  console.error("No test file matches.");
+  process.exit(1);
+}
+
+const postgres = await startTestPostgres();
+const runner = spawn(
+  process.execPath,
+  ["--enable-source-maps", "--test", "--test-concurrency=2", "--test-reporter=spec", ...files],
+  { cwd: ROOT, stdio: "inherit", env: { ...process.env, [SERVER_VARIABLE]: JSON.stringify(postgres.server) } },
+);
+for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => runner.kill(signal));
+runner.on("exit", async (code) => {
+  await postgres.stop();
+  process.exit(code ?? 1);
+});
+
+// A compiled test whose source is gone must not haunt the run.
+function testFiles(folder, sources) {
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder, { recursive: true })
+    .map(String)
+    .filter((name) => /\.test\.m?js$/.test(name) && !name.includes("node_modules"))
+    .filter((name) => name.endsWith(".mjs") || existsSync(join(sources, name.replace(/\.js$/, ".ts"))))
+    .map((name) => join(folder, name))
+    .sort();
+}

@@ -1,0 +1,403 @@
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { aProject, unique } from "../../../test/builders.ts";
+import { openTestHouse, type Answer, type Tenant, type TestHouse } from "../../../test/harness.ts";
+import { newId } from "../../platform/ids.ts";
+import {
+  accept,
+  anAddress,
+  anOrgRole,
+  aPerson,
+  eventsOf,
+  expectStatus,
+  invite,
+  look,
+  membershipIdOf,
+  PASSWORD,
+  refusalOf,
+  sessionIn,
+} from "../test-people.ts";
+
+const PATH = "/api/v1/organization/invitations";
+const DAY_MS = 86_400_000;
+const statusOf = (answer: Answer) => answer.status;
+const uniform = { status: 401, error: "UnauthorizedError", message: "Invalid credentials." };
+
+describe("invitations", () => {
+  let t: TestHouse;
+  let tenant: Tenant;
+  before(async () => {
+    t = await openTestHouse();
+    tenant = await t.newTenant();
+  });
+  after(() => t.close());
+
+  const login = (email: string, password = PASSWORD) =>
+    t.anonymous.post("/api/v3/auth/login", { email, password });
+  const pending = async (org: Tenant): Promise<{ id: string; email: string }[]> =>
+    expectStatus(await org.get(PATH), 200).invitations;
+
+  describe("inviting", () => {
+    test("answers the invitation and, this once, a token; only its digest is kept", async () => {
+      const email = anAddress();
+      const before = t.clock.millis();
+      const body = expectStatus(await tenant.post(PATH, { email }), 200);
+      assert.deepEqual(Object.keys(body).sort(), ["invitation", "inviteToken"]);
+      const { id, expiresAt, createdAt, ...rest } = body.invitation;
+      assert.deepEqual(rest, { email, role: "member" });
+      assert.ok(Date.parse(createdAt) >= before - 1);
+      assert.equal(Date.parse(expiresAt) - Date.parse(createdAt), 7 * DAY_MS);
+      assert.match(body.inviteToken, /^kwi_[\w-]{43}$/);
+      const stored = await look(t, "SELECT i::text AS row FROM invitations i WHERE id = $1", [id]);
+      const audited = await look(t, "SELECT metadata::text AS row FROM audit_log WHERE org_id = $1", [
+        tenant.orgId,
+      ]);
+      assert.equal(stored.length, 1);
+      const raw = Buffer.from(body.inviteToken.slice(4), "base64url").toString("hex");
+      const everything = JSON.stringify([stored, audited]);
+      assert.ok(!everything.includes(body.inviteToken) && !everything.includes(raw));
+      assert.ok((await eventsOf(t, tenant.orgId)).includes("create-invitation"));
+    });
+
+    test("S-14 looks the same for an address that has an account and for one that has none", async () => {
+      const answers = [
+        await tenant.post(PATH, { email: t.ownerUser.email }),
+        await tenant.post(PATH, { email: anAddress() }),
+        await tenant.post(PATH, { email: (await aPerson(t, await t.newTenant())).email }),
+      ];
+      const shapes = answers.map(({ status, body }) => [
+        status,
+        Object.keys(body),
+        Object.keys(body.invitation),
+        body.inviteToken.length,
+      ]);
+      assert.deepEqual(shapes[1], shapes[0]);
+      assert.deepEqual(shapes[2], shapes[0]);
+    });
+
+    test("again replaces: the older token is worth nothing", async () => {
+      const email = anAddress();
+      const older = await invite(tenant, { email, role: "admin" });
+      const newer = await invite(tenant, { email: ` ${email.toUpperCase()} `, role: "no-access" });
+      assert.equal((await pending(tenant)).filter((one) => one.email === email).length, 1);
+      assert.deepEqual(refusalOf(await accept(t, older)), uniform);
+      assert.equal((await accept(t, newer)).status, 200);
+    });
+
+    test("answers 401 without a token", async () => {
+      assert.equal((await t.anonymous.post(PATH, { email: anAddress() })).status, 401);
+    });
+
+    test("answers 403 without the right to create members", async () => {
+      const person = await aPerson(t, tenant);
+      const answer = await person.post(PATH, { email: anAddress() });
+      assert.deepEqual([answer.status, answer.body.error], [403, "PermissionDenied"]);
+    });
+
+    test("cannot promise more than the inviter holds, in the organisation or in a project", async () => {
+      const role = await anOrgRole(tenant, [{ subject: "member", action: ["create", "assign-role"] }]);
+      const project = await aProject(tenant);
+      const person = await aPerson(t, tenant, {
+        role,
+        projects: [{ projectId: project.id, roles: [{ role: "viewer" }] }],
+      });
+      const asAdmin = await person.post(PATH, { email: anAddress(), role: "admin" });
+      assert.deepEqual([asAdmin.status, asAdmin.body.error], [403, "PermissionBoundaryError"]);
+      const projects = [{ projectId: project.id, roles: [{ role: "viewer" }] }];
+      assert.equal(
+        (await person.post(PATH, { email: anAddress(), role: "no-access", projects })).status,
+        403,
+      );
+      assert.equal((await person.post(PATH, { email: anAddress(), role: "no-access" })).status, 200);
+    });
+
+    test("answers 404 for an unknown role", async () => {
+      assert.equal((await tenant.post(PATH, { email: anAddress(), role: "unheard-of" })).status, 404);
+    });
+
+    test("answers 404 for a project of another organisation, in the words for an unknown one", async () => {
+      const theirs = (await aProject(await t.newTenant())).id;
+      const unknown = newId();
+      const ask = (projectId: string) =>
+        tenant.post(PATH, { email: anAddress(), projects: [{ projectId, roles: [{ role: "viewer" }] }] });
+      const [other, none] = [await ask(theirs), await ask(unknown)];
+      assert.equal(other.status, 404);
+      assert.equal(other.body.message.replace(theirs, unknown), none.body.message);
+    });
+
+    test("answers 400 if a project is named twice, by id and by slug", async () => {
+      const project = await aProject(tenant);
+      const roles = [{ role: "viewer" }];
+      const projects = [
+        { projectId: project.id, roles },
+        { projectId: project.slug, roles },
+      ];
+      assert.equal((await tenant.post(PATH, { email: anAddress(), projects })).status, 400);
+    });
+
+    test("answers 422 to what is no address and to a project without roles", async () => {
+      assert.equal((await tenant.post(PATH, { email: "grace" })).status, 422);
+      const projects = [{ projectId: "p", roles: [] }];
+      assert.equal((await tenant.post(PATH, { email: anAddress(), projects })).status, 422);
+    });
+  });
+
+  describe("listing", () => {
+    test("shows what can still be accepted, without tokens, and pages", async () => {
+      const org = await t.newTenant();
+      const emails = [anAddress(), anAddress()];
+      for (const email of emails) await invite(org, { email });
+      const body = expectStatus(await org.get(PATH), 200);
+      assert.equal(body.totalCount, 2);
+      assert.deepEqual(
+        body.invitations.map((one: { email: string }) => one.email),
+        emails,
+      );
+      assert.deepEqual(Object.keys(body.invitations[0]).sort(), [
+        "createdAt",
+        "email",
+        "expiresAt",
+        "id",
+        "role",
+      ]);
+      const second = expectStatus(await org.get(`${PATH}?limit=1&offset=1`), 200);
+      assert.deepEqual([second.invitations[0].email, second.totalCount], [emails[1], 2]);
+    });
+
+    test("answers 401 without a token and 403 without the right to read members", async () => {
+      assert.equal((await t.anonymous.get(PATH)).status, 401);
+      const person = await aPerson(t, tenant, { role: "no-access" });
+      assert.equal((await person.get(PATH)).status, 403);
+    });
+
+    test("answers 422 to a page that is none", async () => {
+      assert.equal((await tenant.get(`${PATH}?offset=-1`)).status, 422);
+    });
+  });
+
+  describe("withdrawing", () => {
+    test("makes the token worthless", async () => {
+      const { invitation, inviteToken } = expectStatus(await tenant.post(PATH, { email: anAddress() }), 200);
+      const gone = expectStatus(await tenant.delete(`${PATH}/${invitation.id}`), 200);
+      assert.equal(gone.invitation.id, invitation.id);
+      assert.deepEqual(refusalOf(await accept(t, inviteToken)), uniform);
+      assert.equal((await tenant.delete(`${PATH}/${invitation.id}`)).status, 404);
+      assert.ok((await eventsOf(t, tenant.orgId)).includes("delete-invitation"));
+    });
+
+    test("answers 403 without the right to delete members", async () => {
+      const person = await aPerson(t, tenant);
+      const { invitation } = expectStatus(await tenant.post(PATH, { email: anAddress() }), 200);
+      assert.equal((await person.delete(`${PATH}/${invitation.id}`)).status, 403);
+    });
+
+    test("answers 404 for an invitation of another organisation, in the words for an unknown one", async () => {
+      const other = await t.newTenant();
+      const theirs = expectStatus(await other.post(PATH, { email: anAddress() }), 200).invitation.id;
+      const unknown = newId();
+      const [refused, none] = [
+        await tenant.delete(`${PATH}/${theirs}`),
+        await tenant.delete(`${PATH}/${unknown}`),
+      ];
+      assert.equal(refused.status, 404);
+      assert.equal(refused.body.message.replace(theirs, unknown), none.body.message);
+      assert.equal((await pending(other)).length, 1);
+    });
+
+    test("answers 401 without a token and 422 to an id that is none", async () => {
+      assert.equal((await t.anonymous.delete(`${PATH}/${newId()}`)).status, 401);
+      assert.equal((await tenant.delete(`${PATH}/latest`)).status, 422);
+    });
+  });
+
+  describe("accepting with a new address", () => {
+    test("makes an account, a member and a project member, and logs in", async () => {
+      const org = await t.newTenant();
+      const project = await aProject(org);
+      const email = anAddress();
+      const temporary = { role: "viewer", isTemporary: true, temporaryRange: "1h" };
+      const projects = [{ projectId: project.slug, roles: [{ role: "no-access" }, temporary] }];
+      const token = await invite(org, { email, firstName: "Grace", lastName: "H.", projects });
+      const body = expectStatus(await accept(t, token, { lastName: "Hopper" }), 200);
+      assert.equal(body.organizationId, org.orgId);
+      const { id, ...user } = body.user;
+      assert.deepEqual(user, { email, username: email, firstName: "Grace", lastName: "Hopper" });
+      const person = t.as(await sessionIn(t, body.accessToken, org.orgId));
+      assert.equal((await person.get("/api/v1/organization/members")).status, 200);
+      const path = `/api/v1/projects/${project.id}/memberships`;
+      const { memberships } = expectStatus(await person.get(path), 200);
+      assert.equal(memberships[0].userId, id);
+      assert.deepEqual(
+        memberships[0].roles.map((role: { role: string; isTemporary: boolean }) => [
+          role.role,
+          role.isTemporary,
+        ]),
+        [
+          ["no-access", false],
+          ["viewer", true],
+        ],
+      );
+      assert.equal((await login(email)).status, 200);
+      assert.deepEqual((await eventsOf(t, org.orgId)).slice(-2), [
+        "accept-invitation",
+        "select-organization",
+      ]);
+    });
+
+    test("starts a temporary role at acceptance unless a start was asked for", async () => {
+      const project = await aProject(tenant);
+      const start = "2031-05-06T07:08:09.000Z";
+      const roles = [
+        { role: "viewer", isTemporary: true, temporaryRange: "1h" },
+        { role: "member", isTemporary: true, temporaryRange: "2h", temporaryAccessStartTime: start },
+      ];
+      const token = await invite(tenant, { projects: [{ projectId: project.id, roles }] });
+      t.clock.advance(3 * 3_600_000);
+      const accepted = t.clock.millis();
+      expectStatus(await accept(t, token), 200);
+      const path = `/api/v1/projects/${project.id}/memberships`;
+      const { memberships } = expectStatus(await tenant.get(path), 200);
+      const [viewer, member] = memberships[0].roles;
+      assert.ok(Date.parse(viewer.temporaryAccessStartTime) >= accepted - 1);
+      assert.equal(member.temporaryAccessStartTime, start);
+      assert.equal(member.temporaryAccessEndTime, "2031-05-06T09:08:09.000Z");
+    });
+
+    test("works once: of twenty at the same time one succeeds", async () => {
+      const email = anAddress();
+      const token = await invite(tenant, { email });
+      const answers = await Promise.all(Array.from({ length: 20 }, () => accept(t, token)));
+      assert.deepEqual(answers.map(statusOf).sort(), [200, ...Array<number>(19).fill(401)]);
+      assert.equal((await look(t, "SELECT 1 FROM users WHERE email = $1", [email])).length, 1);
+      assert.deepEqual(refusalOf(await accept(t, token)), uniform);
+    });
+
+    test("of two organisations at the same time makes one account, in both", async () => {
+      const [email, other] = [anAddress(), await t.newTenant()];
+      const tokens = [await invite(tenant, { email }), await invite(other, { email })];
+      const answers = await Promise.all(tokens.map((token) => accept(t, token)));
+      assert.deepEqual(answers.map(statusOf), [200, 200]);
+      assert.equal(answers[0]?.body.user.id, answers[1]?.body.user.id);
+    });
+
+    test("skips a project that was deleted meanwhile", async () => {
+      const project = await aProject(tenant);
+      const email = anAddress();
+      const token = await invite(tenant, {
+        email,
+        projects: [{ projectId: project.id, roles: [{ role: "viewer" }] }],
+      });
+      expectStatus(await tenant.delete(`/api/v1/projects/${project.id}`), 200);
+      assert.equal((await accept(t, token)).status, 200);
+      assert.ok(await membershipIdOf(tenant, email));
+    });
+
+    test("answers 422 to a password that is too short, and keeps the invitation", async () => {
+      const token = await invite(tenant);
+      assert.equal((await accept(t, token, { password: "short" })).status, 422);
+      assert.equal((await accept(t, token)).status, 200);
+    });
+  });
+
+  describe("accepting with a known address", () => {
+    test("needs the account's own password, and changes neither it nor the name", async () => {
+      const other = await t.newTenant();
+      const person = await aPerson(t, other, { firstName: "Grace" });
+      const token = await invite(tenant, { email: person.email, firstName: "Mallory" });
+      const wrong = await accept(t, token, { password: "a guess of some length" });
+      assert.deepEqual(refusalOf(wrong), uniform);
+      assert.deepEqual(refusalOf(wrong), refusalOf(await login(person.email, "a guess of some length")));
+      const body = expectStatus(await accept(t, token, { firstName: "Mallory" }), 200);
+      assert.deepEqual([body.user.id, body.user.firstName], [person.userId, "Grace"]);
+      assert.equal((await login(person.email)).status, 200);
+    });
+
+    test("counts guesses together with those of the login", async () => {
+      const person = await aPerson(t, await t.newTenant());
+      const token = await invite(tenant, { email: person.email });
+      for (let guess = 0; guess < 3; guess += 1) await accept(t, token, { password: `wrong guess ${guess}` });
+      for (let guess = 0; guess < 2; guess += 1) await login(person.email, `wrong guess ${guess}`);
+      assert.equal((await accept(t, token)).status, 401);
+      assert.match((await login(person.email)).body.message, /^Locked/);
+      t.clock.advance(301_000);
+      assert.equal((await accept(t, token)).status, 200);
+    });
+
+    test("answers 409 to who is a member already, and changes nothing", async () => {
+      const person = await aPerson(t, tenant);
+      const token = await invite(tenant, { email: person.email, role: "admin" });
+      assert.equal((await accept(t, token)).status, 409);
+      const { members } = expectStatus(
+        await tenant.get(`/api/v1/organization/members?search=${person.email}`),
+        200,
+      );
+      assert.equal(members[0].role, "member");
+    });
+  });
+
+  describe("a token that is not good", () => {
+    test("is refused in the same words whether unknown, malformed, used or expired, and audited", async () => {
+      const used = await invite(tenant);
+      expectStatus(await accept(t, used), 200);
+      const expired = await invite(tenant);
+      t.clock.advance(7 * DAY_MS);
+      for (const token of ["kwi_unknown", "", unique("x"), used, expired]) {
+        assert.deepEqual(refusalOf(await accept(t, token)), uniform, token.slice(0, 12));
+      }
+      const [row] = await look(
+        t,
+        "SELECT count(*)::int AS count FROM audit_log WHERE event = 'login-refused' AND metadata->>'reason' = 'unknown-invitation'",
+      );
+      assert.ok((row as { count: number }).count >= 5);
+    });
+
+    test("holds for seven days to the second", async () => {
+      const token = await invite(tenant);
+      t.clock.advance(7 * DAY_MS - 60_000);
+      assert.equal((await accept(t, token)).status, 200);
+    });
+
+    test("is swept once it has expired, and not before", async () => {
+      const org = await t.newTenant();
+      await invite(org);
+      const count = async () =>
+        (await look(t, "SELECT 1 FROM invitations WHERE org_id = $1", [org.orgId])).length;
+      t.clock.advance(3_600_000);
+      await t.house.jobs.runDue();
+      assert.equal(await count(), 1);
+      t.clock.advance(7 * DAY_MS);
+      assert.deepEqual(await pending(org), []);
+      await t.house.jobs.runDue();
+      assert.equal(await count(), 0);
+    });
+
+    test("answers 422 without a token", async () => {
+      assert.equal(
+        (await t.anonymous.post("/api/v1/auth/accept-invitation", { password: PASSWORD })).status,
+        422,
+      );
+    });
+  });
+
+  describe("an inviter who has lost the right", () => {
+    test("by removal cannot let anyone in any more", async () => {
+      const inviter = await aPerson(t, tenant, { role: "admin" });
+      const token = expectStatus(
+        await inviter.post(PATH, { email: anAddress(), role: "admin" }),
+        200,
+      ).inviteToken;
+      expectStatus(await tenant.delete(`/api/v1/organization/members/${inviter.membershipId}`), 200);
+      assert.deepEqual(refusalOf(await accept(t, token)), uniform);
+    });
+
+    test("by demotion cannot grant what they no longer hold", async () => {
+      const inviter = await aPerson(t, tenant, { role: "admin" });
+      const token = expectStatus(await inviter.post(PATH, { email: anAddress() }), 200).inviteToken;
+      const path = `/api/v1/organization/members/${inviter.membershipId}`;
+      expectStatus(await tenant.patch(path, { role: "member" }), 200);
+      assert.deepEqual(refusalOf(await accept(t, token)), uniform);
+      expectStatus(await tenant.patch(path, { role: "admin" }), 200);
+      assert.equal((await accept(t, token)).status, 200);
+    });
+  });
+});

@@ -1,0 +1,128 @@
+/**
+ * Asking people in. The answer to an invitation never depends on whether the address has an account anywhere in the
+ * instance; nothing looks that up before the token comes back with a password.
+ *
+ * What an invitation grants is checked twice: when it is written, and again by the inviter's rights at the moment
+ * of acceptance. Otherwise an admin could leave invitations behind and come back through one after being dismissed.
+ */
+import { createHmac, randomBytes } from "node:crypto";
+import type { MemberActor } from "../../platform/actor.ts";
+import type { Clock } from "../../platform/clock.ts";
+import type { Keyring } from "../../platform/crypto/index.ts";
+import type { Db } from "../../platform/db/index.ts";
+import { newId } from "../../platform/ids.ts";
+import { badRequest, notFound } from "../../platform/problem.ts";
+import { orgOf, type Permissions } from "../../permissions/index.ts";
+import type { Projects } from "../../projects/index.ts";
+import { MOST_LOOKED_THROUGH, visiblePart, type Page } from "../model.ts";
+import type { InvitationView, NewInvitation } from "./contract.ts";
+import type { InvitationGrants } from "./grants/service.ts";
+import {
+  findInvitationById,
+  listInvitations,
+  putInvitation,
+  sweepInvitations,
+  takeInvitation,
+  type InvitationRow,
+  type InvitedPlace,
+} from "./store.ts";
+
+export interface InvitationNeeds {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly keyring: Keyring;
+  readonly permissions: Permissions;
+  readonly projects: Projects;
+  readonly grants: InvitationGrants;
+}
+
+const VALID_SECONDS = 7 * 86_400;
+const PREFIX = "kwi_";
+
+/** The purpose is part of what is hashed: no digest of another kind of credential can stand in for this one. */
+export const digestOf = (keyring: Keyring, token: string): Buffer =>
+  createHmac("sha256", keyring.instanceKey("credential-lookup")).update(`invitation:${token}`).digest();
+
+export class Invitations {
+  readonly #needs: InvitationNeeds;
+
+  constructor(needs: InvitationNeeds) {
+    this.#needs = needs;
+  }
+
+  async create(
+    actor: MemberActor,
+    input: NewInvitation,
+  ): Promise<{ invitation: InvitationView; inviteToken: string }> {
+    const { db, clock, keyring, grants } = this.#needs;
+    const orgId = orgOf(actor);
+    const createdAt = clock.now();
+    const row: InvitationRow = {
+      ...input,
+      id: newId(),
+      orgId,
+      projects: await this.#resolvePlaces(actor, input.projects),
+      inviterKind: actor.kind,
+      inviterId: actor.id,
+      createdAt,
+      expiresAt: new Date(createdAt.getTime() + VALID_SECONDS * 1000),
+    };
+    await grants.prepare(actor, row);
+    const inviteToken = `${PREFIX}${randomBytes(32).toString("base64url")}`;
+    await db.write(async (tx) => {
+      await putInvitation(tx, row, digestOf(keyring, inviteToken));
+      const { id: invitationId, email, role } = row;
+      const projectIds = row.projects.map((place) => place.projectId);
+      tx.audit(actor, {
+        event: "create-invitation",
+        orgId,
+        metadata: { invitationId, email, role, projectIds },
+      });
+    });
+    return { invitation: row, inviteToken };
+  }
+
+  async list(
+    actor: MemberActor,
+    asked: Page,
+  ): Promise<{ invitations: InvitationView[]; totalCount: number }> {
+    const { db, clock, permissions } = this.#needs;
+    const orgId = orgOf(actor);
+    const reader = await permissions.requireInOrganization(actor, { action: "read", subject: "member" });
+    const found = await db.read((q) => listInvitations(q, orgId, clock.now(), MOST_LOOKED_THROUGH));
+    const { rows, totalCount } = visiblePart(reader, found, asked);
+    return { invitations: rows, totalCount };
+  }
+
+  async delete(actor: MemberActor, id: string): Promise<InvitationView> {
+    const { db, clock, permissions } = this.#needs;
+    const orgId = orgOf(actor);
+    const row = await db.read((q) => findInvitationById(q, orgId, id, clock.now()));
+    if (!row) throw notFound("The invitation", id);
+    const attributes = { userEmail: row.email };
+    await permissions.requireInOrganization(actor, { action: "delete", subject: "member", attributes });
+    await db.write(async (tx) => {
+      if (!(await takeInvitation(tx, id, clock.now()))) throw notFound("The invitation", id);
+      const metadata = { invitationId: id, email: row.email };
+      tx.audit(actor, { event: "delete-invitation", orgId, metadata });
+    });
+    return row;
+  }
+
+  async sweep(): Promise<void> {
+    const { db, clock } = this.#needs;
+    await db.write((tx) => sweepInvitations(tx, clock.now()), { audited: false });
+  }
+
+  async #resolvePlaces(actor: MemberActor, named: NewInvitation["projects"]): Promise<InvitedPlace[]> {
+    const places: InvitedPlace[] = [];
+    for (const { projectId: ref, roles } of named) {
+      const { id } = await this.#needs.projects.resolve(actor, ref);
+      if (places.some((place) => place.projectId === id)) throw badRequest("A project is named twice.");
+      places.push({ projectId: id, roles });
+    }
+    return places;
+  }
+}
+
+export const createInvitations = (needs: InvitationNeeds): Invitations => new Invitations(needs);

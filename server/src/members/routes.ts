@@ -1,0 +1,65 @@
+import { serve, servePublic, type Route } from "../platform/http/index.ts";
+import { seal } from "../platform/sealed.ts";
+import type { Acceptances } from "./invitations/acceptance/service.ts";
+import * as invitation from "./invitations/contract.ts";
+import type { Invitations } from "./invitations/service.ts";
+import * as organization from "./organization/contract.ts";
+import type { OrgMembers } from "./organization/service.ts";
+import * as project from "./projects/contract.ts";
+import type { ProjectMembers } from "./projects/service.ts";
+
+export interface MemberServices {
+  readonly ofOrganization: OrgMembers;
+  readonly ofProject: ProjectMembers;
+  readonly invitations: Invitations;
+  readonly acceptances: Acceptances;
+}
+
+export const memberRoutes = (services: MemberServices): Route[] => [
+  ...organizationRoutes(services.ofOrganization),
+  ...invitationRoutes(services),
+  ...projectRoutes(services.ofProject),
+];
+
+const organizationRoutes = (members: OrgMembers): Route[] => [
+  serve(organization.listOrgMembers, ({ actor, query }) => members.list(actor, query)),
+  serve(organization.updateOrgMember, async ({ actor, params, body }) => ({
+    member: await members.update(actor, params.membershipId, body.role),
+  })),
+  serve(organization.removeOrgMember, async ({ actor, params }) => ({
+    member: await members.remove(actor, params.membershipId),
+  })),
+];
+
+const invitationRoutes = ({ invitations, acceptances }: MemberServices): Route[] => [
+  serve(invitation.createInvitation, ({ actor, body }) => invitations.create(actor, body)),
+  serve(invitation.listInvitations, ({ actor, query }) => invitations.list(actor, query)),
+  serve(invitation.deleteInvitation, async ({ actor, params }) => ({
+    invitation: await invitations.delete(actor, params.invitationId),
+  })),
+  servePublic(invitation.acceptInvitation, ({ body, caller }) =>
+    acceptances.accept({ ...body, token: seal(body.token), password: seal(body.password) }, caller),
+  ),
+];
+
+const projectRoutes = (members: ProjectMembers): Route[] => [
+  serve(project.addProjectMembers, async ({ actor, params, body }) => ({
+    memberships: await members.add(actor, params.projectId, {
+      emails: [...body.emails, ...body.usernames],
+      roleSlugs: body.roleSlugs,
+    }),
+  })),
+  serve(project.listProjectMembers, ({ actor, params, query }) =>
+    members.list(actor, params.projectId, query),
+  ),
+  serve(project.getProjectMember, async ({ actor, params }) => ({
+    membership: await members.get(actor, params.projectId, params.membershipId),
+  })),
+  serve(project.updateProjectMember, async ({ actor, params, body }) => {
+    const membership = await members.update(actor, params.projectId, params.membershipId, body.roles);
+    return { membership, roles: membership.roles };
+  }),
+  serve(project.removeProjectMember, async ({ actor, params }) => ({
+    membership: await members.remove(actor, params.projectId, params.membershipId),
+  })),
+];

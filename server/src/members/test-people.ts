@@ -1,0 +1,76 @@
+/** People for the tests of this room, made the way people are made: invited, and accepted. */
+import { withClient } from "../../test/postgres.ts";
+import { unique } from "../../test/builders.ts";
+import type { Answer, Client, Tenant, TestHouse } from "../../test/harness.ts";
+
+export const PASSWORD = "a pass phrase of some length";
+
+export interface Person extends Client {
+  readonly userId: string;
+  readonly email: string;
+  /** In the organisation that invited. */
+  readonly membershipId: string;
+  readonly token: string;
+}
+
+export const anAddress = (): string => `${unique("person")}@example.com`;
+
+export function expectStatus(answer: Answer, status: number): Answer["body"] {
+  if (answer.status !== status) {
+    throw new Error(`expected ${status}, got ${answer.status}: ${JSON.stringify(answer.body)}`);
+  }
+  return answer.body;
+}
+
+/** All of an error that must not differ between two refusals. */
+export const refusalOf = ({ status, body }: Answer) => ({ status, error: body.error, message: body.message });
+
+export async function invite(client: Client, more: Record<string, unknown> = {}): Promise<string> {
+  const answer = await client.post("/api/v1/organization/invitations", { email: anAddress(), ...more });
+  return expectStatus(answer, 200).inviteToken;
+}
+
+export const accept = (t: TestHouse, token: string, more: Record<string, unknown> = {}): Promise<Answer> =>
+  t.anonymous.post("/api/v1/auth/accept-invitation", { token, password: PASSWORD, ...more });
+
+export async function sessionIn(t: TestHouse, loginToken: string, organizationId: string): Promise<string> {
+  const answer = await t.as(loginToken).post("/api/v3/auth/select-organization", { organizationId });
+  return expectStatus(answer, 200).token;
+}
+
+export async function membershipIdOf(client: Client, email: string): Promise<string> {
+  const answer = await client.get(`/api/v1/organization/members?search=${encodeURIComponent(email)}`);
+  return expectStatus(answer, 200).members[0].id;
+}
+
+export async function aPerson(
+  t: TestHouse,
+  tenant: Tenant,
+  more: Record<string, unknown> = {},
+): Promise<Person> {
+  const email = anAddress();
+  const accepted = expectStatus(await accept(t, await invite(tenant, { email, ...more })), 200);
+  const token = await sessionIn(t, accepted.accessToken, tenant.orgId);
+  const membershipId = await membershipIdOf(tenant, email);
+  return { ...t.as(token), userId: accepted.user.id, email, membershipId, token };
+}
+
+export async function anOrgRole(client: Client, permissions: readonly unknown[]): Promise<string> {
+  const answer = await client.post("/api/v1/organization/roles", {
+    slug: unique("role"),
+    name: "A role",
+    permissions,
+  });
+  return expectStatus(answer, 200).role.slug;
+}
+
+export const look = (t: TestHouse, text: string, values: readonly unknown[] = []): Promise<unknown[]> =>
+  withClient(t.database.server, t.database.connection.database, async (client) => {
+    const { rows } = await client.query(text, [...values]);
+    return rows;
+  });
+
+export async function eventsOf(t: TestHouse, orgId: string): Promise<string[]> {
+  const rows = await look(t, "SELECT event FROM audit_log WHERE org_id = $1 ORDER BY at, id", [orgId]);
+  return rows.map((row) => (row as { event: string }).event);
+}

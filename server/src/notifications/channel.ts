@@ -1,0 +1,44 @@
+/**
+ * What every way of telling someone has in common. A channel is one file: how its settings look, what may be
+ * shown of them, whom a delivery would burden, and how to send. The registry lists the files; nothing else in the
+ * house knows which channels there are.
+ */
+import type { z } from "zod";
+import type { Notice } from "./notice.ts";
+
+/**
+ * taken    the receiver has it
+ * refused  it will never take this one: trying again is pointless
+ * later    not now: try again, not before `afterSeconds` if the receiver asked for that
+ * unready  this house cannot send through this channel yet (no mail server is set): keep it, say why
+ */
+export type Outcome =
+  | { readonly kind: "taken" }
+  | { readonly kind: "refused"; readonly reason: string }
+  | { readonly kind: "later"; readonly reason: string; readonly afterSeconds?: number }
+  | { readonly kind: "unready"; readonly reason: string };
+
+export interface Channel<Settings> {
+  readonly type: string;
+  /** The field by which settings are recognised when their type is not named. */
+  readonly recognisedBy: string;
+  /** What is accepted, and what is kept of it. */
+  readonly settings: z.ZodType<Settings>;
+  /** Can say later that something it reported is over. */
+  readonly resolves: boolean;
+  /** Settings as they may be shown: no secret in them. */
+  show(settings: Settings): Readonly<Record<string, unknown>>;
+  /** New settings over stored ones: a secret that is absent stays, one that is null goes. */
+  merge(stored: Settings, given: Settings, raw: Readonly<Record<string, unknown>>): Settings;
+  /** Whom a delivery burdens; deliveries to one destination are sent a few at a time. */
+  destination(settings: Settings): string;
+  /** Why these settings cannot work here, or undefined: asked when they are stored. */
+  objection(settings: Settings): { readonly field: string; readonly message: string } | undefined;
+  send(settings: Settings, notice: Notice): Promise<Outcome>;
+}
+
+/** Settings of a channel whose type is known only at run time. */
+export type AnyChannel = Channel<unknown>;
+
+/** Everything but the last four characters. */
+export const masked = (text: string): string => `${"*".repeat(Math.max(0, text.length - 4))}${text.slice(-4)}`;

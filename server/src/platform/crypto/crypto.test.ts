@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { seal } from "../sealed.ts";
+import { contextOf, decrypt, encrypt } from "./aead.ts";
+import { checkPassword, hashPassword } from "./passwords.ts";
+import { openToken, signToken } from "./tokens.ts";
+
+const key = randomBytes(32);
+
+describe("encryption at rest", () => {
+  it("gives back what was put in, for any text and place", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: "grapheme" }), fc.array(fc.string(), { maxLength: 5 }), (text, place) => {
+        assert.equal(decrypt(key, encrypt(key, text, place), place).toString(), Buffer.from(text).toString());
+      }),
+    );
+  });
+
+  it("S-57 does not open in another place, under another key, or altered by one bit", () => {
+    const box = encrypt(key, "value", ["secrets", "row-1", "value"]);
+    assert.throws(() => decrypt(key, box, ["secrets", "row-2", "value"]));
+    assert.throws(() => decrypt(randomBytes(32), box, ["secrets", "row-1", "value"]));
+    for (let index = 0; index < box.length; index += 1) {
+      const bent = Buffer.from(box);
+      bent[index] = (bent[index] ?? 0) ^ 1;
+      assert.throws(() => decrypt(key, bent, ["secrets", "row-1", "value"]), `bit in byte ${index}`);
+    }
+    assert.throws(() => decrypt(key, box.subarray(0, 10), []));
+  });
+
+  it("keeps places apart whose parts would join to the same text", () => {
+    assert.notDeepEqual(contextOf(["ab", "c"]), contextOf(["a", "bc"]));
+    assert.notDeepEqual(contextOf(["a|1:b"]), contextOf(["a", "b"]));
+  });
+
+  it("never uses a nonce twice", () => {
+    const nonces = new Set(Array.from({ length: 2000 }, () => encrypt(key, "", []).subarray(1, 13).toString("hex")));
+    assert.equal(nonces.size, 2000);
+  });
+});
+
+describe("passwords", () => {
+  it("accept the right one, refuse a wrong one, and an unknown account is a no", async () => {
+    const hash = await hashPassword(seal("correct horse"));
+    assert.ok(await checkPassword(seal("correct horse"), hash));
+    assert.ok(!(await checkPassword(seal("correct horsf"), hash)));
+    assert.ok(!(await checkPassword(seal("correct horse"), undefined)));
+    assert.ok(!hash.includes("correct"));
+  });
+
+  it("are one password however their letters are composed", async () => {
+    assert.ok(await checkPassword(seal("cafe\u0301"), await hashPassword(seal("caf\u00e9"))));
+  });
+});
+
+describe("S-08 tokens", () => {
+  const token = signToken(key, { sub: "x", exp: 1 });
+  const [head = "", body = "", signature = ""] = token.split(".");
+  const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
+
+  it("open when they are ours", () => assert.deepEqual(openToken(key, token), { sub: "x", exp: 1 }));
+
+  for (const [what, hostile] of [
+    ["alg none", `${encode({ alg: "none", typ: "JWT" })}.${body}.`],
+    ["alg none with our signature", `${encode({ alg: "none", typ: "JWT" })}.${body}.${signature}`],
+    ["another header order", `${encode({ typ: "JWT", alg: "HS256" })}.${body}.${signature}`],
+    ["kid, jku and crit", `${encode({ alg: "HS256", typ: "JWT", kid: "../../dev/null", jku: "https://evil", crit: ["x"] })}.${body}.${signature}`],
+    ["another body", `${head}.${encode({ sub: "admin", exp: 9e9 })}.${signature}`],
+    ["no signature", `${head}.${body}.`],
+    ["two parts", `${head}.${body}`],
+    ["a padded signature", `${head}.${body}.${signature}=`],
+    ["an endless one", `${head}.${"A".repeat(10_000)}.${signature}`],
+    ["nothing", ""],
+  ] as const) {
+    it(`refuses ${what}`, () => assert.equal(openToken(key, hostile), undefined));
+  }
+
+  it("refuses one of another key", () => assert.equal(openToken(randomBytes(32), token), undefined));
+});

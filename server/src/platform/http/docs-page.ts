@@ -1,0 +1,50 @@
+/**
+ * The page at /api/docs: the contract, readable. It is one file without foreign parts, because a secrets server
+ * must not make its readers' browsers fetch code from elsewhere; its policy names the one style and the one
+ * script by their hashes, so nothing that finds its way into the page can run.
+ */
+import { createHash } from "node:crypto";
+import { DOCS_SCRIPT } from "./docs-page-script.ts";
+import { DOCS_STYLE } from "./docs-page-style.ts";
+
+const hashOf = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
+
+/** To be sent as Content-Security-Policy with the page, instead of the usual one. */
+export const docsPageCsp = [
+  "default-src 'none'",
+  `style-src ${hashOf(DOCS_STYLE)}`,
+  `script-src ${hashOf(DOCS_SCRIPT)}`,
+  "connect-src 'self'",
+  "img-src data:",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+// The hash is of the exact text between the tags: not a space may stand between them.
+const PAGE = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Keyward API</title>
+<link rel="icon" href="data:,">
+<style>${DOCS_STYLE}</style>
+</head>
+<body>
+<header>
+<h1>Keyward API<small id="version"></small></h1>
+<input id="search" type="search" placeholder="Search: / to type, ↓ ↑ to move, Enter to open" aria-label="Search endpoints" autocomplete="off" spellcheck="false">
+<label><input id="older" type="checkbox"> older addresses</label>
+<span id="count" role="status"></span>
+</header>
+<div class="layout">
+<nav id="rooms" aria-label="Rooms"></nav>
+<main id="calls"><p>Loading…</p><noscript><p>This page needs JavaScript; the same description is at <a href="/api/docs/json">/api/docs/json</a>.</p></noscript></main>
+</div>
+<script>${DOCS_SCRIPT}</script>
+</body>
+</html>
+`;
+
+export const docsPage = (): string => PAGE;

@@ -1,0 +1,136 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import pg from "pg";
+import { createTestDatabase, stopOwnPostgres, type TestDatabase } from "../../../test/postgres.ts";
+import { systemActor } from "../actor.ts";
+import { systemClock } from "../clock.ts";
+import { openDatabase, type Database } from "../db/index.ts";
+import { silentLog } from "../log.ts";
+import { createFactCache, createTail, type NumberedFact, type Tail } from "./index.ts";
+
+const actor = systemActor("test");
+
+async function until(isTrue: () => boolean, what: string): Promise<void> {
+  const deadline = Date.now() + 10_000;
+  while (!isTrue()) {
+    if (Date.now() > deadline) throw new Error(`waited in vain for: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}
+
+describe("the tail of the outbox", () => {
+  let test: TestDatabase;
+  let writer: Database;
+  let reader: Database;
+  let tail: Tail;
+  let heard: NumberedFact[] = [];
+  const names = () => heard.map((fact) => (fact.data as { n: number }).n);
+  const announce = (database: Database, n: number) =>
+    database.write(async (tx) => {
+      tx.emit({ name: "numbered", data: { n } });
+      tx.audit(actor, { event: "test", orgId: null });
+    });
+
+  before(async () => {
+    test = await createTestDatabase();
+    const open = () => openDatabase({ connection: test.connection, connections: 8, clock: systemClock, onError: () => undefined });
+    writer = open();
+    reader = open();
+    tail = createTail({ database: reader, clock: systemClock, log: silentLog });
+    tail.onFacts((facts) => heard.push(...facts));
+    await tail.start();
+  });
+  after(async () => {
+    await tail.stop();
+    await Promise.all([writer.close(), reader.close()]);
+    await test.drop();
+    await stopOwnPostgres();
+  });
+
+  it("hears of another node's commits without a bell, by its poll", async () => {
+    heard = [];
+    await announce(writer, 1);
+    await until(() => heard.length === 1, "the fact");
+    assert.deepEqual(names(), [1]);
+  });
+
+  it("E-10 waits for a transaction that drew its number early and committed late, and keeps the order", async () => {
+    heard = [];
+    const slow = new pg.Client(test.connection);
+    await slow.connect();
+    await slow.query("BEGIN");
+    await slow.query("INSERT INTO outbox (name, data) VALUES ('numbered', '{\"n\": 1}')");
+    await announce(reader, 2);
+    await announce(reader, 3);
+    assert.deepEqual(names(), [], "nothing may overtake the open transaction");
+    await slow.query("COMMIT");
+    await until(() => heard.length === 3, "all three");
+    assert.deepEqual(names(), [1, 2, 3]);
+    await slow.end();
+  });
+
+  it("passes over a number whose transaction was rolled back", async () => {
+    heard = [];
+    const doomed = new pg.Client(test.connection);
+    await doomed.connect();
+    await doomed.query("BEGIN");
+    await doomed.query("INSERT INTO outbox (name, data) VALUES ('numbered', '{\"n\": 1}')");
+    await announce(reader, 2);
+    await doomed.query("ROLLBACK");
+    await announce(reader, 3);
+    await until(() => heard.length === 2, "both survivors");
+    assert.deepEqual(names(), [2, 3]);
+    await doomed.end();
+  });
+
+  it("delivers each fact once and in order with many writers at once", async () => {
+    heard = [];
+    await Promise.all(Array.from({ length: 8 }, async (_, w) => {
+      for (let n = 0; n < 40; n += 1) await announce(w % 2 === 0 ? writer : reader, w * 1000 + n);
+    }));
+    await until(() => heard.length >= 320, "320 facts");
+    assert.equal(new Set(names()).size, 320);
+    assert.ok(heard.every((fact, index) => index === 0 || fact.seq > (heard[index - 1] as NumberedFact).seq));
+    for (let w = 0; w < 8; w += 1) {
+      const own = names().filter((n) => Math.floor(n / 1000) === w);
+      assert.deepEqual(own, [...own].sort((a, b) => a - b), "a writer's own order is kept");
+    }
+  });
+
+  it("is fresh while it can look, and says so no longer once its connection is cut for good", async () => {
+    assert.ok(tail.isFresh());
+    const other = openDatabase({ connection: test.connection, connections: 2, clock: systemClock, onError: () => undefined });
+    const lost = createTail({ database: { ...other, connect: async () => { throw new Error("no way back"); } }, clock: systemClock, log: silentLog });
+    assert.ok(!lost.isFresh());
+    await assert.rejects(lost.start());
+    assert.ok(!lost.isFresh());
+    await lost.stop();
+    await other.close();
+  });
+});
+
+describe("a cache that facts keep true", () => {
+  const stub = (fresh: () => boolean) => ({ isFresh: fresh, onGap: () => undefined });
+
+  it("serves nothing while the tail is not fresh", async () => {
+    let isFresh = true;
+    const cache = createFactCache<{ v: number }>(stub(() => isFresh), 10);
+    let loads = 0;
+    const load = async () => ({ v: (loads += 1) });
+    await cache.get("k", load);
+    assert.equal((await cache.get("k", load))?.v, 1);
+    isFresh = false;
+    assert.equal((await cache.get("k", load))?.v, 2);
+    assert.equal(cache.peek("k"), undefined);
+  });
+
+  it("does not keep what was read before an invalidation and arrived after it", async () => {
+    const cache = createFactCache<{ v: string }>(stub(() => true), 10);
+    let finish: (value: { v: string }) => void = () => undefined;
+    const slow = cache.get("k", () => new Promise((resolve) => (finish = resolve)));
+    cache.drop("k");
+    finish({ v: "old" });
+    await slow;
+    assert.equal((await cache.get("k", async () => ({ v: "new" })))?.v, "new");
+  });
+});
