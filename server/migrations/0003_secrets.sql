@@ -41,7 +41,8 @@ CREATE INDEX folders_by_prefix ON folders (environment_id, path text_pattern_ops
 CREATE TABLE folder_history (
   folder_id uuid NOT NULL,
   project_id uuid NOT NULL REFERENCES projects ON DELETE CASCADE,
-  environment_id uuid NOT NULL REFERENCES environments ON DELETE CASCADE,
+  -- No foreign key: the history outlives the environment, so that a project's end finds all of it.
+  environment_id uuid NOT NULL,
   path text NOT NULL,
   from_at timestamptz NOT NULL,
   to_at timestamptz

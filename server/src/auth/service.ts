@@ -1,12 +1,16 @@
 /** From an Authorization header to an actor, whichever kind of token it carries. */
 import type { Caller, MemberActor } from "../platform/actor.ts";
-import { openToken, type Keyring } from "../platform/crypto/index.ts";
+import { openToken, type Claims, type Keyring } from "../platform/crypto/index.ts";
 import type { AccessTokens } from "./access-tokens/service.ts";
 import { noToken, tokenInvalid } from "./model.ts";
 import type { Sessions } from "./sessions/service.ts";
 
 export interface Authentication {
   authenticate(header: string | undefined, caller: Caller): Promise<MemberActor>;
+  /** When the token of a header that was let in ends by itself. */
+  endOf(header: string | undefined): number;
+  /** Would the actor still be let in, its token's own end aside? */
+  isLive(actor: MemberActor): Promise<boolean>;
 }
 
 export interface AuthenticationNeeds {
@@ -19,13 +23,19 @@ const BEARER = /^bearer +(\S+)$/i;
 
 export function createAuthentication({ keyring, accessTokens, sessions }: AuthenticationNeeds): Authentication {
   const key = keyring.instanceKey("token-signing");
+  const claimsOf = (header: string | undefined): Claims => {
+    const text = header === undefined || header.length > 8192 ? undefined : BEARER.exec(header.trim())?.[1];
+    if (text === undefined) throw noToken();
+    const claims = openToken(key, text);
+    if (!claims) throw tokenInvalid();
+    return claims;
+  };
   return {
     async authenticate(header, caller) {
-      const text = header === undefined || header.length > 8192 ? undefined : BEARER.exec(header.trim())?.[1];
-      if (text === undefined) throw noToken();
-      const claims = openToken(key, text);
-      if (!claims) throw tokenInvalid();
+      const claims = claimsOf(header);
       return claims["authTokenType"] === "identityAccessToken" ? accessTokens.authenticate(claims, caller) : sessions.authenticate(claims, caller);
     },
+    endOf: (header) => Number(claimsOf(header)["exp"]) * 1000,
+    isLive: (actor) => (actor.kind === "identity" ? accessTokens.isLive(actor) : sessions.isLive(actor)),
   };
 }

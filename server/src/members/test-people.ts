@@ -46,10 +46,9 @@ export async function membershipIdOf(client: Client, email: string): Promise<str
 export async function aPerson(
   t: TestHouse,
   tenant: Tenant,
-  more: Record<string, unknown> = {},
+  { email = anAddress(), ...more }: Record<string, unknown> & { readonly email?: string } = {},
 ): Promise<Person> {
-  const email = anAddress();
-  const accepted = expectStatus(await accept(t, await invite(tenant, { email, ...more })), 200);
+  const accepted = expectStatus(await accept(t, await invite(tenant, { ...more, email })), 200);
   const token = await sessionIn(t, accepted.accessToken, tenant.orgId);
   const membershipId = await membershipIdOf(tenant, email);
   return { ...t.as(token), userId: accepted.user.id, email, membershipId, token };

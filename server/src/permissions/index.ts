@@ -1,3 +1,3 @@
 export { accessChanged } from "./events.ts";
 export * from "./model/index.ts";
-export { createPermissions, deny, orgOf, type Permissions, type Wanted } from "./service.ts";
+export { createPermissions, deny, orgOf, type Permissions, type Standing, type Wanted } from "./service.ts";

@@ -17,20 +17,26 @@ export interface PermissionNeeds {
   readonly clock: Clock;
 }
 
-interface Rights {
-  readonly orgId: string;
-  readonly projectId: string | null;
-  readonly actorId: string;
+/** What someone may do in a scope, until a fact says otherwise or, at the latest, until `validUntil`. */
+export interface Standing {
   readonly ability: Ability;
-  readonly rules: readonly Rule[];
   readonly isMember: boolean;
   /** When a temporary role starts or ends next; the rights have to be worked out again then. */
   readonly validUntil: number;
 }
 
+interface Rights extends Standing {
+  readonly orgId: string;
+  readonly projectId: string | null;
+  readonly actorId: string;
+  readonly rules: readonly Rule[];
+}
+
 export interface Permissions {
   inProject(actor: MemberActor, projectId: string): Promise<Ability>;
   inOrganization(actor: MemberActor): Promise<Ability>;
+  /** For what outlasts a request. */
+  standingInProject(actor: MemberActor, projectId: string): Promise<Standing>;
   requireInProject(actor: MemberActor, projectId: string, wanted: Wanted): Promise<Ability>;
   requireInOrganization(actor: MemberActor, wanted: Wanted): Promise<Ability>;
   /** Any role, even one without rights, is enough to see that a project exists and what it is called. */
@@ -105,6 +111,7 @@ export function createPermissions({ db, tail, clock }: PermissionNeeds): Permiss
   return {
     inProject,
     inOrganization,
+    standingInProject: (actor, projectId) => load(actor, orgOf(actor), projectId),
     requireInProject: async (actor, projectId, wanted) => check(await inProject(actor, projectId), wanted),
     requireInOrganization: async (actor, wanted) => check(await inOrganization(actor), wanted),
     async requireMember(actor, projectId) {

@@ -122,6 +122,12 @@ export function createAccessTokens({ db, clock, tail, keyring }: AccessTokenNeed
       return actor;
     },
 
+    /** Would it still be let in? For what outlasts a request; no use is counted. */
+    async isLive(actor: IdentityActor): Promise<boolean> {
+      const token = live.peek(actor.tokenId) ?? (await live.get(actor.tokenId, () => load(actor.tokenId)));
+      return token !== undefined && isTrusted(token.addresses, actor.caller.ip);
+    },
+
     async renew(text: string, caller: Caller): Promise<GrantedToken> {
       const tokenId = idOf(openToken(key, text));
       const state = await load(tokenId);

@@ -115,6 +115,11 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
       return asActor(session, caller);
     },
 
+    /** Would it still be let in? For what outlasts a request. */
+    async isLive({ tokenId }: UserActor): Promise<boolean> {
+      return (live.peek(tokenId) ?? (await live.get(tokenId, () => db.read((q) => findSession(q, tokenId))))) !== undefined;
+    },
+
     async logout(actor: MemberActor): Promise<void> {
       const user = requireUser(actor);
       await db.write(async (tx) => {

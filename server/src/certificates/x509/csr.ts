@@ -94,7 +94,10 @@ const signedBytesOf = (csr: CertificateRequest): SignedBytes => ({
   signature: csr.signature,
 });
 
-/** Whether the sender holds the key. Returns the imported key, since importing is the dear part. */
+/**
+ * Whether the sender holds the key. Returns the imported key, since importing is the dear part. Ask assertStrongKey
+ * first: it is cheaper, and it turns away RSA numbers so long that verifying them would be an attack.
+ */
 export async function verifyCsr(csr: CertificateRequest): Promise<KeyObject> {
   const publicKey = importSpki(csr.publicKey);
   if (!(await isSignedByAsync(signedBytesOf(csr), publicKey))) throw notProven(csr);

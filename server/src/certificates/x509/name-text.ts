@@ -85,7 +85,7 @@ class NameScanner {
     if (this.#text[start] === "#")
       throw refuse("has a value in hexadecimal DER, which is not supported,", start);
     const octets: Buffer[] = [];
-    let plainLength = 0;
+    let looseSpaces = 0;
     for (;;) {
       const match = /^(?:\\([0-9A-Fa-f]{2})|\\([ "#+,;<=>\\])|([^"+,;<>\\\u0000]+))/.exec(
         this.#text.slice(this.#at),
@@ -95,11 +95,11 @@ class NameScanner {
       this.#at += whole.length;
       if (plain !== undefined) octets.push(Buffer.from(plain, "utf8"));
       else octets.push(hex === undefined ? Buffer.from(escaped ?? "", "latin1") : Buffer.from(hex, "hex"));
-      plainLength = plain === undefined ? 0 : plain.length - plain.trimEnd().length;
+      looseSpaces = plain === undefined ? 0 : plain.length - plain.replace(/ +$/, "").length;
     }
     const bytes = Buffer.concat(octets);
-    // Spaces before a separator belong to the layout unless they were escaped.
-    const value = bytes.subarray(0, bytes.length - plainLength);
+    // Spaces (U+0020 alone, one octet each) before a separator belong to the layout unless they were escaped.
+    const value = bytes.subarray(0, bytes.length - looseSpaces);
     try {
       return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(value);
     } catch {

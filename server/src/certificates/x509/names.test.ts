@@ -111,6 +111,11 @@ describe("RFC 4514 text", () => {
     ]);
     assert.equal(formatName([[{ type: OID.commonName, value: " #a " }]]), "CN=\\ #a\\ ");
     assert.equal(formatName([[{ type: OID.commonName, value: "#a" }]]), "CN=\\#a");
+    // A no-break space is a character like any other.
+    assert.deepEqual(parseName("CN=\u00a0 ,O=x"), [
+      [{ type: OID.organization, value: "x" }],
+      [{ type: OID.commonName, value: "\u00a0" }],
+    ]);
   });
 
   for (const bad of ["CN", "=x", "XX=1", "CN=a,", "CN=a\\", "CN=\\C4", 'CN="a"', "CN=#0401", "CN=a,,O=b"]) {

@@ -188,10 +188,10 @@ describe("people in a project", () => {
       assert.equal(totalCount, 2);
       assert.equal(memberships[0].user.email, ada.email);
       assert.equal(memberships[0].user.firstName, "Ada");
-      assert.deepEqual(
-        memberships[0].roles.map((role: { role: string }) => role.role),
-        ["viewer", "member"],
-      );
+      assert.deepEqual(memberships[0].roles.map((role: { role: string }) => role.role).sort(), [
+        "member",
+        "viewer",
+      ]);
       assert.equal(memberships[0].project.id, project.id);
       const found = expectStatus(await tenant.get(`${pathOf(project)}?search=GRACE`), 200);
       assert.deepEqual([found.totalCount, found.memberships[0].userId], [1, grace.userId]);

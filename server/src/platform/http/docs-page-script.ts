@@ -46,45 +46,49 @@ export const DOCS_SCRIPT = String.raw`
     if (Array.isArray(known.type)) return known.type.join(" | ");
     return known.format ? known.type + " (" + known.format + ")" : known.type || "any";
   };
-  const RULES = [
-    ["minLength", "at least # characters"], ["maxLength", "at most # characters"], ["minimum", "≥ #"], ["maximum", "≤ #"],
-    ["exclusiveMinimum", "> #"], ["exclusiveMaximum", "< #"], ["minItems", "at least # items"], ["maxItems", "at most # items"],
-  ];
+  const RANGES = [["minLength", "maxLength", " characters"], ["minimum", "maximum", ""], ["minItems", "maxItems", " items"]];
+  const rangeOf = (schema, low, high, unit) => {
+    const isBound = (key) => typeof schema[key] === "number" && Math.abs(schema[key]) < Number.MAX_SAFE_INTEGER;
+    if (isBound(low) && isBound(high)) return schema[low] + " to " + schema[high] + unit;
+    if (isBound(low)) return "at least " + schema[low] + unit;
+    return isBound(high) ? "at most " + schema[high] + unit : "";
+  };
   const rulesOf = (schema) => {
-    const rules = RULES.filter(([key]) => typeof schema[key] === "number" && Math.abs(schema[key]) < Number.MAX_SAFE_INTEGER)
-      .map(([key, words]) => words.replace("#", String(schema[key])));
+    const rules = RANGES.map(([low, high, unit]) => rangeOf(schema, low, high, unit)).filter(Boolean);
     if (schema.pattern && !schema.format) rules.push("matches " + schema.pattern);
     if (schema.default !== undefined) rules.push("default " + JSON.stringify(schema.default));
     if (schema.description) rules.push(schema.description);
     return rules.join(", ");
   };
-  const line = (name, schema, isRequired, root, spec) => {
+  const line = (name, schema, mark, root, spec) => {
     const known = resolve(schema, root, spec);
     const rules = rulesOf(onlyOption(known) ? { ...onlyOption(known), ...known } : known);
     return [
       name === undefined ? undefined : el("code", "", name), " ", el("span", "type", typeOf(schema, root, spec)),
-      isRequired ? el("span", "must", " required") : undefined, rules ? el("span", "rule", " — " + rules) : undefined,
+      mark ? el("span", mark === "required" ? "must" : "type", " " + mark) : undefined, rules ? el("span", "rule", " — " + rules) : undefined,
     ];
   };
   /** The fields inside a schema, through arrays and choices; undefined if it has none. */
-  const fieldsOf = (schema, root, spec, depth) => {
+  const fieldsOf = (schema, root, spec, isAnswer, depth = 0) => {
     const known = resolve(schema, root, spec);
     if (depth > MAX_DEPTH) return undefined;
-    if (known.type === "array") return fieldsOf(known.items, root, spec, depth + 1);
-    if (onlyOption(known)) return fieldsOf(onlyOption(known), root, spec, depth + 1);
+    if (known.type === "array") return fieldsOf(known.items, root, spec, isAnswer, depth + 1);
+    if (onlyOption(known)) return fieldsOf(onlyOption(known), root, spec, isAnswer, depth + 1);
     if (optionsOf(known).length > 0) {
       const items = optionsOf(known).map((option) => {
-        const item = el("li", "", el("span", "type", "either "), ...line(undefined, option, false, root, spec));
-        const inner = fieldsOf(option, root, spec, depth + 1);
+        const item = el("li", "", el("span", "type", "either "), ...line(undefined, option, "", root, spec));
+        const inner = fieldsOf(option, root, spec, isAnswer, depth + 1);
         if (inner) item.append(inner);
         return item;
       });
       return items.some((item) => item.querySelector("ul")) ? el("ul", "tree", ...items) : undefined;
     }
+    // What stands out is the exception: what a request must have, what an answer may lack.
     const required = new Set(known.required || []);
+    const markOf = (name) => (required.has(name) ? (isAnswer ? "" : "required") : isAnswer ? "optional" : "");
     const items = Object.entries(known.properties || {}).map(([name, field]) => {
-      const item = el("li", "", ...line(name, field, required.has(name), root, spec));
-      const inner = fieldsOf(field, root, spec, depth + 1);
+      const item = el("li", "", ...line(name, field, markOf(name), root, spec));
+      const inner = fieldsOf(field, root, spec, isAnswer, depth + 1);
       if (inner) item.append(inner);
       return item;
     });
@@ -152,17 +156,17 @@ export const DOCS_SCRIPT = String.raw`
     for (const [place, title] of [["path", "In the path"], ["query", "In the query"]]) {
       const given = call.parameters.filter((parameter) => parameter.in === place);
       if (given.length === 0) continue;
-      const items = given.map((parameter) => el("li", "", ...line(parameter.name, parameter.schema, parameter.required, parameter.schema, spec)));
+      const items = given.map((parameter) => el("li", "", ...line(parameter.name, parameter.schema, parameter.required ? "required" : "", parameter.schema, spec)));
       box.append(el("h3", "", title), el("ul", "tree", ...items));
     }
     if (content) {
-      box.append(el("h3", "", "Body"), fieldsOf(schema, schema, spec, 0) || el("p", "type", typeOf(schema, schema, spec)));
+      box.append(el("h3", "", "Body"), fieldsOf(schema, schema, spec, false) || el("p", "type", typeOf(schema, schema, spec)));
       box.append(el("h3", "", "Example"), el("pre", "", JSON.stringify(body, null, 2)));
     }
     box.append(el("h3", "", "Answers"));
     for (const [status, response] of Object.entries(call.operation.responses || {})) {
       const answer = (jsonContent(response) || {}).schema;
-      const fields = answer && fieldsOf(answer, answer, spec, 0);
+      const fields = answer && fieldsOf(answer, answer, spec, true);
       const head = [el("code", "", status), " ", response.description || ""];
       if (!fields) {
         box.append(el("div", "answer", ...head));

@@ -18,7 +18,8 @@ import { parseInput } from "./input.ts";
 import type { Metrics } from "./metrics.ts";
 import { createPicker } from "./picker.ts";
 import type { Bucket, RateLimits } from "./rate-limits.ts";
-import { Raw, type Route } from "./serve.ts";
+import { Raw, type ReplyControl, type Route } from "./serve.ts";
+import { EventStream, STREAM_HEADERS } from "./sse.ts";
 
 const MAX_BODY_BYTES = 1024 * 1024;
 
@@ -47,6 +48,8 @@ interface Visit {
   caller: Caller;
   actor: MemberActor | undefined;
   bodyHasEscapes: boolean;
+  /** Its length says nothing about how fast we answer. */
+  isStream: boolean;
   startedAt: number;
 }
 
@@ -132,7 +135,7 @@ function addHooks(app: FastifyInstance, needs: DoorNeeds): void {
     const ip = clientAddress(request.raw.socket.remoteAddress, request.headers["x-forwarded-for"], needs.trustedProxies);
     const userAgent = (request.headers["user-agent"] ?? "").slice(0, 512);
     const caller = { requestId: request.id, ip, userAgent };
-    request.visit = { caller, actor: undefined, bodyHasEscapes: false, startedAt: performance.now() };
+    request.visit = { caller, actor: undefined, bodyHasEscapes: false, isStream: false, startedAt: performance.now() };
     reply.headers(SECURITY_HEADERS).header("x-request-id", request.id);
     const endpoint = request.routeOptions.config.route?.endpoint;
     if (!endpoint) return;
@@ -150,7 +153,7 @@ function addHooks(app: FastifyInstance, needs: DoorNeeds): void {
   app.addHook("onResponse", (request, reply, done) => {
     const route = request.routeOptions.url ?? "unknown";
     const milliseconds = performance.now() - (request.visit?.startedAt ?? performance.now());
-    needs.metrics.observe(route, request.method, reply.statusCode, milliseconds / 1000);
+    if (!request.visit?.isStream) needs.metrics.observe(route, request.method, reply.statusCode, milliseconds / 1000);
     needs.log.info(
       { reqId: request.id, method: request.method, route, status: reply.statusCode, ms: Math.round(milliseconds * 10) / 10, ip: request.visit?.caller.ip, actor: request.visit?.actor?.id },
       "request",
@@ -177,14 +180,25 @@ function mountMetrics(app: FastifyInstance, { metrics, metricsToken }: DoorNeeds
 
 const toRouterPath = (path: string): string => path.replace(/\{(\w+)\}/g, ":$1");
 
+const controlOf = (request: FastifyRequest, reply: FastifyReply): ReplyControl => ({
+  status: (code) => void reply.code(code),
+  header: (name, value) => void reply.header(name, value),
+  stream(needs) {
+    request.visit.isStream = true;
+    reply.hijack();
+    for (const [name, value] of Object.entries({ ...reply.getHeaders(), ...STREAM_HEADERS })) if (value !== undefined) reply.raw.setHeader(name, value);
+    return new EventStream(reply.raw, request.raw.socket, needs);
+  },
+});
+
 function mount(app: FastifyInstance, route: Route): void {
   const { endpoint, answer } = route;
   const pick = createPicker(endpoint.reply);
   const handler = async (request: FastifyRequest, reply: FastifyReply) => {
     const { visit } = request;
     const input = parseInput(endpoint, { params: request.params, query: request.query, body: request.body }, visit.bodyHasEscapes);
-    const control = { status: (code: number) => void reply.code(code), header: (name: string, value: string) => void reply.header(name, value) };
-    const value = await answer({ ...input, actor: visit.actor, caller: visit.caller, headers: request.headers, reply: control });
+    const value = await answer({ ...input, actor: visit.actor, caller: visit.caller, headers: request.headers, reply: controlOf(request, reply) });
+    if (visit.isStream) return reply;
     if (value instanceof Raw) return reply.send(value.body);
     reply.type("application/json");
     return reply.send(JSON.stringify(pick(value)));

@@ -1,11 +1,14 @@
 import type { z } from "zod";
 import type { Caller, MemberActor } from "../actor.ts";
 import type { Endpoint } from "./endpoint.ts";
+import type { EventStream, EventStreamNeeds } from "./sse.ts";
 
 /** What an answer may say besides its body. */
 export interface ReplyControl {
   status(code: number): void;
   header(name: string, value: string): void;
+  /** Sends the head of an event stream at once and hands over its socket; the answer is then the stream itself. */
+  stream(needs: EventStreamNeeds): EventStream;
 }
 
 export interface Call<P, Q, B> {

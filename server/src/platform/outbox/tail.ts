@@ -94,6 +94,7 @@ class OutboxTail implements Tail {
   readonly #gapListeners: (() => void)[] = [];
   #client: pg.Client | undefined;
   #bell: pg.Client | undefined;
+  #opening: Promise<pg.Client> | undefined;
   #last = 0;
   #hole: Hole | undefined;
   #syncedAt = Number.NEGATIVE_INFINITY;
@@ -136,7 +137,7 @@ class OutboxTail implements Tail {
   async start(): Promise<void> {
     await this.#connect();
     const client = this.#client as pg.Client;
-    const { rows } = await client.query<{ last: number }>("SELECT coalesce(max(seq), 0) AS last FROM outbox");
+    const { rows } = await client.query<{ last: number }>("SELECT coalesce(max(seq), pg_sequence_last_value('outbox_seq_seq'), 0) AS last FROM outbox");
     // Everything that is under way now must have ended before we say "from here on I see all".
     const suspects = await this.#running();
     const deadline = this.#needs.clock.elapsed() + HOLE_PATIENCE_MS;
@@ -191,9 +192,7 @@ class OutboxTail implements Tail {
       return;
     }
     this.#bellOwed = false;
-    this.#ring().catch(() => {
-      this.#bell = undefined; // the others' poll is the net
-    });
+    this.#ring().catch(() => undefined); // the others' poll is the net
     this.#bellTimer = setTimeout(() => {
       this.#bellTimer = undefined;
       if (this.#bellOwed) this.#ringOthers();
@@ -202,12 +201,25 @@ class OutboxTail implements Tail {
 
   async #ring(): Promise<void> {
     if (!this.#bell) {
-      const bell = await this.#needs.database.connect();
-      bell.on("error", () => (this.#bell = undefined));
-      bell.on("end", () => (this.#bell = undefined));
-      this.#bell = bell;
+      this.#opening ??= this.#openBell().finally(() => {
+        this.#opening = undefined;
+      });
     }
-    await this.#bell.query(`NOTIFY ${CHANNEL}`);
+    const bell = this.#bell ?? (await this.#opening);
+    if (!bell) return;
+    await bell.query(`NOTIFY ${CHANNEL}`);
+  }
+
+  async #openBell(): Promise<pg.Client> {
+    const bell = await this.#needs.database.connect();
+    const drop = () => {
+      if (this.#bell === bell) this.#bell = undefined;
+    };
+    bell.on("error", drop);
+    bell.on("end", drop);
+    this.#bell = bell;
+    if (this.#stopped) await bell.end();
+    return bell;
   }
 
   async #poll(): Promise<void> {

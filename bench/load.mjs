@@ -1,0 +1,91 @@
+// A closed-loop HTTP load: each connection sends its next request when the previous answer is complete. Raw sockets
+// and keep-alive, so that the client stays cheap next to the server it measures.
+import net from "node:net";
+
+function render(target, { method, path, body, headers = {} }) {
+  const text = body === undefined ? "" : JSON.stringify(body);
+  const lines = [`${method} ${path} HTTP/1.1`, `host: ${target.host}`, ...Object.entries(headers).map(([k, v]) => `${k}: ${v}`)];
+  if (body !== undefined) lines.push("content-type: application/json", `content-length: ${Buffer.byteLength(text)}`);
+  return `${lines.join("\r\n")}\r\n\r\n${text}`;
+}
+
+class Connection {
+  #socket;
+  #buffer;
+  #done;
+
+  constructor(url) {
+    this.target = { host: url.host };
+    this.url = url;
+  }
+
+  open() {
+    return new Promise((resolve, reject) => {
+      this.#socket = net.connect({ host: this.url.hostname, port: Number(this.url.port), noDelay: true }, resolve);
+      this.#socket.once("error", reject);
+      this.#socket.on("data", (chunk) => this.#take(chunk));
+      this.#socket.on("close", () => this.#done?.({ status: 0, body: "" }));
+    });
+  }
+
+  request(request) {
+    return new Promise((resolve) => {
+      this.#done = resolve;
+      this.#buffer = undefined;
+      this.#socket.write(render(this.target, request));
+    });
+  }
+
+  #take(chunk) {
+    this.#buffer = this.#buffer ? Buffer.concat([this.#buffer, chunk]) : chunk;
+    const end = this.#buffer.indexOf("\r\n\r\n");
+    if (end < 0) return;
+    const head = this.#buffer.latin1Slice(0, end);
+    const length = /\r\ncontent-length: *(\d+)/i.exec(head);
+    const whole = end + 4 + (length ? Number(length[1]) : 0);
+    if (this.#buffer.length < whole) return;
+    const done = this.#done;
+    this.#done = undefined;
+    done?.({ status: Number(head.slice(9, 12)), body: this.#buffer.utf8Slice(end + 4, whole) });
+  }
+
+  close() {
+    this.#socket.destroy();
+  }
+}
+
+const quantile = (sorted, p) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))] ?? 0;
+
+/** Runs `next(n)`'s requests for `seconds` after `warmup`; answers rate and latencies in milliseconds. */
+export async function load(base, next, { connections, seconds, warmup = 1 }) {
+  const url = new URL(base);
+  const all = Array.from({ length: connections }, () => new Connection(url));
+  await Promise.all(all.map((connection) => connection.open()));
+  const latencies = [];
+  const statuses = {};
+  let measuring = false;
+  let stopped = false;
+  let counter = 0;
+  const loops = all.map(async (connection) => {
+    while (!stopped) {
+      const request = next((counter += 1));
+      const startedAt = performance.now();
+      const { status, body } = await connection.request(request);
+      if (!measuring || stopped) continue;
+      latencies.push(performance.now() - startedAt);
+      statuses[status] = (statuses[status] ?? 0) + 1;
+      if (status !== 200 && statuses.example === undefined) statuses.example = body.slice(0, 200);
+    }
+  });
+  await new Promise((resolve) => setTimeout(resolve, warmup * 1000));
+  measuring = true;
+  const from = performance.now();
+  await new Promise((resolve) => setTimeout(resolve, seconds * 1000));
+  measuring = false;
+  stopped = true;
+  const elapsed = (performance.now() - from) / 1000;
+  await Promise.all(loops);
+  for (const connection of all) connection.close();
+  latencies.sort((a, b) => a - b);
+  return { rate: latencies.length / elapsed, p50: quantile(latencies, 0.5), p99: quantile(latencies, 0.99), statuses };
+}

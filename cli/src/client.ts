@@ -1,0 +1,121 @@
+/** Calls the endpoints of the contract: one definition says how to ask and what comes back. */
+import type { Endpoint } from "@keyward/server";
+import { Failure } from "./failure.ts";
+import type { Target } from "./session.ts";
+
+type Input<Schema> = Schema extends { readonly _zod: { readonly input: infer Value } } ? Value : never;
+type Output<Schema> = Schema extends { readonly _zod: { readonly output: infer Value } } ? Value : never;
+/** Moments are text on the wire. */
+export type Wire<T> = T extends Date
+  ? string
+  : T extends readonly (infer Item)[]
+    ? Wire<Item>[]
+    : T extends object
+      ? { [Key in keyof T]: Wire<T[Key]> }
+      : T;
+export type Reply<E extends Endpoint> = Wire<Output<E["reply"]>>;
+
+export interface Asked<E extends Endpoint> {
+  readonly params?: Input<E["params"]>;
+  readonly query?: Record<string, string>;
+  readonly body?: Input<E["body"]>;
+}
+
+export interface Client {
+  readonly target: Target;
+  call<E extends Endpoint>(endpoint: E, asked?: Asked<E>): Promise<Reply<E>>;
+}
+
+export const USER_AGENT = "keyward-cli/0.1.0";
+const TIMEOUT_MS = 30_000;
+
+interface Envelope {
+  readonly reqId?: unknown;
+  readonly message?: unknown;
+}
+
+/** The server's own words, and the id by which its operator finds the request in the log. */
+function refusal(status: number, text: string): Failure {
+  let envelope: Envelope = {};
+  try {
+    envelope = (JSON.parse(text) ?? {}) as Envelope;
+  } catch {
+    // Not ours: a proxy's page, most likely.
+  }
+  const issues = Array.isArray(envelope.message)
+    ? (envelope.message as { path?: unknown; message?: unknown }[])
+    : undefined;
+  const said = issues
+    ? issues
+        .map(
+          ({ path, message }) =>
+            `${Array.isArray(path) && path.length > 0 ? `${path.join(".")}: ` : ""}${String(message)}`,
+        )
+        .join("\n")
+    : typeof envelope.message === "string"
+      ? envelope.message
+      : `The server answered with status ${status}.`;
+  return new Failure(
+    typeof envelope.reqId === "string" ? `${said}\n(status ${status}, request ${envelope.reqId})` : said,
+  );
+}
+
+function addressOf(url: string, path: string, asked: Asked<Endpoint>): string {
+  const params = (asked.params ?? {}) as Record<string, string>;
+  const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? ""));
+  const query = new URLSearchParams(asked.query).toString();
+  return `${url}${filled}${query === "" ? "" : `?${query}`}`;
+}
+
+function tokenFor(endpoint: Endpoint, target: Target, now: Date): string | undefined {
+  if (endpoint.access === "public") return undefined;
+  if (target.token === undefined)
+    throw new Failure(`You are not logged in to ${target.url}: run keyward login, or set KEYWARD_TOKEN.`);
+  if (target.expiresAt !== undefined && new Date(target.expiresAt) <= now)
+    throw new Failure("Your session has ended: run keyward login again.");
+  return target.token;
+}
+
+async function send(
+  address: string,
+  request: RequestInit,
+): Promise<{ readonly response: Response; readonly text: string }> {
+  try {
+    // A redirect would carry the token to wherever it points.
+    const response = await fetch(address, {
+      ...request,
+      redirect: "error",
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    });
+    return { response, text: await response.text() };
+  } catch (error) {
+    const { cause, message } = error as Error;
+    const reason = cause instanceof Error ? cause.message || (cause as NodeJS.ErrnoException).code : message;
+    throw new Failure(`${new URL(address).origin} cannot be reached: ${reason ?? "unknown reason"}`);
+  }
+}
+
+export function createClient(target: Target, now: () => Date): Client {
+  return {
+    target,
+    async call(endpoint, asked = {}) {
+      const token = tokenFor(endpoint, target, now());
+      const { response, text } = await send(addressOf(target.url, endpoint.path, asked), {
+        method: endpoint.method,
+        headers: {
+          "user-agent": USER_AGENT,
+          accept: "application/json",
+          ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+          ...(asked.body === undefined ? {} : { "content-type": "application/json" }),
+        },
+        ...(asked.body === undefined ? {} : { body: JSON.stringify(asked.body) }),
+      });
+      if (!response.ok) throw refusal(response.status, text);
+      try {
+        return JSON.parse(text) as Reply<typeof endpoint>;
+      } catch {
+        throw new Failure(`${target.url} answered something that is not JSON: is it a Keyward server?`);
+      }
+    },
+  };
+}

@@ -1,0 +1,14 @@
+import type { Command } from "../command.ts";
+import { identityCommands } from "./identities.ts";
+import { licenceCommands } from "./licence.ts";
+import { loginCommands } from "./login.ts";
+import { projectCommands } from "./projects.ts";
+import { statusCommands } from "./status.ts";
+
+export const COMMANDS: readonly Command[] = [
+  ...loginCommands,
+  ...statusCommands,
+  ...projectCommands,
+  ...identityCommands,
+  ...licenceCommands,
+];

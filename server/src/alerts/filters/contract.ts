@@ -1,0 +1,44 @@
+import { z } from "zod";
+
+export const FILTER_FIELDS = ["any", "profile_name", "common_name", "san", "include_cas"] as const;
+export const FILTER_OPERATORS = ["contains", "equals", "matches", "starts_with", "ends_with"] as const;
+
+const word = z.string().max(1024);
+
+/** A filter with nothing but a `value` looks for that text in the profile, the common name and every SAN. */
+export const filterInput = z
+  .object({
+    field: z.enum(FILTER_FIELDS).optional(),
+    operator: z.enum(FILTER_OPERATORS).optional(),
+    value: z.union([word, z.array(word).max(100), z.boolean()]),
+  })
+  .transform(({ field = "any", operator, value }, context) => {
+    const refuse = (path: string, message: string) => {
+      context.addIssue({ code: "custom", path: [path], message });
+      return z.NEVER;
+    };
+    if (field === "include_cas") {
+      if (typeof value !== "boolean") return refuse("value", "include_cas takes true or false");
+      if (operator !== undefined && operator !== "equals") return refuse("operator", "include_cas can only be equal to true or false");
+      return { field, operator: "equals" as const, value };
+    }
+    if (typeof value === "boolean") return refuse("value", `${field} is text; true or false can never match it`);
+    if (Array.isArray(value) && value.length === 0) return refuse("value", "an empty list can never match");
+    return { field, operator: operator ?? ("contains" as const), value };
+  });
+
+export const filtersInput = z
+  .array(filterInput)
+  .max(50)
+  .superRefine((filters, context) => {
+    const wishes = new Set(filters.filter((filter) => filter.field === "include_cas").map((filter) => filter.value));
+    if (wishes.size > 1) context.addIssue({ code: "custom", message: "include_cas cannot be both true and false" });
+  });
+
+/** As it is kept and answered. */
+export const filter = z.object({
+  field: z.enum(FILTER_FIELDS),
+  operator: z.enum(FILTER_OPERATORS),
+  value: z.union([z.string(), z.array(z.string()), z.boolean()]),
+});
+export type Filter = z.output<typeof filter>;

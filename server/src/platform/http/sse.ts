@@ -1,0 +1,193 @@
+/**
+ * One open event stream on one socket. A frame is rendered once, with its HTTP chunk framing around it, and the same
+ * bytes are written to every socket that wants it: the response object's own write path would frame and copy them
+ * again for each. HTTP/1.0 peers (nginx speaks that to its upstreams by default) get the frame without the framing.
+ *
+ * A reader that does not keep up must cost neither memory nor others' time. What the socket does not take waits in
+ * a queue of references; when too much waits, the queue is dropped and the stream ends with an error event right
+ * behind the last whole frame, so that a reader that comes back learns why.
+ */
+import type { ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+
+export const STREAM_HEADERS = {
+  "content-type": "text/event-stream",
+  "cache-control": "no-cache, no-transform",
+  "x-accel-buffering": "no",
+} as const;
+
+/** How much may wait for one reader, and for how long without any of it being taken. */
+export const MAX_WAITING_BYTES = 1024 * 1024;
+export const MAX_STILL_MS = 30_000;
+/** Distinct bytes that may wait for all readers together; beyond it a reader may be this far behind and no more. */
+export const MAX_HELD_BYTES = 256 * 1024 * 1024;
+export const SCARCE_WAITING_BYTES = 64 * 1024;
+
+const LAST_CHUNK = Buffer.from("0\r\n\r\n");
+
+export interface FrameText {
+  readonly event: string;
+  readonly id?: number;
+  /** One line: JSON, which has no line ends of its own. */
+  readonly data?: string;
+}
+
+export class Frame {
+  readonly chunk: Buffer;
+  readonly bare: Buffer;
+  /** In how many streams' queues it waits. */
+  waiting = 0;
+
+  constructor({ event, id, data }: FrameText) {
+    const lines = `${id === undefined ? "" : `id: ${id}\n`}event: ${event}\n${data === undefined ? "" : `data: ${data}\n`}\n`;
+    const size = Buffer.byteLength(lines);
+    const head = `${size.toString(16)}\r\n`;
+    this.chunk = Buffer.from(`${head}${lines}\r\n`);
+    this.bare = this.chunk.subarray(head.length, head.length + size);
+  }
+}
+
+/** What waits for slow readers, over all streams of this node. A frame that waits for many is counted once. */
+export class Backlog {
+  readonly behind = new Set<EventStream>();
+  heldBytes = 0;
+
+  hold(frame: Frame): void {
+    if (frame.waiting === 0) this.heldBytes += frame.chunk.length;
+    frame.waiting += 1;
+  }
+
+  release(frame: Frame): void {
+    frame.waiting -= 1;
+    if (frame.waiting === 0) this.heldBytes -= frame.chunk.length;
+  }
+
+  get allowance(): number {
+    return this.heldBytes > MAX_HELD_BYTES ? SCARCE_WAITING_BYTES : MAX_WAITING_BYTES;
+  }
+}
+
+export interface EventStreamNeeds {
+  readonly backlog: Backlog;
+  readonly elapsed: () => number;
+  readonly onClose: () => void;
+  /** More waits than is allowed; the stream goes on waiting to be ended. */
+  readonly onOverflow: () => void;
+}
+
+export class EventStream {
+  readonly #socket: Socket;
+  readonly #isChunked: boolean;
+  readonly #needs: EventStreamNeeds;
+  #queue: Frame[] = [];
+  #queuedBytes = 0;
+  #progressAt = 0;
+  #isEnding = false;
+  #isClosed = false;
+
+  /** `response` has its headers set and nothing sent; they leave at once. */
+  constructor(response: ServerResponse, socket: Socket, needs: EventStreamNeeds) {
+    this.#socket = socket;
+    this.#needs = needs;
+    response.flushHeaders();
+    this.#isChunked = response.chunkedEncoding;
+    // A peer that vanished without a word is noticed by the kernel, not by a timer of ours.
+    socket.setKeepAlive(true, 30_000);
+    socket.on("drain", () => this.#drain());
+    socket.once("close", () => this.#closed());
+    // Its close may have been announced before we listened.
+    if (socket.destroyed) process.nextTick(() => this.#closed());
+  }
+
+  get waitingBytes(): number {
+    return this.#queuedBytes + this.#socket.writableLength;
+  }
+
+  get isOpen(): boolean {
+    return !this.#isEnding && !this.#socket.destroyed;
+  }
+
+  send(frame: Frame): void {
+    if (!this.isOpen) return;
+    if (this.#queue.length === 0 && !this.#socket.writableNeedDrain) {
+      this.#write(frame);
+      if (this.#socket.writableLength > 0) this.#fallBehind();
+      return;
+    }
+    this.#fallBehind();
+    this.#queue.push(frame);
+    this.#queuedBytes += frame.chunk.length;
+    this.#needs.backlog.hold(frame);
+    if (this.waitingBytes > this.#needs.backlog.allowance) this.#needs.onOverflow();
+  }
+
+  /** Collects what is sent until `uncork` into one system call. */
+  cork(): void {
+    this.#socket.cork();
+  }
+
+  uncork(): void {
+    this.#socket.uncork();
+  }
+
+  /** Asked of those that are behind: has the reader taken nothing for too long? */
+  isStill(): boolean {
+    if (this.waitingBytes === 0) {
+      this.#needs.backlog.behind.delete(this);
+      return false;
+    }
+    return this.#needs.elapsed() - this.#progressAt >= MAX_STILL_MS;
+  }
+
+  /** Says goodbye behind the last whole frame; whoever does not read it within `lingerMs` is cut off. */
+  end(frame: Frame, lingerMs: number): void {
+    if (!this.isOpen) return;
+    this.#isEnding = true;
+    this.#dropQueue();
+    this.#socket.end(this.#isChunked ? Buffer.concat([frame.chunk, LAST_CHUNK]) : frame.bare);
+    setTimeout(() => this.#socket.destroy(), lingerMs).unref();
+  }
+
+  #write(frame: Frame): boolean {
+    return this.#socket.write(this.#isChunked ? frame.chunk : frame.bare);
+  }
+
+  #fallBehind(): void {
+    const { behind } = this.#needs.backlog;
+    if (behind.has(this)) return;
+    behind.add(this);
+    this.#progressAt = this.#needs.elapsed();
+  }
+
+  /** The socket has taken all it was given. */
+  #drain(): void {
+    this.#progressAt = this.#needs.elapsed();
+    let sent = 0;
+    this.#socket.cork();
+    for (const frame of this.#queue) {
+      if (this.#socket.writableNeedDrain) break;
+      this.#write(frame);
+      this.#queuedBytes -= frame.chunk.length;
+      this.#needs.backlog.release(frame);
+      sent += 1;
+    }
+    this.#socket.uncork();
+    this.#queue = sent === this.#queue.length ? [] : this.#queue.slice(sent);
+    if (this.waitingBytes === 0) this.#needs.backlog.behind.delete(this);
+  }
+
+  #dropQueue(): void {
+    for (const frame of this.#queue) this.#needs.backlog.release(frame);
+    this.#queue = [];
+    this.#queuedBytes = 0;
+    this.#needs.backlog.behind.delete(this);
+  }
+
+  #closed(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#isEnding = true;
+    this.#dropQueue();
+    this.#needs.onClose();
+  }
+}

@@ -1,0 +1,55 @@
+/** Where a request is about, found in the caller's organisation, with the rights the caller has there. */
+import type { MemberActor } from "../../platform/actor.ts";
+import { deny, type Ability, type Attributes, type Permissions } from "../../permissions/index.ts";
+import type { ProjectRow, Projects } from "../../projects/index.ts";
+import { environmentUnknown } from "../model.ts";
+
+export interface Ground {
+  readonly actor: MemberActor;
+  readonly project: ProjectRow;
+  readonly ability: Ability;
+}
+
+export interface EnvironmentRef {
+  readonly id: string;
+  readonly slug: string;
+  readonly name: string;
+}
+
+export interface AccessNeeds {
+  readonly projects: Pick<Projects, "resolve">;
+  readonly permissions: Permissions;
+}
+
+export type Access = ReturnType<typeof createAccess>;
+
+export function createAccess({ projects, permissions }: AccessNeeds) {
+  return {
+    async ground(actor: MemberActor, projectRef: string): Promise<Ground> {
+      const project = await projects.resolve(actor, projectRef);
+      return { actor, project, ability: await permissions.inProject(actor, project.id) };
+    },
+
+    /** Environments are known to members; to anybody else the answer is a refusal, whatever the slug. */
+    async environment({ actor, project }: Ground, slug: string): Promise<EnvironmentRef> {
+      const found = project.environments.find((environment) => environment.slug === slug);
+      if (found) return found;
+      await permissions.requireMember(actor, project.id);
+      throw environmentUnknown(slug);
+    },
+
+    abilityIn: (actor: MemberActor, projectId: string): Promise<Ability> =>
+      permissions.inProject(actor, projectId),
+  };
+}
+
+export function require(ability: Ability, action: string, subject: string, attributes: Attributes): void {
+  if (!ability.can(action, subject, attributes)) deny(ability, { action, subject, attributes });
+}
+
+/** Nobody makes a value readable for themselves by renaming, tagging or moving it. */
+export function requireNoGain(ability: Ability, before: Attributes, after: Attributes): void {
+  if (ability.can("readValue", "secrets", before)) return;
+  if (ability.can("readValue", "secrets", after))
+    deny(ability, { action: "readValue", subject: "secrets", attributes: before });
+}

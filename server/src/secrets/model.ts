@@ -1,0 +1,199 @@
+/**
+ * A secret as it is kept and as it is read. What is kept is encrypted; the place that is bound into each ciphertext
+ * is the secret's id, the column and the version, so that a ciphertext moved to another row, column or version does
+ * not open. The newest version and its row in the history hold the same bytes.
+ */
+import type { Vault } from "../platform/crypto/index.ts";
+import { badRequest, notFound } from "../platform/problem.ts";
+import type { Sealed } from "../platform/sealed.ts";
+import type { Attributes } from "../permissions/index.ts";
+import type { MetadataItem, SecretView } from "./contract.ts";
+
+export const secretExists = (key: string) =>
+  badRequest(`A secret with the name ${JSON.stringify(key)} exists in this folder already.`);
+export const secretUnknown = (key: string) => notFound("The secret", key);
+export const folderUnknown = (path: string) => notFound("The folder", path);
+export const environmentUnknown = (slug: string) => notFound("The environment", slug);
+export const nothingToOverride = (key: string) =>
+  badRequest(`There is no shared secret ${JSON.stringify(key)} in this folder that could be overridden.`);
+
+/** What stands in for a value that the reader may know of but not see. */
+export const HIDDEN = "<hidden-by-keyward>";
+
+/** A folder where it is: permissions, facts and answers all speak of this. */
+export interface FolderPlace {
+  readonly id: string;
+  readonly projectId: string;
+  readonly environmentId: string;
+  readonly environment: string;
+  readonly path: string;
+}
+
+export interface StoredMetadata {
+  readonly key: string;
+  readonly value: string;
+  readonly isEncrypted: boolean;
+}
+
+/** The encrypted part and what goes along with it, the same in `secrets` and in its history. */
+export interface StoredState {
+  readonly keyId: string;
+  readonly value: Buffer;
+  readonly comment: Buffer | null;
+  readonly metadata: readonly StoredMetadata[] | null;
+  readonly tagIds: readonly string[];
+  readonly skipMultiline: boolean | null;
+  readonly reminderNote: string | null;
+  readonly reminderDays: number | null;
+}
+
+export interface SecretRow extends StoredState {
+  readonly id: string;
+  readonly folderId: string;
+  readonly key: string;
+  readonly ownerId: string | null;
+  readonly version: number;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+}
+
+/** The readable state of one version. */
+export interface SecretState {
+  readonly value: string;
+  readonly comment: string;
+  readonly metadata: readonly MetadataItem[];
+  readonly tagIds: readonly string[];
+  readonly skipMultiline: boolean | null;
+  readonly reminderNote: string | null;
+  readonly reminderDays: number | null;
+}
+
+interface Numbered {
+  readonly id: string;
+  readonly version: number;
+}
+
+const spot = ({ id, version }: Numbered, column: string) => ({
+  table: "secret_versions",
+  row: id,
+  column,
+  version,
+});
+
+export function encryptState(vault: Vault, secret: Numbered, state: SecretState): StoredState {
+  const metadata = state.metadata.map((item, at) => {
+    if (!item.isEncrypted) return item;
+    const box = vault.encrypt(item.value, spot(secret, `metadata.${at}`));
+    return { ...item, value: box.toString("base64") };
+  });
+  return {
+    keyId: vault.keyId,
+    value: vault.encrypt(state.value, spot(secret, "value")),
+    comment: state.comment === "" ? null : vault.encrypt(state.comment, spot(secret, "comment")),
+    metadata: metadata.length === 0 ? null : metadata,
+    tagIds: state.tagIds,
+    skipMultiline: state.skipMultiline,
+    reminderNote: state.reminderNote,
+    reminderDays: state.reminderDays,
+  };
+}
+
+export const decryptValue = (vault: Vault, row: Numbered & StoredState): string =>
+  vault.decrypt(row.value, spot(row, "value")).toString("utf8");
+
+export const decryptComment = (vault: Vault, row: Numbered & StoredState): string =>
+  row.comment === null ? "" : vault.decrypt(row.comment, spot(row, "comment")).toString("utf8");
+
+export function decryptMetadata(vault: Vault, row: Numbered & StoredState): MetadataItem[] {
+  return (row.metadata ?? []).map((item, at) => {
+    if (!item.isEncrypted) return { ...item };
+    const box = Buffer.from(item.value, "base64");
+    return { ...item, value: vault.decrypt(box, spot(row, `metadata.${at}`)).toString("utf8") };
+  });
+}
+
+export function decryptState(vault: Vault, row: Numbered & StoredState): SecretState {
+  return {
+    value: decryptValue(vault, row),
+    comment: decryptComment(vault, row),
+    metadata: decryptMetadata(vault, row),
+    tagIds: row.tagIds,
+    skipMultiline: row.skipMultiline,
+    reminderNote: row.reminderNote,
+    reminderDays: row.reminderDays,
+  };
+}
+
+export interface TagRef {
+  readonly id: string;
+  readonly slug: string;
+  readonly name: string;
+  readonly color: string;
+}
+
+/** A secret on its way to the door. `value` is absent where the reader may know of it but not see it. */
+export interface ReadSecret {
+  readonly row: Omit<SecretRow, keyof StoredState> &
+    Pick<StoredState, "skipMultiline" | "reminderNote" | "reminderDays">;
+  readonly folder: FolderPlace;
+  readonly tags: readonly TagRef[];
+  readonly value: Sealed<string> | undefined;
+  readonly comment: Sealed<string>;
+  readonly metadata: Sealed<readonly MetadataItem[]>;
+}
+
+export function toView({ row, folder, tags, value, comment, metadata }: ReadSecret): SecretView {
+  return {
+    id: row.id,
+    _id: row.id,
+    workspace: folder.projectId,
+    environment: folder.environment,
+    version: row.version,
+    type: row.ownerId === null ? "shared" : "personal",
+    secretKey: row.key,
+    secretValue: value === undefined ? HIDDEN : value.open(),
+    secretValueHidden: value === undefined,
+    secretComment: comment.open(),
+    secretPath: folder.path,
+    secretMetadata: [...metadata.open()],
+    tags: [...tags],
+    skipMultilineEncoding: row.skipMultiline,
+    secretReminderNote: row.reminderNote,
+    secretReminderRepeatDays: row.reminderDays,
+    createdAt: row.createdAt,
+    updatedAt: row.updatedAt,
+    actor: null,
+    isRotatedSecret: false,
+    rotationId: null,
+  };
+}
+
+/** What permissions are asked about. */
+export const attributesOf = (
+  folder: Pick<FolderPlace, "environment" | "path">,
+  key: string,
+  tags: readonly TagRef[],
+): Attributes => ({
+  environment: folder.environment,
+  secretPath: folder.path,
+  secretName: key,
+  secretTags: tags.map((tag) => tag.slug),
+});
+
+/** `key=a,value=b|key=c`: every item must be met by some metadata of the secret. Encrypted values match nothing. */
+export function metadataMatches(filter: string, metadata: readonly StoredMetadata[] | null): boolean {
+  return filter.split("|").every((item) => {
+    const wanted = new Map(item.split(",").map((part): [string, string] => splitOnce(part)));
+    const [key, value] = [wanted.get("key"), wanted.get("value")];
+    return (metadata ?? []).some(
+      (entry) =>
+        (key === undefined || entry.key === key) &&
+        (value === undefined || (!entry.isEncrypted && entry.value === value)),
+    );
+  });
+}
+
+function splitOnce(part: string): [string, string] {
+  const at = part.indexOf("=");
+  return at < 0 ? [part.trim(), ""] : [part.slice(0, at).trim(), part.slice(at + 1)];
+}

@@ -1,0 +1,31 @@
+/**
+ * The ETag of a read: what was asked, what the reader may see, and the stamp of everything that can be reached. It
+ * changes in the same transaction as anything that changes the answer, and says nothing about the answer itself.
+ */
+import { createHash } from "node:crypto";
+import type { Ability } from "../../permissions/index.ts";
+
+const ASPECTS = ["describeSecret", "readValue"] as const;
+const fingerprints = new WeakMap<Ability, string>();
+
+/** Of the rules that decide about secrets; the same on every node. */
+export function rightsOf(ability: Ability): string {
+  const known = fingerprints.get(ability);
+  if (known !== undefined) return known;
+  const rules = ASPECTS.map((action) => ability.rulesFor(action, "secrets").map((rule) => JSON.stringify(rule)).sort());
+  const fingerprint = createHash("sha256").update(JSON.stringify(rules)).digest("base64url");
+  fingerprints.set(ability, fingerprint);
+  return fingerprint;
+}
+
+export function etagOf(shape: unknown, stamp: string, abilities: readonly Ability[]): string {
+  const text = JSON.stringify([shape, stamp, abilities.map(rightsOf)]);
+  return `"${createHash("sha256").update(text).digest("base64url").slice(0, 27)}"`;
+}
+
+/** Does one of the tags that a client holds equal ours? Weak ones count: the body is the same text. */
+export function isHeld(header: string | string[] | undefined, etag: string): boolean {
+  if (header === undefined) return false;
+  const held = (Array.isArray(header) ? header.join(",") : header).split(",");
+  return held.some((tag) => tag.trim().replace(/^W\//, "") === etag);
+}

@@ -1,0 +1,133 @@
+/**
+ * Tags are few and asked for with every secret, so they are remembered per project. A role may depend on a tag: the
+ * fact that a tag changed drops the memory on every node, as with roles themselves.
+ */
+import type { MemberActor } from "../../platform/actor.ts";
+import type { Clock } from "../../platform/clock.ts";
+import { isUniqueViolation, type Db } from "../../platform/db/index.ts";
+import { newId } from "../../platform/ids.ts";
+import { createFactCache, fact, type Tail } from "../../platform/outbox/index.ts";
+import { conflict, notFound } from "../../platform/problem.ts";
+import { require, type Access, type Ground } from "../access/service.ts";
+import type { TagRef } from "../model.ts";
+import { touchProject } from "../stamps/store.ts";
+import type { NewTag, TagChange } from "./contract.ts";
+import {
+  deleteTag, findTag, findTagBySlug, insertTag, tagsOfProject, untagSecrets, updateTag, type TagRow,
+} from "./store.ts";
+
+/** A tag appeared, changed or went. */
+export const tagsChanged = fact<{ readonly orgId: string; readonly projectId: string }>("secrets.tags-changed");
+
+type KnownTags = ReadonlyMap<string, TagRef>;
+
+export interface TagNeeds {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly tail: Tail;
+  readonly access: Access;
+}
+
+export type Tags = ReturnType<typeof createTags>;
+
+const NONE: readonly TagRef[] = [];
+const CACHED_PROJECTS = 5_000;
+const unknownTag = (id: string) => notFound("The tag", id);
+
+export function createTags({ db, clock, tail, access }: TagNeeds) {
+  const cache = createFactCache<KnownTags>(tail, CACHED_PROJECTS);
+  tail.onHint((hint) => {
+    if (tagsChanged.is(hint)) cache.drop(hint.data.projectId);
+  });
+
+  const load = async (projectId: string): Promise<KnownTags> => {
+    const rows = await db.read((q) => tagsOfProject(q, projectId));
+    return new Map(rows.map((row) => [row.id, { id: row.id, slug: row.slug, name: row.name, color: row.color }]));
+  };
+
+  /** Answers once for a whole list of secrets. A tag that is not remembered yet is looked for before it is denied. */
+  const lookUp = async (projectId: string, idLists: readonly (readonly string[])[]): Promise<KnownTags> => {
+    if (idLists.every((ids) => ids.length === 0)) return new Map();
+    const known = (await cache.get(projectId, () => load(projectId))) as KnownTags;
+    if (idLists.every((ids) => ids.every((id) => known.has(id)))) return known;
+    cache.drop(projectId);
+    return (await cache.get(projectId, () => load(projectId))) as KnownTags;
+  };
+
+  const write = async <T extends TagRow | undefined>(ground: Ground, event: string, change: (tx: Parameters<Parameters<Db["write"]>[0]>[0]) => Promise<T>) => {
+    try {
+      return await db.write(async (tx) => {
+        const row = await change(tx);
+        if (!row) throw notFound("The tag");
+        const { orgId, id: projectId } = ground.project;
+        tx.audit(ground.actor, { event, orgId, projectId, metadata: { tagId: row.id, slug: row.slug } });
+        tx.emit(tagsChanged({ orgId, projectId }));
+        touchProject(tx, projectId);
+        return row;
+      });
+    } catch (error) {
+      if (isUniqueViolation(error, "tags_slug_unique")) throw conflict("A tag with this slug exists in the project already.");
+      throw error;
+    }
+  };
+
+  const enter = async (actor: MemberActor, projectRef: string, action: string): Promise<Ground> => {
+    const ground = await access.ground(actor, projectRef);
+    require(ground.ability, action, "tags", {});
+    return ground;
+  };
+
+  return {
+    lookUp,
+
+    /** The tags behind the ids that a caller sent; an unknown one is a mistake of the caller. */
+    async resolve(projectId: string, ids: readonly string[]): Promise<readonly TagRef[]> {
+      if (ids.length === 0) return NONE;
+      const known = await lookUp(projectId, [ids]);
+      return [...new Set(ids)].map((id) => {
+        const tag = known.get(id);
+        if (!tag) throw unknownTag(id);
+        return tag;
+      });
+    },
+
+    async list(actor: MemberActor, projectRef: string): Promise<TagRow[]> {
+      const { project } = await enter(actor, projectRef, "read");
+      return db.read((q) => tagsOfProject(q, project.id));
+    },
+    async get(actor: MemberActor, projectRef: string, id: string): Promise<TagRow> {
+      const { project } = await enter(actor, projectRef, "read");
+      const row = await db.read((q) => findTag(q, project.id, id));
+      if (!row) throw unknownTag(id);
+      return row;
+    },
+    async getBySlug(actor: MemberActor, projectRef: string, slug: string): Promise<TagRow> {
+      const { project } = await enter(actor, projectRef, "read");
+      const row = await db.read((q) => findTagBySlug(q, project.id, slug));
+      if (!row) throw unknownTag(slug);
+      return row;
+    },
+    async create(actor: MemberActor, projectRef: string, input: NewTag): Promise<TagRow> {
+      const ground = await enter(actor, projectRef, "create");
+      const row = { id: newId(), projectId: ground.project.id, slug: input.slug, name: input.name ?? input.slug, color: input.color, at: clock.now() };
+      return write(ground, "create-tag", (tx) => insertTag(tx, row));
+    },
+    async update(actor: MemberActor, projectRef: string, id: string, patch: TagChange): Promise<TagRow> {
+      const ground = await enter(actor, projectRef, "edit");
+      if (!(await db.read((q) => findTag(q, ground.project.id, id)))) throw unknownTag(id);
+      return write(ground, "update-tag", (tx) => updateTag(tx, { projectId: ground.project.id, id }, patch, clock.now()));
+    },
+    async delete(actor: MemberActor, projectRef: string, id: string): Promise<TagRow> {
+      const ground = await enter(actor, projectRef, "delete");
+      if (!(await db.read((q) => findTag(q, ground.project.id, id)))) throw unknownTag(id);
+      return write(ground, "delete-tag", async (tx) => {
+        await untagSecrets(tx, ground.project.id, id);
+        return deleteTag(tx, ground.project.id, id);
+      });
+    },
+  };
+}
+
+/** The tags of one secret, out of those of its project. */
+export const tagsFor = (known: KnownTags, ids: readonly string[]): readonly TagRef[] =>
+  ids.length === 0 ? NONE : ids.flatMap((id) => known.get(id) ?? []);
