@@ -26,23 +26,64 @@ const INSERT_IDENTITY = `WITH identity AS (
 async function write(statements) {
   const client = await pool.connect();
   try {
-    await Promise.all([client.query("BEGIN"), ...statements.map((statement) => client.query(statement)), client.query("COMMIT")]);
+    await Promise.all([
+      client.query("BEGIN"),
+      ...statements.map((statement) => client.query(statement)),
+      client.query("COMMIT"),
+    ]);
   } finally {
     client.release();
   }
 }
 
-const auditRow = (event, at) => ({ ...audit, values: [randomUUID(), at, context.orgId, null, event, "identity", context.identityId, "bench", "127.0.0.1", "", "req", "{}"] });
+const auditRow = (event, at) => ({
+  ...audit,
+  values: [
+    randomUUID(),
+    at,
+    context.orgId,
+    null,
+    event,
+    "identity",
+    context.identityId,
+    "bench",
+    "127.0.0.1",
+    "",
+    "req",
+    "{}",
+  ],
+});
 
 const work = {
   async login() {
-    await pool.query({ name: "look", text: LOGIN_LOOK, values: [context.clientId, Buffer.alloc(32), "127.0.0.1"] });
+    await pool.query({
+      name: "look",
+      text: LOGIN_LOOK,
+      values: [context.clientId, Buffer.alloc(32), "127.0.0.1"],
+    });
     const at = new Date();
-    await write([{ name: "token", text: INSERT_TOKEN, values: [randomUUID(), context.identityId, null, new Date(at.getTime() + 2_592_000_000), at] }, auditRow("login", at)]);
+    await write([
+      {
+        name: "token",
+        text: INSERT_TOKEN,
+        values: [randomUUID(), context.identityId, null, new Date(at.getTime() + 2_592_000_000), at],
+      },
+      auditRow("login", at),
+    ]);
   },
   async identity({ name }) {
     const at = new Date();
-    const values = [randomUUID(), context.orgId, context.projectId, name, at, randomUUID(), randomUUID(), randomUUID(), randomUUID()];
+    const values = [
+      randomUUID(),
+      context.orgId,
+      context.projectId,
+      name,
+      at,
+      randomUUID(),
+      randomUUID(),
+      randomUUID(),
+      randomUUID(),
+    ];
     await write([{ name: "identity", text: INSERT_IDENTITY, values }, auditRow("create-identity", at)]);
   },
   async nothing() {},

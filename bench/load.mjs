@@ -4,8 +4,13 @@ import net from "node:net";
 
 function render(target, { method, path, body, headers = {} }) {
   const text = body === undefined ? "" : JSON.stringify(body);
-  const lines = [`${method} ${path} HTTP/1.1`, `host: ${target.host}`, ...Object.entries(headers).map(([k, v]) => `${k}: ${v}`)];
-  if (body !== undefined) lines.push("content-type: application/json", `content-length: ${Buffer.byteLength(text)}`);
+  const lines = [
+    `${method} ${path} HTTP/1.1`,
+    `host: ${target.host}`,
+    ...Object.entries(headers).map(([k, v]) => `${k}: ${v}`),
+  ];
+  if (body !== undefined)
+    lines.push("content-type: application/json", `content-length: ${Buffer.byteLength(text)}`);
   return `${lines.join("\r\n")}\r\n\r\n${text}`;
 }
 
@@ -21,7 +26,10 @@ class Connection {
 
   open() {
     return new Promise((resolve, reject) => {
-      this.#socket = net.connect({ host: this.url.hostname, port: Number(this.url.port), noDelay: true }, resolve);
+      this.#socket = net.connect(
+        { host: this.url.hostname, port: Number(this.url.port), noDelay: true },
+        resolve,
+      );
       this.#socket.once("error", reject);
       this.#socket.on("data", (chunk) => this.#take(chunk));
       this.#socket.on("close", () => this.#done?.({ status: 0, body: "" }));
@@ -87,5 +95,10 @@ export async function load(base, next, { connections, seconds, warmup = 1 }) {
   await Promise.all(loops);
   for (const connection of all) connection.close();
   latencies.sort((a, b) => a - b);
-  return { rate: latencies.length / elapsed, p50: quantile(latencies, 0.5), p99: quantile(latencies, 0.99), statuses };
+  return {
+    rate: latencies.length / elapsed,
+    p50: quantile(latencies, 0.5),
+    p99: quantile(latencies, 0.99),
+    statuses,
+  };
 }

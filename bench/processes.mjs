@@ -7,7 +7,10 @@ import { fileURLToPath } from "node:url";
 const MAIN = fileURLToPath(new URL("../server/dist/src/main.js", import.meta.url));
 
 function launch(args, env, isReady) {
-  const child = spawn(process.execPath, args, { env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(process.execPath, args, {
+    env: { ...process.env, ...env },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   return new Promise((resolve, reject) => {
     child.once("exit", (code) => reject(new Error(`${args[0]} ended with ${code}`)));
     createInterface({ input: child.stdout }).on("line", (line) => {
@@ -25,7 +28,12 @@ function stop(child) {
 }
 
 /** Rate limits off and a quiet log: the limits are a setting, and log lines would measure the terminal. */
-export const QUIET = { PORT: "0", KEYWARD_RATE_LIMIT_READ: "0", KEYWARD_RATE_LIMIT_WRITE: "0", KEYWARD_RATE_LIMIT_LOGIN: "0" };
+export const QUIET = {
+  PORT: "0",
+  KEYWARD_RATE_LIMIT_READ: "0",
+  KEYWARD_RATE_LIMIT_WRITE: "0",
+  KEYWARD_RATE_LIMIT_LOGIN: "0",
+};
 
 export const startKeyward = (env) =>
   launch([MAIN], { ...QUIET, ...env }, (line) => {
@@ -33,7 +41,10 @@ export const startKeyward = (env) =>
     return msg === "Keyward is ready" ? url : undefined;
   });
 
-export const startLimit = (file, env) => launch([fileURLToPath(new URL(file, import.meta.url))], env, (line) => (line.startsWith("http://") ? line : undefined));
+export const startLimit = (file, env) =>
+  launch([fileURLToPath(new URL(file, import.meta.url))], env, (line) =>
+    line.startsWith("http://") ? line : undefined,
+  );
 
 const TICK = 100;
 export function usageOf(pid) {
@@ -41,7 +52,10 @@ export function usageOf(pid) {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     const rss = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"));
-    return { cpuSeconds: (Number(fields[11]) + Number(fields[12])) / TICK, rssMb: Number(rss?.[1] ?? 0) / 1024 };
+    return {
+      cpuSeconds: (Number(fields[11]) + Number(fields[12])) / TICK,
+      rssMb: Number(rss?.[1] ?? 0) / 1024,
+    };
   } catch {
     return { cpuSeconds: 0, rssMb: 0 };
   }

@@ -11,5 +11,9 @@ for (const folder of ["server/src", "server/test", "cli/src"]) {
 }
 const violations = check(files);
 for (const { rule, path, detail } of violations) console.error(`${rule}: ${path} ${detail}`);
-console.log(violations.length === 0 ? `The house rules hold in ${files.size} files.` : `${violations.length} violations of the house rules.`);
+console.log(
+  violations.length === 0
+    ? `The house rules hold in ${files.size} files.`
+    : `${violations.length} violations of the house rules.`,
+);
 process.exit(violations.length === 0 ? 0 : 1);

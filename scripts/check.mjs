@@ -12,7 +12,9 @@ const steps = [
 const failed = steps.filter(([name, args]) => {
   const started = Date.now();
   const { status } = spawnSync(process.execPath, args, { cwd: ROOT, stdio: "inherit" });
-  console.log(`${status === 0 ? "ok    " : "FAILED"} ${name} (${((Date.now() - started) / 1000).toFixed(1)} s)`);
+  console.log(
+    `${status === 0 ? "ok    " : "FAILED"} ${name} (${((Date.now() - started) / 1000).toFixed(1)} s)`,
+  );
   return status !== 0;
 });
 process.exit(failed.length === 0 ? 0 : 1);

@@ -4,7 +4,10 @@ export function clientOf(base, token) {
   return async (method, path, body) => {
     const response = await fetch(base + path, {
       method,
-      headers: { ...(token ? { authorization: `Bearer ${token}` } : {}), ...(body === undefined ? {} : { "content-type": "application/json" }) },
+      headers: {
+        ...(token ? { authorization: `Bearer ${token}` } : {}),
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+      },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     const text = await response.text();
@@ -25,9 +28,24 @@ export async function seed(base) {
     roles: [{ role: "member" }],
     metadata: [{ key: "team", value: "core" }],
   });
-  const { identityUniversalAuth } = await call("POST", `/api/v1/auth/universal-auth/identities/${identity.id}`, { accessTokenTTL: 3600, accessTokenMaxTTL: 86_400 });
-  const { clientSecret } = await call("POST", `/api/v1/auth/universal-auth/identities/${identity.id}/client-secrets`, { description: "demo" });
-  return { token, projectId: project.id, projectSlug: project.slug, identityId: identity.id, clientId: identityUniversalAuth.clientId, clientSecret };
+  const { identityUniversalAuth } = await call(
+    "POST",
+    `/api/v1/auth/universal-auth/identities/${identity.id}`,
+    { accessTokenTTL: 3600, accessTokenMaxTTL: 86_400 },
+  );
+  const { clientSecret } = await call(
+    "POST",
+    `/api/v1/auth/universal-auth/identities/${identity.id}/client-secrets`,
+    { description: "demo" },
+  );
+  return {
+    token,
+    projectId: project.id,
+    projectSlug: project.slug,
+    identityId: identity.id,
+    clientId: identityUniversalAuth.clientId,
+    clientSecret,
+  };
 }
 
 export async function curlLines(base, c) {

@@ -10,7 +10,8 @@ const { toOpenApi } = await import("../server/dist/src/platform/http/openapi.js"
 const { VERSION } = await import("../server/dist/src/version.js");
 const contract = await import("../server/dist/src/contract.js");
 
-const isEndpoint = (value) => typeof value === "object" && value !== null && "path" in value && "reply" in value;
+const isEndpoint = (value) =>
+  typeof value === "object" && value !== null && "path" in value && "reply" in value;
 const endpoints = Object.values(contract)
   .flatMap((room) => Object.values(room))
   .filter(isEndpoint)

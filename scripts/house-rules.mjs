@@ -5,42 +5,103 @@ import { posix } from "node:path";
 const FURNITURE = /^(index|contract|contract\.v\d+|model|events|store|service|routes|jobs)(\.test)?\.ts$/;
 /** A file that grew splits by verb into a folder of the same name; a pluggable family is a folder of siblings. */
 const SPLITS = /\/(model|store|service|routes|jobs|contract)\/[a-z0-9-]+(\.test)?\.ts$/;
-const FAMILIES = [/^server\/src\/certificates\/x509\//, /^server\/src\/notifications\/channels\//, /^server\/src\/secrets\/transfer\/formats\//];
+const FAMILIES = [
+  /^server\/src\/certificates\/x509\//,
+  /^server\/src\/notifications\/channels\//,
+  /^server\/src\/secrets\/transfer\/formats\//,
+];
 const ENTRANCES = /(^|\/)(index|contract(\.v\d+)?|events)\.ts$/;
-const PURE_PLATFORM = /^server\/src\/platform\/(problem|ids|glob(-[a-z]+)?|clock|sealed|actor|http\/(endpoint|client-address))\.ts$/;
+const PURE_PLATFORM =
+  /^server\/src\/platform\/(problem|ids|glob(-[a-z]+)?|clock|sealed|actor|http\/(endpoint|client-address))\.ts$/;
 
 const isTest = (path) => path.endsWith(".test.ts") || path.startsWith("server/test/");
 const roomOf = (path) => /^server\/src\/(?!platform\/)([^/]+)\//.exec(path)?.[1];
 const inPlatform = (path) => path.startsWith("server/src/platform/");
 const base = (path) => posix.basename(path);
-const isFurniture = (path, name) => base(path).replace(/\.v\d+\.ts$/, ".ts") === `${name}.ts` || new RegExp(`/${name}/[^/]+\\.ts$`).test(path);
+const isFurniture = (path, name) =>
+  base(path).replace(/\.v\d+\.ts$/, ".ts") === `${name}.ts` || new RegExp(`/${name}/[^/]+\\.ts$`).test(path);
 
-const IMPORT = /^(?:import|export)\s+(type\s+)?((?:\*(?:\s+as\s+\w+)?|\{[^}]*\}|[\w$]+)(?:\s*,\s*\{[^}]*\})?)\s+from\s+["']([^"']+)["']/gm;
+const IMPORT =
+  /^(?:import|export)\s+(type\s+)?((?:\*(?:\s+as\s+\w+)?|\{[^}]*\}|[\w$]+)(?:\s*,\s*\{[^}]*\})?)\s+from\s+["']([^"']+)["']/gm;
 const BARE_IMPORT = /^import\s+()()["']([^"']+)["']/gm;
 
 function importsOf(path, text) {
   const found = [];
   for (const [, type, names, target] of [...text.matchAll(IMPORT), ...text.matchAll(BARE_IMPORT)]) {
-    const resolved = target.startsWith(".") ? posix.normalize(posix.join(posix.dirname(path), target)) : target;
+    const resolved = target.startsWith(".")
+      ? posix.normalize(posix.join(posix.dirname(path), target))
+      : target;
     found.push({ target: resolved, isType: Boolean(type), names });
   }
   return found;
 }
 
 const EDGE_RULES = [
-  ["platform-knows-no-room", (from, { target }) => inPlatform(from) && target.startsWith("server/src/") && !inPlatform(target)],
-  ["rooms-enter-by-the-door", (from, { target }) => {
-    const [here, there] = [roomOf(from), roomOf(target)];
-    return here !== undefined && there !== undefined && here !== there && !ENTRANCES.test(target);
-  }],
-  ["contract-is-pure", (from, { target }) => isFurniture(from, "contract") && roomOf(from) !== undefined && target !== "zod" && target !== "server/src/platform/http/endpoint.ts" && !isFurniture(target, "contract")],
-  ["model-is-pure", (from, { target }) => isFurniture(from, "model") && roomOf(from) !== undefined && target.startsWith("server/") && !PURE_PLATFORM.test(target) && !isFurniture(target, "model") && !isFurniture(target, "contract") && !/\/x509\//.test(target) && !(base(target) === "index.ts" && roomOf(target) === "permissions")],
-  ["only-stores-speak-sql", (from, { target, names }) => roomOf(from) !== undefined && !isFurniture(from, "store") && target.startsWith("server/src/platform/db/") && /\b(sql|searchSql|slowSql)\b/.test(names)],
-  ["stores-are-low", (from, { target }) => isFurniture(from, "store") && ["service", "routes", "jobs"].some((name) => isFurniture(target, name))],
-  ["routes-and-jobs-skip-no-floor", (from, { target }) => (isFurniture(from, "routes") || isFurniture(from, "jobs")) && roomOf(from) !== undefined && isFurniture(target, "store")],
-  ["only-the-door-knows-fastify", (from, { target }) => target === "fastify" && !from.startsWith("server/src/platform/http/")],
-  ["only-the-database-knows-pg", (from, { target, isType }) => target === "pg" && !isType && !from.startsWith("server/src/platform/db/")],
-  ["web-and-cli-know-only-the-contract", (from, { target }) => /^(web|cli)\//.test(from) && (target.startsWith("server/") || target.startsWith("@keyward/server/"))],
+  [
+    "platform-knows-no-room",
+    (from, { target }) => inPlatform(from) && target.startsWith("server/src/") && !inPlatform(target),
+  ],
+  [
+    "rooms-enter-by-the-door",
+    (from, { target }) => {
+      const [here, there] = [roomOf(from), roomOf(target)];
+      return here !== undefined && there !== undefined && here !== there && !ENTRANCES.test(target);
+    },
+  ],
+  [
+    "contract-is-pure",
+    (from, { target }) =>
+      isFurniture(from, "contract") &&
+      roomOf(from) !== undefined &&
+      target !== "zod" &&
+      target !== "server/src/platform/http/endpoint.ts" &&
+      !isFurniture(target, "contract"),
+  ],
+  [
+    "model-is-pure",
+    (from, { target }) =>
+      isFurniture(from, "model") &&
+      roomOf(from) !== undefined &&
+      target.startsWith("server/") &&
+      !PURE_PLATFORM.test(target) &&
+      !isFurniture(target, "model") &&
+      !isFurniture(target, "contract") &&
+      !/\/x509\//.test(target) &&
+      !(base(target) === "index.ts" && roomOf(target) === "permissions"),
+  ],
+  [
+    "only-stores-speak-sql",
+    (from, { target, names }) =>
+      roomOf(from) !== undefined &&
+      !isFurniture(from, "store") &&
+      target.startsWith("server/src/platform/db/") &&
+      /\b(sql|searchSql|slowSql)\b/.test(names),
+  ],
+  [
+    "stores-are-low",
+    (from, { target }) =>
+      isFurniture(from, "store") && ["service", "routes", "jobs"].some((name) => isFurniture(target, name)),
+  ],
+  [
+    "routes-and-jobs-skip-no-floor",
+    (from, { target }) =>
+      (isFurniture(from, "routes") || isFurniture(from, "jobs")) &&
+      roomOf(from) !== undefined &&
+      isFurniture(target, "store"),
+  ],
+  [
+    "only-the-door-knows-fastify",
+    (from, { target }) => target === "fastify" && !from.startsWith("server/src/platform/http/"),
+  ],
+  [
+    "only-the-database-knows-pg",
+    (from, { target, isType }) => target === "pg" && !isType && !from.startsWith("server/src/platform/db/"),
+  ],
+  [
+    "web-and-cli-know-only-the-contract",
+    (from, { target }) =>
+      /^(web|cli)\//.test(from) && (target.startsWith("server/") || target.startsWith("@keyward/server/")),
+  ],
 ];
 
 function cyclesIn(graph) {
@@ -64,15 +125,30 @@ export function check(files) {
   for (const [path, text] of files) {
     if (isTest(path)) continue;
     const imports = importsOf(path, text);
-    graph.set(path, imports.map((edge) => edge.target).filter((target) => files.has(target)));
+    graph.set(
+      path,
+      imports.map((edge) => edge.target).filter((target) => files.has(target)),
+    );
     for (const edge of imports) {
-      for (const [rule, breaks] of EDGE_RULES) if (breaks(path, edge)) violations.push({ rule, path, detail: `imports ${edge.target}` });
+      for (const [rule, breaks] of EDGE_RULES)
+        if (breaks(path, edge)) violations.push({ rule, path, detail: `imports ${edge.target}` });
     }
-    if (roomOf(path) !== undefined && !FURNITURE.test(base(path)) && !SPLITS.test(path) && !FAMILIES.some((family) => family.test(path))) {
-      violations.push({ rule: "known-furniture", path, detail: "is no piece of furniture, nor a split of one by verb" });
+    if (
+      roomOf(path) !== undefined &&
+      !FURNITURE.test(base(path)) &&
+      !SPLITS.test(path) &&
+      !FAMILIES.some((family) => family.test(path))
+    ) {
+      violations.push({
+        rule: "known-furniture",
+        path,
+        detail: "is no piece of furniture, nor a split of one by verb",
+      });
     }
-    if (/^export default /m.test(text)) violations.push({ rule: "no-default-export", path, detail: "has a default export" });
+    if (/^export default /m.test(text))
+      violations.push({ rule: "no-default-export", path, detail: "has a default export" });
   }
-  for (const cycle of cyclesIn(graph)) violations.push({ rule: "no-cycles", path: cycle[0], detail: cycle.join(" → ") });
+  for (const cycle of cyclesIn(graph))
+    violations.push({ rule: "no-cycles", path: cycle[0], detail: cycle.join(" → ") });
   return violations;
 }

@@ -27,7 +27,11 @@ const postgres = await startTestPostgres();
 const runner = spawn(
   process.execPath,
   ["--enable-source-maps", "--test", "--test-concurrency=2", "--test-reporter=spec", ...files],
-  { cwd: ROOT, stdio: "inherit", env: { ...process.env, [SERVER_VARIABLE]: JSON.stringify(postgres.server) } },
+  {
+    cwd: ROOT,
+    stdio: "inherit",
+    env: { ...process.env, [SERVER_VARIABLE]: JSON.stringify(postgres.server) },
+  },
 );
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => runner.kill(signal));
 runner.on("exit", async (code) => {

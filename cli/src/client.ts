@@ -1,6 +1,7 @@
 /** Calls the endpoints of the contract: one definition says how to ask and what comes back. */
 import type { Endpoint } from "@keyward/server";
 import { Failure } from "./failure.ts";
+import { plain } from "./printing.ts";
 import type { Target } from "./session.ts";
 
 type Input<Schema> = Schema extends { readonly _zod: { readonly input: infer Value } } ? Value : never;
@@ -42,22 +43,20 @@ function refusal(status: number, text: string): Failure {
   } catch {
     // Not ours: a proxy's page, most likely.
   }
-  const issues = Array.isArray(envelope.message)
-    ? (envelope.message as { path?: unknown; message?: unknown }[])
-    : undefined;
-  const said = issues
-    ? issues
-        .map(
-          ({ path, message }) =>
-            `${Array.isArray(path) && path.length > 0 ? `${path.join(".")}: ` : ""}${String(message)}`,
-        )
-        .join("\n")
-    : typeof envelope.message === "string"
-      ? envelope.message
-      : `The server answered with status ${status}.`;
-  return new Failure(
-    typeof envelope.reqId === "string" ? `${said}\n(status ${status}, request ${envelope.reqId})` : said,
-  );
+  const said = Array.isArray(envelope.message)
+    ? envelope.message.map(issueText)
+    : [
+        typeof envelope.message === "string"
+          ? envelope.message
+          : `The server answered with status ${status}.`,
+      ];
+  if (typeof envelope.reqId === "string") said.push(`(status ${status}, request ${envelope.reqId})`);
+  return new Failure(said.map(plain).join("\n"));
+}
+
+function issueText({ path, message }: { readonly path?: unknown; readonly message?: unknown }): string {
+  const place = Array.isArray(path) && path.length > 0 ? `${path.join(".")}: ` : "";
+  return `${place}${String(message)}`;
 }
 
 function addressOf(url: string, path: string, asked: Asked<Endpoint>): string {

@@ -1,5 +1,5 @@
 /** For people at a terminal. Names come from other people, so nothing in them may steer the terminal. */
-const plain = (value: unknown): string =>
+export const plain = (value: unknown): string =>
   String(value ?? "-").replace(/[\u0000-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, "?");
 
 export function table(columns: readonly string[], rows: readonly (readonly unknown[])[]): string {

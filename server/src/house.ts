@@ -4,10 +4,24 @@ import type pg from "pg";
 import { adminRoutes, createAdmin } from "./admin/index.ts";
 import { auditJobs, auditRoutes, createAudit } from "./audit/index.ts";
 import {
-  authJobs, authRoutes, createAccessTokens, createAuthentication, createSessions, createTokenAuths, createUniversalAuths, createUniversalLogin, flushUses,
+  authJobs,
+  authRoutes,
+  createAccessTokens,
+  createAuthentication,
+  createSessions,
+  createTokenAuths,
+  createUniversalAuths,
+  createUniversalLogin,
+  flushUses,
   type AuthServices,
 } from "./auth/index.ts";
-import { createIdentityControl, createIdentityMemberships, createOrgIdentities, createProjectIdentities, identityRoutes } from "./identities/index.ts";
+import {
+  createIdentityControl,
+  createIdentityMemberships,
+  createOrgIdentities,
+  createProjectIdentities,
+  identityRoutes,
+} from "./identities/index.ts";
 import { createLicences, licenceRoutes } from "./licences/index.ts";
 import { createMemberships } from "./memberships/index.ts";
 import { createOrganizations, organizationRoutes } from "./organizations/index.ts";
@@ -16,7 +30,13 @@ import type { Clock } from "./platform/clock.ts";
 import type { Config } from "./platform/config.ts";
 import { checkRootKey, openKeyring } from "./platform/crypto/index.ts";
 import { migrate, openDatabase, type Database } from "./platform/db/index.ts";
-import { createDoor, createMetrics, createRateLimits, type RateLimits, type Route } from "./platform/http/index.ts";
+import {
+  createDoor,
+  createMetrics,
+  createRateLimits,
+  type RateLimits,
+  type Route,
+} from "./platform/http/index.ts";
 import { createJobs, type Jobs } from "./platform/jobs/index.ts";
 import type { Log } from "./platform/log.ts";
 import { createTail, outboxJobs, type Tail } from "./platform/outbox/index.ts";
@@ -87,7 +107,14 @@ async function openRooms(options: HouseOptions, database: Database, tail: Tail) 
   };
   const licences = createLicences({ db, clock, tail, keyring, permissions, log });
   await licences.ensureIssuer(config.databaseUrl ? undefined : config.dataDir);
-  const audit = createAudit({ db, clock, log, permissions, projects, retentionDays: config.auditRetentionDays });
+  const audit = createAudit({
+    db,
+    clock,
+    log,
+    permissions,
+    projects,
+    retentionDays: config.auditRetentionDays,
+  });
   await audit.ensurePartitions();
   const admin = createAdmin({ db, clock, keyring, permissions, accessTokens, licences });
   const status = createStatus({ db, clock, config });
@@ -103,13 +130,23 @@ async function openRooms(options: HouseOptions, database: Database, tail: Tail) 
     ...auditRoutes(audit),
   ];
   routes.push(...statusRoutes(status, () => routes));
-  return { routes, auth, authentication: createAuthentication({ keyring, accessTokens, sessions: auth.sessions }), jobs: [...authJobs(auth), ...auditJobs(audit), ...outboxJobs(db)] };
+  return {
+    routes,
+    auth,
+    authentication: createAuthentication({ keyring, accessTokens, sessions: auth.sessions }),
+    jobs: [...authJobs(auth), ...auditJobs(audit), ...outboxJobs(db)],
+  };
 }
 
 export async function openHouse(options: HouseOptions): Promise<House> {
   const { config, clock, log } = options;
   const onError = (error: Error) => log.debug({ reason: error.message }, "a database connection ended");
-  const database = openDatabase({ connection: options.connection, connections: config.databaseConnections, clock, onError });
+  const database = openDatabase({
+    connection: options.connection,
+    connections: config.databaseConnections,
+    clock,
+    onError,
+  });
   try {
     await prepareDatabase(database, options);
     const tail = createTail({ database, clock, log });
@@ -124,18 +161,37 @@ export async function openHouse(options: HouseOptions): Promise<House> {
 
 type Opened = Awaited<ReturnType<typeof openRooms>> & { readonly database: Database; readonly tail: Tail };
 
-function assemble({ config, clock, log }: HouseOptions, { database, tail, routes, auth, authentication, jobs: work }: Opened): House {
+function assemble(
+  { config, clock, log }: HouseOptions,
+  { database, tail, routes, auth, authentication, jobs: work }: Opened,
+): House {
   const limits = { read: config.rateLimitRead, write: config.rateLimitWrite, login: config.rateLimitLogin };
   const rateLimits = createRateLimits({ limits, db: database, clock, log });
   const metrics = createMetrics();
-  const app = createDoor({ routes, authenticate: authentication.authenticate, rateLimits, metrics, trustedProxies: config.trustedProxies, metricsToken: config.metricsToken, log });
+  const app = createDoor({
+    routes,
+    authenticate: authentication.authenticate,
+    rateLimits,
+    metrics,
+    trustedProxies: config.trustedProxies,
+    metricsToken: config.metricsToken,
+    log,
+  });
   const jobs = createJobs({ db: database, clock, log });
   jobs.add(...work);
-  const flush = () => flushUses(auth).catch((error: unknown) => log.debug({ reason: (error as Error).message }, "uses were not written down this time"));
+  const flush = () =>
+    flushUses(auth).catch((error: unknown) =>
+      log.debug({ reason: (error as Error).message }, "uses were not written down this time"),
+    );
   let flushing: NodeJS.Timeout | undefined;
 
   return {
-    app, database, jobs, tail, routes, rateLimits,
+    app,
+    database,
+    jobs,
+    tail,
+    routes,
+    rateLimits,
     startWork() {
       jobs.start();
       rateLimits.start();

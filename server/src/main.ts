@@ -3,7 +3,11 @@ import { systemClock } from "./platform/clock.ts";
 import { configHelp, ConfigError, readConfig, type Config } from "./platform/config.ts";
 import { RootKeyError } from "./platform/crypto/index.ts";
 import { MigrationError } from "./platform/db/index.ts";
-import { EmbeddedPostgresError, startEmbeddedPostgres, type EmbeddedPostgres } from "./platform/db/embedded/index.ts";
+import {
+  EmbeddedPostgresError,
+  startEmbeddedPostgres,
+  type EmbeddedPostgres,
+} from "./platform/db/embedded/index.ts";
 import { createLog, type Log } from "./platform/log.ts";
 import { Problem } from "./platform/problem.ts";
 import { readOrCreateRootKey } from "./platform/root-key.ts";
@@ -36,7 +40,8 @@ interface KeptPostgres {
 }
 
 async function keepPostgres(dataDir: string, log: Log): Promise<KeptPostgres> {
-  const launch = () => startEmbeddedPostgres({ dataDir, log: (line) => log.debug({ postgres: line }, "postgres") });
+  const launch = () =>
+    startEmbeddedPostgres({ dataDir, log: (line) => log.debug({ postgres: line }, "postgres") });
   let current = await launch();
   let stopping = false;
   const { connection } = current;
@@ -77,11 +82,16 @@ async function start(config: Config, log: Log): Promise<Running> {
   const rootKey = config.rootKey ?? (await readOrCreateRootKey(config.dataDir));
   const postgres = config.databaseUrl ? undefined : await keepPostgres(config.dataDir, log);
   try {
-    const connection = postgres ? { ...postgres.connection, ssl: false } : { connectionString: config.databaseUrl?.open() ?? "" };
+    const connection = postgres
+      ? { ...postgres.connection, ssl: false }
+      : { connectionString: config.databaseUrl?.open() ?? "" };
     const house = await openHouse({ config, clock: systemClock, log, connection, rootKey });
     house.startWork();
     const port = await house.listen();
-    log.info({ url: `http://${config.host}:${port}`, ms: Math.round(performance.now() - startedAt) }, "Keyward is ready");
+    log.info(
+      { url: `http://${config.host}:${port}`, ms: Math.round(performance.now() - startedAt) },
+      "Keyward is ready",
+    );
     return { house, postgres };
   } catch (error) {
     await postgres?.stop();
@@ -118,8 +128,10 @@ async function main(): Promise<void> {
 function explain(error: unknown): string {
   const { code, port } = error as { code?: string; port?: number };
   if (code === "EADDRINUSE") return `PORT ${port} is in use by another process. Set PORT to a free one.`;
-  if (code === "EACCES" && port !== undefined) return `PORT ${port} may not be opened by this user. Set PORT to one above 1023.`;
-  if (error instanceof Problem && error.status === 503) return `DATABASE_URL: the database cannot be reached: ${(error.cause as Error | undefined)?.message ?? "no answer"}.`;
+  if (code === "EACCES" && port !== undefined)
+    return `PORT ${port} may not be opened by this user. Set PORT to one above 1023.`;
+  if (error instanceof Problem && error.status === 503)
+    return `DATABASE_URL: the database cannot be reached: ${(error.cause as Error | undefined)?.message ?? "no answer"}.`;
   if (EXPLAINED.some((kind) => error instanceof kind)) return (error as Error).message;
   return (error as Error).stack ?? String(error);
 }

@@ -49,7 +49,11 @@ export function clientOf(base: string, token?: string): Client {
     });
     const text = await response.text();
     const isJson = response.headers.get("content-type")?.startsWith("application/json") ?? false;
-    return { status: response.status, headers: response.headers, body: isJson && text !== "" ? JSON.parse(text) : text };
+    return {
+      status: response.status,
+      headers: response.headers,
+      body: isJson && text !== "" ? JSON.parse(text) : text,
+    };
   };
   return {
     call,
@@ -94,12 +98,28 @@ export interface TestHouseOptions {
 
 export const OWNER = { email: "owner@example.com", password: "a long enough password" };
 
-async function openNode(connection: TestDatabase["connection"], rootKey: Sealed<Buffer>, clock: SteppedClock, options: TestHouseOptions) {
+async function openNode(
+  connection: TestDatabase["connection"],
+  rootKey: Sealed<Buffer>,
+  clock: SteppedClock,
+  options: TestHouseOptions,
+) {
   const config = readConfig({
-    PORT: "0", KEYWARD_RATE_LIMIT_READ: "0", KEYWARD_RATE_LIMIT_WRITE: "0", KEYWARD_RATE_LIMIT_LOGIN: "0",
-    DATABASE_URL: "postgres://unused", KEYWARD_ROOT_KEY: rootKey.open().toString("base64"), ...options.env,
+    PORT: "0",
+    KEYWARD_RATE_LIMIT_READ: "0",
+    KEYWARD_RATE_LIMIT_WRITE: "0",
+    KEYWARD_RATE_LIMIT_LOGIN: "0",
+    DATABASE_URL: "postgres://unused",
+    KEYWARD_ROOT_KEY: rootKey.open().toString("base64"),
+    ...options.env,
   });
-  const house = await openHouse({ config, clock, log: options.log ? createLog("debug") : silentLog, connection, rootKey });
+  const house = await openHouse({
+    config,
+    clock,
+    log: options.log ? createLog("debug") : silentLog,
+    connection,
+    rootKey,
+  });
   const port = await house.listen();
   return { house, base: `http://127.0.0.1:${port}`, close: () => house.close() };
 }
@@ -115,17 +135,29 @@ export async function openTestHouse(options: TestHouseOptions = {}): Promise<Tes
   if (booted.status !== 200) throw new Error(`bootstrap failed: ${JSON.stringify(booted.body)}`);
   const asTenant = (body: Answer["body"]): Tenant => {
     const token = body.identity.credentials.token as string;
-    return { ...clientOf(node.base, token), token, orgId: body.organization.id, orgSlug: body.organization.slug, identityId: body.identity.id };
+    return {
+      ...clientOf(node.base, token),
+      token,
+      orgId: body.organization.id,
+      orgSlug: body.organization.slug,
+      identityId: body.identity.id,
+    };
   };
   const owner = asTenant(booted.body);
   let tenants = 0;
   return {
-    base: node.base, house: node.house, clock, database, anonymous, owner,
+    base: node.base,
+    house: node.house,
+    clock,
+    database,
+    anonymous,
+    owner,
     ownerUser: { id: booted.body.user.id, ...OWNER },
     as: (token) => clientOf(node.base, token),
     async newTenant(name = `Tenant ${(tenants += 1)}`) {
       const made = await owner.post("/api/v1/admin/organizations", { name });
-      if (made.status !== 200) throw new Error(`creating an organisation failed: ${JSON.stringify(made.body)}`);
+      if (made.status !== 200)
+        throw new Error(`creating an organisation failed: ${JSON.stringify(made.body)}`);
       return asTenant(made.body);
     },
     async openNode() {

@@ -27,7 +27,11 @@ export interface TestPostgres {
   stop(): Promise<void>;
 }
 
-export async function withClient<T>(server: PostgresServer, database: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+export async function withClient<T>(
+  server: PostgresServer,
+  database: string,
+  work: (client: pg.Client) => Promise<T>,
+): Promise<T> {
   const client = new pg.Client({ ...server, database, ssl: false });
   await client.connect();
   try {
@@ -39,7 +43,12 @@ export async function withClient<T>(server: PostgresServer, database: string, wo
 
 export async function startTestPostgres(): Promise<TestPostgres> {
   const dataDir = await mkdtemp(join(tmpdir(), "keyward-test-"));
-  const postgres = await startEmbeddedPostgres({ dataDir, log: () => undefined, durable: false, settings: { max_connections: "400" } });
+  const postgres = await startEmbeddedPostgres({
+    dataDir,
+    log: () => undefined,
+    durable: false,
+    settings: { max_connections: "400" },
+  });
   const { host, port, user } = postgres.connection;
   const server = { host, port, user };
   await withClient(server, "postgres", (client) => client.query(`CREATE DATABASE ${TEMPLATE}`));
@@ -85,6 +94,11 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   return {
     server,
     connection: { ...server, database, ssl: false },
-    drop: () => withClient(server, "postgres", async (client) => void (await client.query(`DROP DATABASE IF EXISTS ${database} WITH (FORCE)`))),
+    drop: () =>
+      withClient(
+        server,
+        "postgres",
+        async (client) => void (await client.query(`DROP DATABASE IF EXISTS ${database} WITH (FORCE)`)),
+      ),
   };
 }

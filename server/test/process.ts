@@ -21,7 +21,10 @@ export interface FailedStart {
 
 function launch(env: Record<string, string>) {
   const { PATH = "", HOME = "" } = process.env;
-  const child = spawn(process.execPath, ["--enable-source-maps", MAIN], { env: { PATH, HOME, PORT: "0", ...env }, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(process.execPath, ["--enable-source-maps", MAIN], {
+    env: { PATH, HOME, PORT: "0", ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
   let errors = "";
   child.stderr.on("data", (chunk: Buffer) => (errors += chunk.toString()));
@@ -40,7 +43,10 @@ export async function startServer(env: Record<string, string>): Promise<ServerPr
     void exited.then((code) => reject(new Error(`the server ended with ${code}: ${errors()}`)));
   });
   return {
-    base, child, lines, exited,
+    base,
+    child,
+    lines,
+    exited,
     stop() {
       child.kill("SIGTERM");
       return exited;

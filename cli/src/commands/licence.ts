@@ -95,7 +95,8 @@ const issue: Command = {
     const terms = termsOf(given);
     const keyFile = given.text("key");
     if (keyFile === undefined) {
-      const { orgId: organizationId, plan, features, days } = terms;
+      const { orgId: organizationId, plan, days } = terms;
+      const features = [...terms.features];
       const { licence } = await client.call(contract.issueLicence, {
         body: { organizationId, plan, features, days },
       });

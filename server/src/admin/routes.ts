@@ -4,6 +4,8 @@ import { bootstrapInstance, createOrganization } from "./contract.ts";
 import type { Admin } from "./service.ts";
 
 export const adminRoutes = (admin: Admin): Route[] => [
-  servePublic(bootstrapInstance, ({ body, caller }) => admin.bootstrap({ ...body, password: seal(body.password) }, caller)),
+  servePublic(bootstrapInstance, ({ body, caller }) =>
+    admin.bootstrap({ ...body, password: seal(body.password) }, caller),
+  ),
   serve(createOrganization, ({ actor, body }) => admin.createOrganization(actor, body)),
 ];

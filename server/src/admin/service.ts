@@ -6,11 +6,23 @@ import { isUniqueViolation, type Db, type Tx } from "../platform/db/index.ts";
 import { newId, randomAlphanumeric } from "../platform/ids.ts";
 import { badRequest } from "../platform/problem.ts";
 import type { Sealed } from "../platform/sealed.ts";
-import { EVERYWHERE, foundTokenAuth, toUserView, UNLIMITED_SECONDS, type AccessTokens } from "../auth/index.ts";
+import {
+  EVERYWHERE,
+  foundTokenAuth,
+  toUserView,
+  UNLIMITED_SECONDS,
+  type AccessTokens,
+} from "../auth/index.ts";
 import { createIdentity } from "../identities/index.ts";
 import { LICENCE_FEATURES, type Licences } from "../licences/index.ts";
 import { addMembership } from "../memberships/index.ts";
-import { claimBootstrap, findBootstrap, insertOrganization, organizationSlugTaken, type OrganizationRow } from "../organizations/index.ts";
+import {
+  claimBootstrap,
+  findBootstrap,
+  insertOrganization,
+  organizationSlugTaken,
+  type OrganizationRow,
+} from "../organizations/index.ts";
 import type { Permissions } from "../permissions/index.ts";
 import { insertUser, listInstanceAdmins, type UserRow } from "../users/index.ts";
 
@@ -33,9 +45,23 @@ const UNBOUNDED = {
 };
 
 const alreadyDone = () => badRequest("This instance has been set up already.");
-const adminRole = () => ({ id: newId(), role: "admin", roleId: null, isTemporary: false, range: null, startsAt: null, endsAt: null });
+const adminRole = () => ({
+  id: newId(),
+  role: "admin",
+  roleId: null,
+  isTemporary: false,
+  range: null,
+  startsAt: null,
+  endsAt: null,
+});
 const slugOf = (name: string): string => {
-  const base = name.normalize("NFKD").toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+|-+$/g, "").slice(0, 48).replace(/-+$/, "");
+  const base = name
+    .normalize("NFKD")
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .replace(/^-+|-+$/g, "")
+    .slice(0, 48)
+    .replace(/-+$/, "");
   const suffix = randomAlphanumeric(4).toLowerCase();
   return base === "" ? suffix : `${base}-${suffix}`;
 };
@@ -57,11 +83,21 @@ export function createAdmin({ db, clock, keyring, permissions, accessTokens, lic
     const at = clock.now();
     const organization = (await insertOrganization(tx, { id: orgId, name, slug, at })) as OrganizationRow;
     await keyring.createOrgKey(tx, orgId);
-    for (const person of people) await addMembership(tx, { id: newId(), orgId, projectId: null, userId: person.id, at }, [adminRole()]);
+    for (const person of people)
+      await addMembership(tx, { id: newId(), orgId, projectId: null, userId: person.id, at }, [adminRole()]);
     const identityId = newId();
     createIdentity(
       tx,
-      { id: identityId, orgId, projectId: null, name: founding.identityName, hasDeleteProtection: false, isInstanceAdmin: founding.isInstanceAdmin, metadata: [], at },
+      {
+        id: identityId,
+        orgId,
+        projectId: null,
+        name: founding.identityName,
+        hasDeleteProtection: false,
+        isInstanceAdmin: founding.isInstanceAdmin,
+        metadata: [],
+        at,
+      },
       [{ membershipId: newId(), projectId: null, roles: [adminRole()] }],
     );
     foundTokenAuth(tx, { id: newId(), identityId }, UNBOUNDED, at);
@@ -71,27 +107,59 @@ export function createAdmin({ db, clock, keyring, permissions, accessTokens, lic
       name: "bootstrap",
       settings: { ttl: UNLIMITED_SECONDS, maxTtl: UNLIMITED_SECONDS, period: 0, usesLimit: 0 },
     });
-    return { organization, identity: { id: identityId, name: founding.identityName, credentials: { token: accessToken } } };
+    return {
+      organization,
+      identity: { id: identityId, name: founding.identityName, credentials: { token: accessToken } },
+    };
   };
 
   return {
-    async bootstrap(input: { email: string; password: Sealed<string>; organization: string }, caller: Caller) {
+    async bootstrap(
+      input: { email: string; password: Sealed<string>; organization: string },
+      caller: Caller,
+    ) {
       // Asked first, so that nobody can make a set-up instance hash passwords; decided by the constraint.
       if (await db.read(findBootstrap)) throw alreadyDone();
       const passwordHash = await hashPassword(input.password);
       const orgId = newId();
-      const row: UserRow = { id: newId(), email: input.email, firstName: "Admin", lastName: "", passwordHash, isInstanceAdmin: true };
+      const row: UserRow = {
+        id: newId(),
+        email: input.email,
+        firstName: "Admin",
+        lastName: "",
+        passwordHash,
+        isInstanceAdmin: true,
+      };
       const actor: Actor = systemActor("bootstrap", caller);
       try {
         return await db.write(async (tx) => {
           await claimBootstrap(tx, orgId, clock.now());
           await insertUser(tx, row, clock.now());
-          const founded = await found(tx, { orgId, name: input.organization, slug: slugOf(input.organization), identityName: "Instance Admin Identity", isInstanceAdmin: true }, [row]);
+          const founded = await found(
+            tx,
+            {
+              orgId,
+              name: input.organization,
+              slug: slugOf(input.organization),
+              identityName: "Instance Admin Identity",
+              isInstanceAdmin: true,
+            },
+            [row],
+          );
           // The owner of an instance is its own licensor: the first organisation may use everything.
           const from = clock.now();
-          const terms = { plan: "enterprise", features: [...LICENCE_FEATURES], notBefore: from, notAfter: new Date(from.getTime() + UNLIMITED_SECONDS * 1000) };
+          const terms = {
+            plan: "enterprise",
+            features: [...LICENCE_FEATURES],
+            notBefore: from,
+            notAfter: new Date(from.getTime() + UNLIMITED_SECONDS * 1000),
+          };
           await licences.issueFor(tx, actor, orgId, terms);
-          tx.audit(actor, { event: "bootstrap-instance", orgId, metadata: { userId: row.id, identityId: founded.identity.id } });
+          tx.audit(actor, {
+            event: "bootstrap-instance",
+            orgId,
+            metadata: { userId: row.id, identityId: founded.identity.id },
+          });
           return { message: "The instance is set up.", user: toUserView(row), ...founded };
         });
       } catch (error) {
@@ -106,8 +174,22 @@ export function createAdmin({ db, clock, keyring, permissions, accessTokens, lic
       try {
         return await db.write(async (tx) => {
           const people = actor.kind === "user" ? [actor] : await listInstanceAdmins(tx);
-          const founded = await found(tx, { orgId: newId(), name: input.name, slug, identityName: "Organisation Admin Identity", isInstanceAdmin: false }, people);
-          tx.audit(actor, { event: "create-organization", orgId: founded.organization.id, metadata: { slug, identityId: founded.identity.id } });
+          const founded = await found(
+            tx,
+            {
+              orgId: newId(),
+              name: input.name,
+              slug,
+              identityName: "Organisation Admin Identity",
+              isInstanceAdmin: false,
+            },
+            people,
+          );
+          tx.audit(actor, {
+            event: "create-organization",
+            orgId: founded.organization.id,
+            metadata: { slug, identityId: founded.identity.id },
+          });
           return founded;
         });
       } catch (error) {

@@ -42,7 +42,9 @@ export const createProjectIdentity = endpoint({
     roles: assignments.default([]),
   }),
   reply: z.object({ identity: projectIdentity }),
-  example: { body: { name: "deploy-bot", roles: [{ role: "viewer" }], metadata: [{ key: "team", value: "core" }] } },
+  example: {
+    body: { name: "deploy-bot", roles: [{ role: "viewer" }], metadata: [{ key: "team", value: "core" }] },
+  },
 });
 export type NewProjectIdentity = z.output<typeof createProjectIdentity.body>;
 
@@ -53,7 +55,11 @@ export const listProjectIdentities = endpoint({
   room,
   summary: "The machine identities of a project, oldest first",
   params: inProject,
-  query: z.object({ offset: queryInteger(0, 1e9, 0), limit: queryInteger(1, 1000, 20), search: z.string().max(256).optional() }),
+  query: z.object({
+    offset: queryInteger(0, 1e9, 0),
+    limit: queryInteger(1, 1000, 20),
+    search: z.string().max(256).optional(),
+  }),
   reply: z.object({ identities: z.array(projectIdentity), totalCount: z.number() }),
 });
 
@@ -111,7 +117,12 @@ export const orgIdentity = z.object({
   metadata: z.array(metadataItem),
 });
 
-const customRole = z.object({ id: uuid, name: z.string(), slug: z.string(), description: z.string().nullable() });
+const customRole = z.object({
+  id: uuid,
+  name: z.string(),
+  slug: z.string(),
+  description: z.string().nullable(),
+});
 /** An identity as a member of its organisation. */
 export const orgIdentityMembership = z.object({
   id: uuid,
@@ -175,7 +186,9 @@ export const identityDetails = endpoint({
   path: "/api/v1/identities/details",
   room,
   summary: "The organisation that the calling identity belongs to",
-  reply: z.object({ identityDetails: z.object({ organization: z.object({ id: uuid, name: z.string(), slug: z.string() }) }) }),
+  reply: z.object({
+    identityDetails: z.object({ organization: z.object({ id: uuid, name: z.string(), slug: z.string() }) }),
+  }),
 });
 
 const one = z.object({ identityId: uuid });

@@ -2,12 +2,28 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { aProject, anIdentity, aRole, unique } from "../../test/builders.ts";
-import { clientOf, openTestHouse, type Answer, type Client, type Tenant, type TestHouse } from "../../test/harness.ts";
+import {
+  clientOf,
+  openTestHouse,
+  type Answer,
+  type Client,
+  type Tenant,
+  type TestHouse,
+} from "../../test/harness.ts";
 import { withClient } from "../../test/postgres.ts";
 import { newId } from "../platform/ids.ts";
 
 const TEN_FIELDS = [
-  "activeLockoutAuthMethods", "authMethods", "createdAt", "hasDeleteProtection", "id", "metadata", "name", "orgId", "projectId", "updatedAt",
+  "activeLockoutAuthMethods",
+  "authMethods",
+  "createdAt",
+  "hasDeleteProtection",
+  "id",
+  "metadata",
+  "name",
+  "orgId",
+  "projectId",
+  "updatedAt",
 ];
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
@@ -25,9 +41,11 @@ describe("creating an identity in a project", () => {
 
   const create = (body: unknown, client: Client = tenant, ref = project.id): Promise<Answer> =>
     client.post(`/api/v1/projects/${ref}/identities`, body);
-  const pathsOf = (answer: Answer): string[] => answer.body.message.map((issue: { path: unknown[] }) => issue.path.join("."));
+  const pathsOf = (answer: Answer): string[] =>
+    answer.body.message.map((issue: { path: unknown[] }) => issue.path.join("."));
   const rolesOf = async (identityId: string): Promise<Answer["body"]> =>
-    (await tenant.get(`/api/v1/projects/${project.id}/memberships/identities/${identityId}`)).body.identityMembership.roles;
+    (await tenant.get(`/api/v1/projects/${project.id}/memberships/identities/${identityId}`)).body
+      .identityMembership.roles;
 
   it("answers 200 with all ten fields when only a name is given", async () => {
     const { status, body, headers } = await create({ name: "bot" });
@@ -40,16 +58,31 @@ describe("creating an identity in a project", () => {
     assert.match(createdAt, ISO);
     assert.equal(updatedAt, createdAt);
     assert.deepEqual(rest, {
-      name: "bot", orgId: tenant.orgId, projectId: project.id, hasDeleteProtection: false, activeLockoutAuthMethods: [], authMethods: [], metadata: [],
+      name: "bot",
+      orgId: tenant.orgId,
+      projectId: project.id,
+      hasDeleteProtection: false,
+      activeLockoutAuthMethods: [],
+      authMethods: [],
+      metadata: [],
     });
   });
 
   it("answers the same from get and list as from create", async () => {
     const other = await aProject(tenant);
-    const made = (await create({ name: "same", hasDeleteProtection: true, metadata: [{ key: "a", value: "1" }] }, tenant, other.id)).body.identity;
+    const made = (
+      await create(
+        { name: "same", hasDeleteProtection: true, metadata: [{ key: "a", value: "1" }] },
+        tenant,
+        other.id,
+      )
+    ).body.identity;
     const got = (await tenant.get(`/api/v1/projects/${other.id}/identities/${made.id}`)).body;
     assert.deepEqual(got, { identity: made });
-    assert.deepEqual((await tenant.get(`/api/v1/projects/${other.slug}/identities`)).body, { identities: [made], totalCount: 1 });
+    assert.deepEqual((await tenant.get(`/api/v1/projects/${other.slug}/identities`)).body, {
+      identities: [made],
+      totalCount: 1,
+    });
   });
 
   it("takes the project's slug as well as its id", async () => {
@@ -59,9 +92,17 @@ describe("creating an identity in a project", () => {
   });
 
   it("keeps metadata in its order, repeated keys included, with an id each", async () => {
-    const given = [{ key: "z", value: "1" }, { key: "a", value: "" }, { key: "z", value: "2" }, { key: "é\n\"", value: "ü".repeat(1020) }];
+    const given = [
+      { key: "z", value: "1" },
+      { key: "a", value: "" },
+      { key: "z", value: "2" },
+      { key: 'é\n"', value: "ü".repeat(1020) },
+    ];
     const { body } = await create({ name: "tagged", metadata: given });
-    assert.deepEqual(body.identity.metadata.map(({ key, value }: { key: string; value: string }) => ({ key, value })), given);
+    assert.deepEqual(
+      body.identity.metadata.map(({ key, value }: { key: string; value: string }) => ({ key, value })),
+      given,
+    );
     const ids = body.identity.metadata.map((item: { id: string }) => item.id);
     assert.equal(new Set(ids).size, given.length);
     const read = (await tenant.get(`/api/v1/projects/${project.id}/identities/${body.identity.id}`)).body;
@@ -77,7 +118,10 @@ describe("creating an identity in a project", () => {
   });
 
   it("takes every size up to its bound", async () => {
-    const metadata = Array.from({ length: 100 }, (_, at) => ({ key: `${at}`.padEnd(255, "k"), value: "v".repeat(1020) }));
+    const metadata = Array.from({ length: 100 }, (_, at) => ({
+      key: `${at}`.padEnd(255, "k"),
+      value: "v".repeat(1020),
+    }));
     const { status, body } = await create({ name: "n".repeat(255), metadata });
     assert.equal(status, 200);
     assert.equal(body.identity.metadata.length, 100);
@@ -91,7 +135,11 @@ describe("creating an identity in a project", () => {
     ["a number as name", { name: 7 }, "name"],
     ["null as name", { name: null }, "name"],
     ["a word as protection", { name: "x", hasDeleteProtection: "yes" }, "hasDeleteProtection"],
-    ["101 metadata items", { name: "x", metadata: Array.from({ length: 101 }, () => ({ key: "k", value: "v" })) }, "metadata"],
+    [
+      "101 metadata items",
+      { name: "x", metadata: Array.from({ length: 101 }, () => ({ key: "k", value: "v" })) },
+      "metadata",
+    ],
     ["an empty key", { name: "x", metadata: [{ key: "", value: "v" }] }, "metadata.0.key"],
     ["a key of 256", { name: "x", metadata: [{ key: "k".repeat(256), value: "v" }] }, "metadata.0.key"],
     ["a value of 1021", { name: "x", metadata: [{ key: "k", value: "v".repeat(1021) }] }, "metadata.0.value"],
@@ -99,13 +147,47 @@ describe("creating an identity in a project", () => {
     ["metadata that is no list", { name: "x", metadata: { key: "k", value: "v" } }, "metadata"],
     ["roles that are no list", { name: "x", roles: "admin" }, "roles"],
     ["a role without a name", { name: "x", roles: [{ isTemporary: false }] }, "roles.0.role"],
-    ["a range without a unit", { name: "x", roles: [{ role: "viewer", isTemporary: true, temporaryRange: "10" }] }, "roles.0.temporaryRange"],
-    ["a range of nothing", { name: "x", roles: [{ role: "viewer", isTemporary: true, temporaryRange: "0s" }] }, "roles.0.temporaryRange"],
-    ["a range of ages", { name: "x", roles: [{ role: "viewer", isTemporary: true, temporaryRange: "999999w" }] }, "roles.0.temporaryRange"],
-    ["an unknown mode", { name: "x", roles: [{ role: "viewer", isTemporary: true, temporaryMode: "absolute" }] }, "roles.0.temporaryMode"],
-    ["a start that is no time", { name: "x", roles: [{ role: "viewer", isTemporary: true, temporaryAccessStartTime: "soon" }] }, "roles.0.temporaryAccessStartTime"],
-    ["a start before time", { name: "x", roles: [{ role: "viewer", isTemporary: true, temporaryAccessStartTime: "0000-01-01T00:00:00Z" }] }, "roles.0.temporaryAccessStartTime"],
-    ["a start after time", { name: "x", roles: [{ role: "viewer", isTemporary: true, temporaryAccessStartTime: "9999-12-31T23:59:59Z" }] }, "roles.0.temporaryAccessStartTime"],
+    [
+      "a range without a unit",
+      { name: "x", roles: [{ role: "viewer", isTemporary: true, temporaryRange: "10" }] },
+      "roles.0.temporaryRange",
+    ],
+    [
+      "a range of nothing",
+      { name: "x", roles: [{ role: "viewer", isTemporary: true, temporaryRange: "0s" }] },
+      "roles.0.temporaryRange",
+    ],
+    [
+      "a range of ages",
+      { name: "x", roles: [{ role: "viewer", isTemporary: true, temporaryRange: "999999w" }] },
+      "roles.0.temporaryRange",
+    ],
+    [
+      "an unknown mode",
+      { name: "x", roles: [{ role: "viewer", isTemporary: true, temporaryMode: "absolute" }] },
+      "roles.0.temporaryMode",
+    ],
+    [
+      "a start that is no time",
+      { name: "x", roles: [{ role: "viewer", isTemporary: true, temporaryAccessStartTime: "soon" }] },
+      "roles.0.temporaryAccessStartTime",
+    ],
+    [
+      "a start before time",
+      {
+        name: "x",
+        roles: [{ role: "viewer", isTemporary: true, temporaryAccessStartTime: "0000-01-01T00:00:00Z" }],
+      },
+      "roles.0.temporaryAccessStartTime",
+    ],
+    [
+      "a start after time",
+      {
+        name: "x",
+        roles: [{ role: "viewer", isTemporary: true, temporaryAccessStartTime: "9999-12-31T23:59:59Z" }],
+      },
+      "roles.0.temporaryAccessStartTime",
+    ],
     ["a NUL in the name", { name: "a\0b" }, "name"],
   ];
   for (const [what, body, path] of REFUSED) {
@@ -119,19 +201,38 @@ describe("creating an identity in a project", () => {
   }
 
   it("lists everything that is wrong, not only the first thing", async () => {
-    const answer = await create({ name: "", hasDeleteProtection: 1, metadata: [{ key: "", value: 1 }], roles: [{}] });
-    assert.deepEqual(pathsOf(answer).sort(), ["hasDeleteProtection", "metadata.0.key", "metadata.0.value", "name", "roles.0.role"]);
+    const answer = await create({
+      name: "",
+      hasDeleteProtection: 1,
+      metadata: [{ key: "", value: 1 }],
+      roles: [{}],
+    });
+    assert.deepEqual(pathsOf(answer).sort(), [
+      "hasDeleteProtection",
+      "metadata.0.key",
+      "metadata.0.value",
+      "name",
+      "roles.0.role",
+    ]);
   });
 
   it("answers 400 for malformed JSON, 415 for another type and 413 for more than a megabyte", async () => {
     const path = `/api/v1/projects/${project.id}/identities`;
     const malformed = await tenant.call("POST", path, { rawBody: '{"name":' });
     assert.deepEqual([malformed.status, malformed.body.error], [400, "BadRequest"]);
-    const text = await tenant.call("POST", path, { rawBody: "name=x", headers: { "content-type": "text/plain" } });
+    const text = await tenant.call("POST", path, {
+      rawBody: "name=x",
+      headers: { "content-type": "text/plain" },
+    });
     assert.deepEqual([text.status, text.body.error], [415, "UnsupportedMediaType"]);
-    const form = await tenant.call("POST", path, { rawBody: "name=x", headers: { "content-type": "application/x-www-form-urlencoded" } });
+    const form = await tenant.call("POST", path, {
+      rawBody: "name=x",
+      headers: { "content-type": "application/x-www-form-urlencoded" },
+    });
     assert.equal(form.status, 415);
-    const large = await tenant.call("POST", path, { rawBody: JSON.stringify({ name: "x", more: "y".repeat(1024 * 1024) }) });
+    const large = await tenant.call("POST", path, {
+      rawBody: JSON.stringify({ name: "x", more: "y".repeat(1024 * 1024) }),
+    });
     assert.deepEqual([large.status, large.body.error], [413, "PayloadTooLarge"]);
   });
 
@@ -139,8 +240,16 @@ describe("creating an identity in a project", () => {
     assert.equal((await create({ name: "x" }, house.anonymous)).status, 401);
     assert.equal((await create({ name: "x" }, tenant, newId())).status, 404);
     assert.equal((await create({ name: "x" }, tenant, "no-such-slug")).status, 404);
-    assert.equal((await create({ name: "" }, house.anonymous)).status, 401, "authentication comes before validation");
-    assert.equal((await create({ name: "" }, tenant, newId())).status, 422, "validation comes before look-up");
+    assert.equal(
+      (await create({ name: "" }, house.anonymous)).status,
+      401,
+      "authentication comes before validation",
+    );
+    assert.equal(
+      (await create({ name: "" }, tenant, newId())).status,
+      422,
+      "validation comes before look-up",
+    );
   });
 
   it("S-43 keeps a name with line breaks and escape codes inside its field", async () => {
@@ -154,11 +263,21 @@ describe("creating an identity in a project", () => {
     const foreign = newId();
     const raw = `{"name":"mass","id":"${foreign}","orgId":"${foreign}","projectId":"${foreign}","isInstanceAdmin":true,"authMethods":["x"],
       "createdAt":"2000-01-01T00:00:00.000Z","role":"admin","__proto__":{"hasDeleteProtection":true,"roles":[{"role":"admin"}]},"constructor":{"prototype":{"a":1}}}`;
-    const { status, body } = await tenant.call("POST", `/api/v1/projects/${project.id}/identities?__proto__=a&__proto__=b&role=admin`, { rawBody: raw });
+    const { status, body } = await tenant.call(
+      "POST",
+      `/api/v1/projects/${project.id}/identities?__proto__=a&__proto__=b&role=admin`,
+      { rawBody: raw },
+    );
     assert.equal(status, 200);
     assert.notEqual(body.identity.id, foreign);
-    assert.deepEqual([body.identity.orgId, body.identity.projectId, body.identity.hasDeleteProtection], [tenant.orgId, project.id, false]);
-    assert.deepEqual((await rolesOf(body.identity.id)).map((held: { role: string }) => held.role), ["no-access"]);
+    assert.deepEqual(
+      [body.identity.orgId, body.identity.projectId, body.identity.hasDeleteProtection],
+      [tenant.orgId, project.id, false],
+    );
+    assert.deepEqual(
+      (await rolesOf(body.identity.id)).map((held: { role: string }) => held.role),
+      ["no-access"],
+    );
     assert.equal(({} as Record<string, unknown>)["a"], undefined);
   });
 
@@ -177,7 +296,13 @@ describe("creating an identity in a project", () => {
       const { status, body } = await create({ name: "many", roles: wanted.map((role) => ({ role })) });
       assert.equal(status, 200);
       const held = await rolesOf(body.identity.id);
-      assert.deepEqual(held.map((r: { role: string }) => r.role).sort(), ["admin", "custom", "member", "no-access", "viewer"]);
+      assert.deepEqual(held.map((r: { role: string }) => r.role).sort(), [
+        "admin",
+        "custom",
+        "member",
+        "no-access",
+        "viewer",
+      ]);
       assert.equal(held.find((r: { role: string }) => r.role === "custom").customRoleSlug, custom);
     });
 
@@ -191,7 +316,21 @@ describe("creating an identity in a project", () => {
     });
 
     it("S-20 are compared exactly: nothing that looks like admin is admin", async () => {
-      const lookalikes = ["Admin", "ADMIN", " admin", "admin ", "admin\u200b", "\u0430dmin", "ａｄｍｉｎ", "admin\u0000", "adm\u0131n", "root", "Root", "owner", "admin,viewer"];
+      const lookalikes = [
+        "Admin",
+        "ADMIN",
+        " admin",
+        "admin ",
+        "admin\u200b",
+        "\u0430dmin",
+        "ａｄｍｉｎ",
+        "admin\u0000",
+        "adm\u0131n",
+        "root",
+        "Root",
+        "owner",
+        "admin,viewer",
+      ];
       for (const role of lookalikes) {
         const answer = await create({ name: "x", roles: [{ role }] });
         assert.ok([404, 422].includes(answer.status), `${JSON.stringify(role)} answered ${answer.status}`);
@@ -199,14 +338,31 @@ describe("creating an identity in a project", () => {
     });
 
     it("ignore the zero values that clients send with a permanent role", async () => {
-      const zero = { isTemporary: false, temporaryMode: "", temporaryRange: "", temporaryAccessStartTime: "0001-01-01T00:00:00Z" };
-      const nulls = { isTemporary: false, temporaryMode: null, temporaryRange: null, temporaryAccessStartTime: null };
+      const zero = {
+        isTemporary: false,
+        temporaryMode: "",
+        temporaryRange: "",
+        temporaryAccessStartTime: "0001-01-01T00:00:00Z",
+      };
+      const nulls = {
+        isTemporary: false,
+        temporaryMode: null,
+        temporaryRange: null,
+        temporaryAccessStartTime: null,
+      };
       for (const fields of [zero, nulls]) {
         const { status, body } = await create({ name: "terraform", roles: [{ role: "viewer", ...fields }] });
         assert.equal(status, 200);
         const [held] = await rolesOf(body.identity.id);
         assert.deepEqual(
-          [held.role, held.isTemporary, held.temporaryMode, held.temporaryRange, held.temporaryAccessStartTime, held.temporaryAccessEndTime],
+          [
+            held.role,
+            held.isTemporary,
+            held.temporaryMode,
+            held.temporaryRange,
+            held.temporaryAccessStartTime,
+            held.temporaryAccessEndTime,
+          ],
           ["viewer", false, null, null, null, null],
         );
       }
@@ -216,14 +372,34 @@ describe("creating an identity in a project", () => {
       const { body } = await create({ name: "temp", roles: [{ role: "viewer", isTemporary: true }] });
       const [held] = await rolesOf(body.identity.id);
       assert.deepEqual([held.isTemporary, held.temporaryMode, held.temporaryRange], [true, "relative", "1h"]);
-      assert.equal(Date.parse(held.temporaryAccessEndTime) - Date.parse(held.temporaryAccessStartTime), 3_600_000);
+      assert.equal(
+        Date.parse(held.temporaryAccessEndTime) - Date.parse(held.temporaryAccessStartTime),
+        3_600_000,
+      );
       assert.ok(Math.abs(Date.parse(held.temporaryAccessStartTime) - house.clock.millis()) < 60_000);
     });
 
-    for (const [range, seconds] of [["30s", 30], ["15m", 900], ["1h", 3600], ["7d", 604_800], ["2w", 1_209_600]] as const) {
+    for (const [range, seconds] of [
+      ["30s", 30],
+      ["15m", 900],
+      ["1h", 3600],
+      ["7d", 604_800],
+      ["2w", 1_209_600],
+    ] as const) {
       it(`last ${range} when that is asked for`, async () => {
         const start = "2031-02-03T04:05:06.789+02:00";
-        const { body } = await create({ name: "temp", roles: [{ role: "viewer", isTemporary: true, temporaryMode: "relative", temporaryRange: range, temporaryAccessStartTime: start }] });
+        const { body } = await create({
+          name: "temp",
+          roles: [
+            {
+              role: "viewer",
+              isTemporary: true,
+              temporaryMode: "relative",
+              temporaryRange: range,
+              temporaryAccessStartTime: start,
+            },
+          ],
+        });
         const [held] = await rolesOf(body.identity.id);
         assert.equal(held.temporaryAccessStartTime, "2031-02-03T02:05:06.789Z");
         assert.equal(Date.parse(held.temporaryAccessEndTime), Date.parse(start) + seconds * 1000);
@@ -234,10 +410,20 @@ describe("creating an identity in a project", () => {
       const second = await house.openNode();
       const start = new Date(house.clock.millis() + 3_600_000);
       const bot = await anIdentity(tenant, house.base, project.id, {
-        roles: [{ role: "viewer", isTemporary: true, temporaryRange: "30m", temporaryAccessStartTime: start.toISOString() }],
+        roles: [
+          {
+            role: "viewer",
+            isTemporary: true,
+            temporaryRange: "30m",
+            temporaryAccessStartTime: start.toISOString(),
+          },
+        ],
       });
       const nodes = [bot.client, clientOf(second.base, bot.token)];
-      const statuses = async () => Promise.all(nodes.map(async (node) => (await node.get(`/api/v1/projects/${project.id}/roles`)).status));
+      const statuses = async () =>
+        Promise.all(
+          nodes.map(async (node) => (await node.get(`/api/v1/projects/${project.id}/roles`)).status),
+        );
       assert.deepEqual(await statuses(), [403, 403], "before its start");
       house.clock.set(new Date(start.getTime() - 2000));
       assert.deepEqual(await statuses(), [403, 403], "two seconds before its start");
@@ -250,7 +436,9 @@ describe("creating an identity in a project", () => {
     });
 
     it("that have ended cannot be handed on", async () => {
-      const bot = await anIdentity(tenant, house.base, project.id, { roles: [{ role: "admin", isTemporary: true, temporaryRange: "1h" }] });
+      const bot = await anIdentity(tenant, house.base, project.id, {
+        roles: [{ role: "admin", isTemporary: true, temporaryRange: "1h" }],
+      });
       const make = () => create({ name: "child", roles: [{ role: "viewer" }] }, bot.client);
       assert.equal((await make()).status, 200);
       house.clock.advance(3_600_001);
@@ -265,7 +453,12 @@ describe("creating an identity in a project", () => {
     };
 
     it("is create on identity: without it 403 and the rules that were looked at", async () => {
-      const rule = { subject: "identity", action: ["create"], inverted: true, conditions: { identityId: { $ne: "nobody" } } };
+      const rule = {
+        subject: "identity",
+        action: ["create"],
+        inverted: true,
+        conditions: { identityId: { $ne: "nobody" } },
+      };
       const weak = await withRole([{ subject: "identity", action: ["read"] }, rule]);
       const answer = await create({ name: "x" }, weak);
       assert.deepEqual([answer.status, answer.body.error], [403, "PermissionDenied"]);
@@ -281,12 +474,17 @@ describe("creating an identity in a project", () => {
     });
 
     it("is not given by a rule about one particular identity", async () => {
-      const weak = await withRole([{ subject: "identity", action: ["create"], conditions: { identityId: { $eq: newId() } } }]);
+      const weak = await withRole([
+        { subject: "identity", action: ["create"], conditions: { identityId: { $eq: newId() } } },
+      ]);
       assert.equal((await create({ name: "x" }, weak)).status, 403);
     });
 
     it("needs assign-role for every other role", async () => {
-      const weak = await withRole([{ subject: "identity", action: ["create"] }, { subject: "secrets", action: "read" }]);
+      const weak = await withRole([
+        { subject: "identity", action: ["create"] },
+        { subject: "secrets", action: "read" },
+      ]);
       const slug = await aRole(tenant, project.id, [{ subject: "secrets", action: "read" }]);
       const answer = await create({ name: "x", roles: [{ role: slug }] }, weak);
       assert.deepEqual([answer.status, answer.body.error], [403, "PermissionDenied"]);
@@ -294,41 +492,66 @@ describe("creating an identity in a project", () => {
     });
 
     it("looks at the assignable role by its exact slug", async () => {
-      const [one, two] = [await aRole(tenant, project.id, [{ subject: "tags", action: "read" }]), await aRole(tenant, project.id, [{ subject: "tags", action: "read" }])];
+      const [one, two] = [
+        await aRole(tenant, project.id, [{ subject: "tags", action: "read" }]),
+        await aRole(tenant, project.id, [{ subject: "tags", action: "read" }]),
+      ];
       const weak = await withRole([
         { subject: "identity", action: ["create"] },
         { subject: "tags", action: "read" },
         { subject: "identity", action: ["assign-role"], conditions: { assignableRole: { $in: [one] } } },
       ]);
       assert.equal((await create({ name: "x", roles: [{ role: one }] }, weak)).status, 200);
-      assert.equal((await create({ name: "x", roles: [{ role: two }] }, weak)).body.error, "PermissionDenied");
-      assert.equal((await create({ name: "x", roles: [{ role: one }, { role: "viewer" }] }, weak)).body.error, "PermissionDenied");
+      assert.equal(
+        (await create({ name: "x", roles: [{ role: two }] }, weak)).body.error,
+        "PermissionDenied",
+      );
+      assert.equal(
+        (await create({ name: "x", roles: [{ role: one }, { role: "viewer" }] }, weak)).body.error,
+        "PermissionDenied",
+      );
     });
 
     it("never reaches beyond the caller's own rights: 403 with what is missing", async () => {
-      const weak = await withRole([{ subject: "identity", action: ["create", "assign-role"] }, { subject: "tags", action: "read" }]);
+      const weak = await withRole([
+        { subject: "identity", action: ["create", "assign-role"] },
+        { subject: "tags", action: "read" },
+      ]);
       const answer = await create({ name: "x", roles: [{ role: "admin" }] }, weak);
       assert.deepEqual([answer.status, answer.body.error], [403, "PermissionBoundaryError"]);
       assert.deepEqual(answer.body.details, { missingPermissions: [{ action: "manage", subject: "all" }] });
       const dev = { environment: { $eq: "dev" } };
-      const slug = await aRole(tenant, project.id, [{ subject: "secrets", action: ["readValue"], conditions: dev }, { subject: "tags", action: "read" }]);
+      const slug = await aRole(tenant, project.id, [
+        { subject: "secrets", action: ["readValue"], conditions: dev },
+        { subject: "tags", action: "read" },
+      ]);
       const partly = await create({ name: "x", roles: [{ role: slug }] }, weak);
-      assert.deepEqual(partly.body.details, { missingPermissions: [{ action: "readValue", subject: "secrets", conditions: dev }] });
+      assert.deepEqual(partly.body.details, {
+        missingPermissions: [{ action: "readValue", subject: "secrets", conditions: dev }],
+      });
     });
   });
 
   it("is one transaction: when its last step fails, nothing is left behind", async () => {
-    const onDatabase = <T>(work: Parameters<typeof withClient<T>>[2]) => withClient(house.database.server, house.database.connection.database, work);
+    const onDatabase = <T>(work: Parameters<typeof withClient<T>>[2]) =>
+      withClient(house.database.server, house.database.connection.database, work);
     const name = unique("doomed");
     await onDatabase(async (client) => {
       await client.query(`CREATE FUNCTION refuse_audit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         IF NEW.event = 'create-identity' THEN RAISE EXCEPTION 'the audit trail is broken'; END IF; RETURN NEW; END $$`);
-      await client.query(`CREATE TRIGGER refuse_audit BEFORE INSERT ON audit_log FOR EACH ROW EXECUTE FUNCTION refuse_audit()`);
+      await client.query(
+        `CREATE TRIGGER refuse_audit BEFORE INSERT ON audit_log FOR EACH ROW EXECUTE FUNCTION refuse_audit()`,
+      );
     });
     const count = () =>
-      onDatabase(async (client) => (await client.query<{ counts: string }>(
-        `SELECT concat_ws(',', (SELECT count(*) FROM identities), (SELECT count(*) FROM memberships), (SELECT count(*) FROM membership_roles), (SELECT count(*) FROM audit_log)) AS counts`,
-      )).rows[0]?.counts);
+      onDatabase(
+        async (client) =>
+          (
+            await client.query<{ counts: string }>(
+              `SELECT concat_ws(',', (SELECT count(*) FROM identities), (SELECT count(*) FROM memberships), (SELECT count(*) FROM membership_roles), (SELECT count(*) FROM audit_log)) AS counts`,
+            )
+          ).rows[0]?.counts,
+      );
     const before = await count();
     const answer = await create({ name, metadata: [{ key: "k", value: "v" }], roles: [{ role: "viewer" }] });
     const behind = await count();
@@ -341,13 +564,26 @@ describe("creating an identity in a project", () => {
 
   it("is written down: who, what, where, under the request's id", async () => {
     const { body, headers } = await create({ name: "noted", roles: [{ role: "viewer" }] });
-    const rows = await withClient(house.database.server, house.database.connection.database, async (client) =>
-      (await client.query("SELECT * FROM audit_log WHERE request_id = $1", [headers.get("x-request-id")])).rows);
+    const rows = await withClient(
+      house.database.server,
+      house.database.connection.database,
+      async (client) =>
+        (await client.query("SELECT * FROM audit_log WHERE request_id = $1", [headers.get("x-request-id")]))
+          .rows,
+    );
     assert.equal(rows.length, 1);
     const [row] = rows;
     assert.deepEqual(
       [row.event, row.org_id, row.project_id, row.actor_type, row.actor_id, row.ip, row.metadata],
-      ["create-identity", tenant.orgId, project.id, "identity", tenant.identityId, "127.0.0.1", { identityId: body.identity.id, name: "noted", roles: ["viewer"] }],
+      [
+        "create-identity",
+        tenant.orgId,
+        project.id,
+        "identity",
+        tenant.identityId,
+        "127.0.0.1",
+        { identityId: body.identity.id, name: "noted", roles: ["viewer"] },
+      ],
     );
   });
 

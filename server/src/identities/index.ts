@@ -3,5 +3,11 @@ export { createIdentityMemberships } from "./memberships/service.ts";
 export { createOrgIdentities } from "./organization/service.ts";
 export { identityRoutes, type IdentityServices } from "./routes.ts";
 export { createProjectIdentities } from "./service.ts";
-export { createIdentity, findIdentity, type IdentityRow, type NewIdentityRow, type NewPlace } from "./store.ts";
+export {
+  createIdentity,
+  findIdentity,
+  type IdentityRow,
+  type NewIdentityRow,
+  type NewPlace,
+} from "./store.ts";
 export { createIdentityControl, type IdentityControl } from "./control/service.ts";

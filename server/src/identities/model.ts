@@ -1,7 +1,9 @@
 import { newId } from "../platform/ids.ts";
 import { badRequest } from "../platform/problem.ts";
+import type { Ability } from "../permissions/index.ts";
 
-export const identityProtected = () => badRequest("This identity is protected against deletion. Turn its delete protection off first.");
+export const identityProtected = () =>
+  badRequest("This identity is protected against deletion. Turn its delete protection off first.");
 
 export interface MetadataItem {
   readonly id: string;
@@ -11,3 +13,16 @@ export interface MetadataItem {
 
 export const withIds = (items: readonly { readonly key: string; readonly value: string }[]): MetadataItem[] =>
   items.map(({ key, value }) => ({ id: newId(), key, value }));
+
+/**
+ * A list shows, and counts, what its reader could read one by one. Null = all of them: the common case, in which no
+ * rule speaks about particular identities, needs no look at the ids.
+ */
+export async function readable(ability: Ability, ids: () => Promise<string[]>): Promise<string[] | null> {
+  const isPlain = ability
+    .rulesFor("read", "identity")
+    .every((rule) => Object.keys(rule.conditions ?? {}).length === 0);
+  return isPlain
+    ? null
+    : (await ids()).filter((identityId) => ability.can("read", "identity", { identityId }));
+}

@@ -12,25 +12,61 @@ export interface IdentityServices {
 }
 
 export const identityRoutes = ({ ofProject, ofOrganization, memberships }: IdentityServices): Route[] => [
-  serve(contract.createProjectIdentity, async ({ actor, params, body }) => ({ identity: await ofProject.create(actor, params.projectId, body) })),
-  serve(contract.listProjectIdentities, ({ actor, params, query }) => ofProject.list(actor, params.projectId, query)),
-  serve(contract.getProjectIdentity, async ({ actor, params }) => ({ identity: await ofProject.get(actor, params.projectId, params.identityId) })),
-  serve(contract.updateProjectIdentity, async ({ actor, params, body }) => ({ identity: await ofProject.update(actor, params.projectId, params.identityId, body) })),
-  serve(contract.deleteProjectIdentity, async ({ actor, params }) => ({ identity: await ofProject.delete(actor, params.projectId, params.identityId) })),
-  serve(contract.createIdentity, async ({ actor, body }) => ({ identity: await ofOrganization.create(actor, body) })),
-  serve(contract.listIdentities, ({ actor, query }) => ofOrganization.list(actor, query)),
-  serve(contract.getIdentity, async ({ actor, params }) => ({ identity: await ofOrganization.get(actor, params.identityId) })),
-  serve(contract.updateIdentity, async ({ actor, params, body }) => ({ identity: await ofOrganization.update(actor, params.identityId, body) })),
-  serve(contract.deleteIdentity, async ({ actor, params }) => ({ identity: await ofOrganization.delete(actor, params.identityId) })),
-  serve(membership.addIdentityMembership, async ({ actor, params, body }) => ({
-    identityMembership: await memberships.add(actor, params.projectId, params.identityId, body.roles ?? [{ role: body.role ?? "no-access", isTemporary: false }]),
+  serve(contract.createProjectIdentity, async ({ actor, params, body }) => ({
+    identity: await ofProject.create(actor, params.projectId, body),
   })),
-  serve(membership.getIdentityMembership, async ({ actor, params }) => ({ identityMembership: await memberships.get(actor, params.projectId, params.identityId) })),
-  serve(membership.getIdentityMembershipById, async ({ actor, params }) => ({ identityMembership: await memberships.getById(actor, params.membershipId) })),
-  serve(membership.listIdentityMemberships, ({ actor, params, query }) => memberships.list(actor, params.projectId, query)),
+  serve(contract.listProjectIdentities, ({ actor, params, query }) =>
+    ofProject.list(actor, params.projectId, query),
+  ),
+  serve(contract.getProjectIdentity, async ({ actor, params }) => ({
+    identity: await ofProject.get(actor, params.projectId, params.identityId),
+  })),
+  serve(contract.updateProjectIdentity, async ({ actor, params, body }) => ({
+    identity: await ofProject.update(actor, params.projectId, params.identityId, body),
+  })),
+  serve(contract.deleteProjectIdentity, async ({ actor, params }) => ({
+    identity: await ofProject.delete(actor, params.projectId, params.identityId),
+  })),
+  serve(contract.createIdentity, async ({ actor, body }) => ({
+    identity: await ofOrganization.create(actor, body),
+  })),
+  serve(contract.listIdentities, ({ actor, query }) => ofOrganization.list(actor, query)),
+  serve(contract.getIdentity, async ({ actor, params }) => ({
+    identity: await ofOrganization.get(actor, params.identityId),
+  })),
+  serve(contract.updateIdentity, async ({ actor, params, body }) => ({
+    identity: await ofOrganization.update(actor, params.identityId, body),
+  })),
+  serve(contract.deleteIdentity, async ({ actor, params }) => ({
+    identity: await ofOrganization.delete(actor, params.identityId),
+  })),
+  serve(membership.addIdentityMembership, async ({ actor, params, body }) => ({
+    identityMembership: await memberships.add(
+      actor,
+      params.projectId,
+      params.identityId,
+      body.roles ?? [{ role: body.role ?? "no-access", isTemporary: false }],
+    ),
+  })),
+  serve(membership.getIdentityMembership, async ({ actor, params }) => ({
+    identityMembership: await memberships.get(actor, params.projectId, params.identityId),
+  })),
+  serve(membership.getIdentityMembershipById, async ({ actor, params }) => ({
+    identityMembership: await memberships.getById(actor, params.membershipId),
+  })),
+  serve(membership.listIdentityMemberships, ({ actor, params, query }) =>
+    memberships.list(actor, params.projectId, query),
+  ),
   serve(membership.updateIdentityMembership, async ({ actor, params, body }) => {
-    const identityMembership = await memberships.update(actor, params.projectId, params.identityId, body.roles);
+    const identityMembership = await memberships.update(
+      actor,
+      params.projectId,
+      params.identityId,
+      body.roles,
+    );
     return { identityMembership, roles: identityMembership.roles };
   }),
-  serve(membership.removeIdentityMembership, async ({ actor, params }) => ({ identityMembership: await memberships.remove(actor, params.projectId, params.identityId) })),
+  serve(membership.removeIdentityMembership, async ({ actor, params }) => ({
+    identityMembership: await memberships.remove(actor, params.projectId, params.identityId),
+  })),
 ];

@@ -1,7 +1,7 @@
 /** Machine identities that belong to a project: operation 2 and its siblings. */
 import type { MemberActor } from "../platform/actor.ts";
 import type { Clock } from "../platform/clock.ts";
-import type { Db } from "../platform/db/index.ts";
+import { isForeignKeyViolation, type Db } from "../platform/db/index.ts";
 import { newId } from "../platform/ids.ts";
 import { notFound } from "../platform/problem.ts";
 import type { Memberships, NewRole } from "../memberships/index.ts";
@@ -9,8 +9,16 @@ import { accessChanged, type Permissions } from "../permissions/index.ts";
 import type { ProjectRow, Projects } from "../projects/index.ts";
 import type { IdentityChange, NewProjectIdentity, ProjectIdentityView } from "./contract.ts";
 import { identityChanged, identityDeleted } from "./events.ts";
-import { identityProtected, withIds } from "./model.ts";
-import { createIdentity, deleteIdentity, findIdentity, pageOfProject, updateIdentity, type IdentityRow } from "./store.ts";
+import { identityProtected, readable, withIds } from "./model.ts";
+import {
+  createIdentity,
+  deleteIdentity,
+  findIdentity,
+  idsInProject,
+  pageOfProject,
+  updateIdentity,
+  type IdentityRow,
+} from "./store.ts";
 
 export interface IdentityNeeds {
   readonly db: Db;
@@ -20,7 +28,15 @@ export interface IdentityNeeds {
   readonly projects: Projects;
 }
 
-export const noAccess = (): NewRole => ({ id: newId(), role: "no-access", roleId: null, isTemporary: false, range: null, startsAt: null, endsAt: null });
+export const noAccess = (): NewRole => ({
+  id: newId(),
+  role: "no-access",
+  roleId: null,
+  isTemporary: false,
+  range: null,
+  startsAt: null,
+  endsAt: null,
+});
 
 const toView = (row: IdentityRow, projectId: string): ProjectIdentityView => ({ ...row, projectId });
 
@@ -34,38 +50,77 @@ export function createProjectIdentities({ db, clock, permissions, memberships, p
   };
 
   const requireOne = (actor: MemberActor, project: ProjectRow, action: string, identityId: string) =>
-    permissions.requireInProject(actor, project.id, { action, subject: "identity", attributes: { identityId } });
+    permissions.requireInProject(actor, project.id, {
+      action,
+      subject: "identity",
+      attributes: { identityId },
+    });
 
   return {
     async create(actor: MemberActor, ref: string, input: NewProjectIdentity): Promise<ProjectIdentityView> {
       const project = await projects.resolve(actor, ref);
-      const granter = await permissions.requireInProject(actor, project.id, { action: "create", subject: "identity" });
-      const roles = await memberships.prepareRoles({ orgId: project.orgId, projectId: project.id, granter, subject: "identity" }, input.roles);
+      const id = newId();
+      // Asked about the very identity that will be: a rule about one particular other identity does not cover it.
+      const granter = await requireOne(actor, project, "create", id);
+      const roles = await memberships.prepareRoles(
+        { orgId: project.orgId, projectId: project.id, granter, subject: "identity" },
+        input.roles,
+      );
       const at = clock.now();
       const row = {
-        id: newId(), orgId: project.orgId, projectId: project.id, name: input.name, hasDeleteProtection: input.hasDeleteProtection,
-        isInstanceAdmin: false, metadata: withIds(input.metadata), at,
+        id,
+        orgId: project.orgId,
+        projectId: project.id,
+        name: input.name,
+        hasDeleteProtection: input.hasDeleteProtection,
+        isInstanceAdmin: false,
+        metadata: withIds(input.metadata),
+        at,
       };
-      await db.write(async (tx) => {
+      const write = db.write(async (tx) => {
         createIdentity(tx, row, [
           { membershipId: newId(), projectId: null, roles: [noAccess()] },
           { membershipId: newId(), projectId: project.id, roles },
         ]);
         tx.audit(actor, {
-          event: "create-identity", orgId: project.orgId, projectId: project.id,
+          event: "create-identity",
+          orgId: project.orgId,
+          projectId: project.id,
           metadata: { identityId: row.id, name: row.name, roles: input.roles.map((role) => role.role) },
         });
       });
+      await write.catch((error: unknown) => {
+        // The project, or a role that is to be given, was deleted while we looked.
+        throw isForeignKeyViolation(error) ? notFound("The project or one of the roles") : error;
+      });
       return {
-        id: row.id, name: row.name, orgId: row.orgId, projectId: project.id, createdAt: at, updatedAt: at,
-        hasDeleteProtection: row.hasDeleteProtection, activeLockoutAuthMethods: [], authMethods: [], metadata: row.metadata,
+        id: row.id,
+        name: row.name,
+        orgId: row.orgId,
+        projectId: project.id,
+        createdAt: at,
+        updatedAt: at,
+        hasDeleteProtection: row.hasDeleteProtection,
+        activeLockoutAuthMethods: [],
+        authMethods: [],
+        metadata: row.metadata,
       };
     },
 
-    async list(actor: MemberActor, ref: string, page: { offset: number; limit: number; search?: string | undefined }) {
+    async list(
+      actor: MemberActor,
+      ref: string,
+      page: { offset: number; limit: number; search?: string | undefined },
+    ) {
       const project = await projects.resolve(actor, ref);
-      await permissions.requireInProject(actor, project.id, { action: "read", subject: "identity" });
-      const { identities, totalCount } = await db.read((q) => pageOfProject(q, project.id, { ...page, search: page.search }, clock.now()));
+      const ability = await permissions.requireInProject(actor, project.id, {
+        action: "read",
+        subject: "identity",
+      });
+      const only = await readable(ability, () => db.read((q) => idsInProject(q, project.id)));
+      const { identities, totalCount } = await db.read((q) =>
+        pageOfProject(q, project.id, { ...page, search: page.search, only }, clock.now()),
+      );
       return { identities: identities.map((row) => toView(row, project.id)), totalCount };
     },
 
@@ -76,7 +131,12 @@ export function createProjectIdentities({ db, clock, permissions, memberships, p
       return toView(row, project.id);
     },
 
-    async update(actor: MemberActor, ref: string, identityId: string, change: IdentityChange): Promise<ProjectIdentityView> {
+    async update(
+      actor: MemberActor,
+      ref: string,
+      identityId: string,
+      change: IdentityChange,
+    ): Promise<ProjectIdentityView> {
       const project = await projects.resolve(actor, ref);
       await find(project, identityId);
       await requireOne(actor, project, "edit", identityId);
@@ -85,7 +145,12 @@ export function createProjectIdentities({ db, clock, permissions, memberships, p
         await updateIdentity(tx, identityId, patch, clock.now());
         const row = await findIdentity(tx, project.orgId, identityId, clock.now());
         if (!row) throw notFound("The identity", identityId);
-        tx.audit(actor, { event: "update-identity", orgId: project.orgId, projectId: project.id, metadata: { identityId, changed: Object.keys(change) } });
+        tx.audit(actor, {
+          event: "update-identity",
+          orgId: project.orgId,
+          projectId: project.id,
+          metadata: { identityId, changed: Object.keys(change) },
+        });
         tx.emit(identityChanged({ orgId: project.orgId, identityId }));
         return toView(row, project.id);
       });
@@ -96,8 +161,16 @@ export function createProjectIdentities({ db, clock, permissions, memberships, p
       const row = await find(project, identityId);
       await requireOne(actor, project, "delete", identityId);
       await db.write(async (tx) => {
-        if (!(await deleteIdentity(tx, identityId))) throw (await findIdentity(tx, project.orgId, identityId, clock.now())) ? identityProtected() : notFound("The identity", identityId);
-        tx.audit(actor, { event: "delete-identity", orgId: project.orgId, projectId: project.id, metadata: { identityId, name: row.name } });
+        if (!(await deleteIdentity(tx, identityId)))
+          throw (await findIdentity(tx, project.orgId, identityId, clock.now()))
+            ? identityProtected()
+            : notFound("The identity", identityId);
+        tx.audit(actor, {
+          event: "delete-identity",
+          orgId: project.orgId,
+          projectId: project.id,
+          metadata: { identityId, name: row.name },
+        });
         tx.emit(identityDeleted({ orgId: project.orgId, identityId }));
         tx.emit(accessChanged({ orgId: project.orgId, projectId: null, actorId: identityId }));
       });

@@ -24,6 +24,9 @@ const COLUMNS = `i.id, i.org_id AS "orgId", i.project_id AS "projectId", i.name,
   i.last_login_at AS "lastLoginAt", i.created_at AS "createdAt", i.updated_at AS "updatedAt",
   ARRAY(SELECT DISTINCT l.method FROM lockouts l WHERE l.subject_id = i.id AND l.locked_until > $1 ORDER BY l.method) AS "activeLockoutAuthMethods"`;
 
+/** Parameter number `at` names the identities that may be seen; null = all. */
+export const amongOnly = (at: number): string => `($${at}::uuid[] IS NULL OR i.id = ANY($${at}::uuid[]))`;
+
 // One statement for all that comes into being with an identity. Sent with COMMIT: nobody waits for its rows.
 const create = sql(`
   WITH identity AS (
@@ -38,15 +41,22 @@ const create = sql(`
 
 const byId = sql<IdentityRow>(`SELECT ${COLUMNS} FROM identities i WHERE i.org_id = $2 AND i.id = $3`);
 const inProject = sql<IdentityRow>(`
-  SELECT ${COLUMNS} FROM identities i WHERE i.project_id = $2 ORDER BY i.created_at, i.id LIMIT $3 OFFSET $4`);
-const countInProject = sql<{ count: number }>(`SELECT count(*) AS count FROM identities WHERE project_id = $1`);
+  SELECT ${COLUMNS} FROM identities i WHERE i.project_id = $2 AND ${amongOnly(5)} ORDER BY i.created_at, i.id LIMIT $3 OFFSET $4`);
+const countInProject = sql<{ count: number }>(
+  `SELECT count(*) AS count FROM identities i WHERE i.project_id = $1 AND ${amongOnly(2)}`,
+);
+const allInProject = sql<{ id: string }>(`SELECT id FROM identities WHERE project_id = $1`);
 const searchInProject = searchSql<IdentityRow>(`
-  SELECT ${COLUMNS} FROM identities i WHERE i.project_id = $2 AND i.name ILIKE $5 ORDER BY i.created_at, i.id LIMIT $3 OFFSET $4`);
-const countSearchInProject = searchSql<{ count: number }>(`SELECT count(*) AS count FROM identities WHERE project_id = $1 AND name ILIKE $2`);
+  SELECT ${COLUMNS} FROM identities i WHERE i.project_id = $2 AND ${amongOnly(5)} AND i.name ILIKE $6 ORDER BY i.created_at, i.id LIMIT $3 OFFSET $4`);
+const countSearchInProject = searchSql<{ count: number }>(
+  `SELECT count(*) AS count FROM identities i WHERE i.project_id = $1 AND ${amongOnly(2)} AND i.name ILIKE $3`,
+);
 const update = sql<{ id: string }>(`
   UPDATE identities SET name = coalesce($2, name), has_delete_protection = coalesce($3, has_delete_protection),
     metadata = coalesce($4, metadata), updated_at = $5 WHERE id = $1 RETURNING id`);
-const remove = sql<{ id: string }>(`DELETE FROM identities WHERE id = $1 AND NOT has_delete_protection RETURNING id`);
+const remove = sql<{ id: string }>(
+  `DELETE FROM identities WHERE id = $1 AND NOT has_delete_protection RETURNING id`,
+);
 
 export interface NewIdentityRow {
   readonly id: string;
@@ -66,25 +76,52 @@ export interface NewPlace {
 }
 
 export function createIdentity(tx: Tx, row: NewIdentityRow, places: readonly NewPlace[]): void {
-  const roles = places.flatMap((place) => place.roles.map((role) => ({ membershipId: place.membershipId, ...role })));
+  const roles = places.flatMap((place) =>
+    place.roles.map((role) => ({ membershipId: place.membershipId, ...role })),
+  );
   tx.later(create, [
-    row.id, row.orgId, row.projectId, row.name, row.hasDeleteProtection, row.isInstanceAdmin, JSON.stringify(row.metadata), row.at,
-    places.map((place) => place.membershipId), places.map((place) => place.projectId), JSON.stringify(roles),
+    row.id,
+    row.orgId,
+    row.projectId,
+    row.name,
+    row.hasDeleteProtection,
+    row.isInstanceAdmin,
+    JSON.stringify(row.metadata),
+    row.at,
+    places.map((place) => place.membershipId),
+    places.map((place) => place.projectId),
+    JSON.stringify(roles),
   ]);
 }
 
-export const findIdentity = (q: Query, orgId: string, id: string, now: Date) => q.first(byId, [now, orgId, id]);
+export const findIdentity = (q: Query, orgId: string, id: string, now: Date) =>
+  q.first(byId, [now, orgId, id]);
+
+export const idsInProject = async (q: Query, projectId: string): Promise<string[]> =>
+  (await q.rows(allInProject, [projectId])).map((row) => row.id);
+
+export interface IdentityPage {
+  readonly offset: number;
+  readonly limit: number;
+  readonly search: string | undefined;
+  /** The identities that the reader may see; null = all. */
+  readonly only: readonly string[] | null;
+}
 
 export async function pageOfProject(
   q: Query,
   projectId: string,
-  page: { readonly offset: number; readonly limit: number; readonly search: string | undefined },
+  page: IdentityPage,
   now: Date,
 ): Promise<{ identities: IdentityRow[]; totalCount: number }> {
   const pattern = page.search === undefined ? undefined : `%${escapeLike(page.search)}%`;
   const [identities, total] = await Promise.all([
-    pattern === undefined ? q.rows(inProject, [now, projectId, page.limit, page.offset]) : q.rows(searchInProject, [now, projectId, page.limit, page.offset, pattern]),
-    pattern === undefined ? q.first(countInProject, [projectId]) : q.first(countSearchInProject, [projectId, pattern]),
+    pattern === undefined
+      ? q.rows(inProject, [now, projectId, page.limit, page.offset, page.only])
+      : q.rows(searchInProject, [now, projectId, page.limit, page.offset, page.only, pattern]),
+    pattern === undefined
+      ? q.first(countInProject, [projectId, page.only])
+      : q.first(countSearchInProject, [projectId, page.only, pattern]),
   ]);
   return { identities, totalCount: total?.count ?? 0 };
 }
@@ -96,5 +133,11 @@ export interface IdentityPatch {
 }
 
 export const updateIdentity = (tx: Tx, id: string, patch: IdentityPatch, at: Date) =>
-  tx.first(update, [id, patch.name ?? null, patch.hasDeleteProtection ?? null, patch.metadata === undefined ? null : JSON.stringify(patch.metadata), at]);
+  tx.first(update, [
+    id,
+    patch.name ?? null,
+    patch.hasDeleteProtection ?? null,
+    patch.metadata === undefined ? null : JSON.stringify(patch.metadata),
+    at,
+  ]);
 export const deleteIdentity = (tx: Tx, id: string) => tx.first(remove, [id]);

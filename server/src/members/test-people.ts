@@ -1,4 +1,7 @@
-/** People for the tests of this room, made the way people are made: invited, and accepted. */
+/**
+ * People for the tests of this room, made the way people are made: invited, and accepted. Passwords are slow on
+ * purpose, so tests make few people and let them change roles or join further organisations.
+ */
 import { withClient } from "../../test/postgres.ts";
 import { unique } from "../../test/builders.ts";
 import type { Answer, Client, Tenant, TestHouse } from "../../test/harness.ts";
@@ -43,6 +46,7 @@ export async function membershipIdOf(client: Client, email: string): Promise<str
   return expectStatus(answer, 200).members[0].id;
 }
 
+/** A new person, or (with the address of one) a known person in a further organisation. */
 export async function aPerson(
   t: TestHouse,
   tenant: Tenant,
@@ -52,6 +56,11 @@ export async function aPerson(
   const token = await sessionIn(t, accepted.accessToken, tenant.orgId);
   const membershipId = await membershipIdOf(tenant, email);
   return { ...t.as(token), userId: accepted.user.id, email, membershipId, token };
+}
+
+/** Lets a member go on with another role. */
+export async function giveRole(client: Client, person: Person, role: string): Promise<void> {
+  expectStatus(await client.patch(`/api/v1/organization/members/${person.membershipId}`, { role }), 200);
 }
 
 export async function anOrgRole(client: Client, permissions: readonly unknown[]): Promise<string> {

@@ -1,6 +1,14 @@
 export { assignments, heldRole, roleAssignment, type RoleAssignment } from "./contract.ts";
 export { createMemberships, type Memberships } from "./service.ts";
 export {
-  addMembership, HELD_ROLES, removeMembership, replaceRoles, ROLE_COLUMNS, ROLE_RECORD, ROLE_VALUES, toHeldRole,
-  type HeldRoleJson, type NewRole,
+  addMembership,
+  HELD_ROLES,
+  removeMembership,
+  replaceRoles,
+  ROLE_COLUMNS,
+  ROLE_RECORD,
+  ROLE_VALUES,
+  toHeldRole,
+  type HeldRoleJson,
+  type NewRole,
 } from "./store.ts";

@@ -4,12 +4,8 @@ import type { Db } from "../platform/db/index.ts";
 import { newId } from "../platform/ids.ts";
 import { notFound } from "../platform/problem.ts";
 import { builtinRules, deny, type Ability, type Permissions, type Rule } from "../permissions/index.ts";
-import type { RoleAssignment } from "./contract.ts";
+import { rangeSeconds, type RoleAssignment } from "./contract.ts";
 import { findCustomRoles, type NewRole } from "./store.ts";
-
-const UNIT_SECONDS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800 };
-
-export const rangeSeconds = (range: string): number => Number(range.slice(0, -1)) * (UNIT_SECONDS[range.slice(-1)] ?? 0);
 
 export interface GrantScope {
   readonly orgId: string;
@@ -25,12 +21,17 @@ export interface Memberships {
   prepareRoles(scope: GrantScope, wanted: readonly RoleAssignment[]): Promise<NewRole[]>;
 }
 
-export function createMemberships(needs: { readonly db: Db; readonly clock: Clock; readonly permissions: Permissions }): Memberships {
+export function createMemberships(needs: {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly permissions: Permissions;
+}): Memberships {
   const { db, clock, permissions } = needs;
 
   const toRow = (assignment: RoleAssignment, roleId: string | null): NewRole => {
     const base = { id: newId(), role: roleId === null ? assignment.role : "custom", roleId };
-    if (!assignment.isTemporary) return { ...base, isTemporary: false, range: null, startsAt: null, endsAt: null };
+    if (!assignment.isTemporary)
+      return { ...base, isTemporary: false, range: null, startsAt: null, endsAt: null };
     const startsAt = assignment.startsAt ?? clock.now();
     const endsAt = new Date(startsAt.getTime() + rangeSeconds(assignment.range) * 1000);
     return { ...base, isTemporary: true, range: assignment.range, startsAt, endsAt };
@@ -40,14 +41,22 @@ export function createMemberships(needs: { readonly db: Db; readonly clock: Cloc
     async prepareRoles(scope, wanted) {
       const assignments = wanted.length === 0 ? [{ role: "no-access", isTemporary: false as const }] : wanted;
       const kind = scope.projectId ? "project" : "organization";
-      const customSlugs = [...new Set(assignments.map((a) => a.role).filter((role) => builtinRules(kind, role) === null))];
-      const found = customSlugs.length === 0 ? [] : await db.read((q) => findCustomRoles(q, scope, customSlugs));
+      const customSlugs = [
+        ...new Set(assignments.map((a) => a.role).filter((role) => builtinRules(kind, role) === null)),
+      ];
+      const found =
+        customSlugs.length === 0 ? [] : await db.read((q) => findCustomRoles(q, scope, customSlugs));
       const custom = new Map(found.map((role) => [role.slug, role]));
       for (const slug of customSlugs) if (!custom.has(slug)) throw notFound("The role", slug);
       for (const { role } of assignments) {
         if (role === "no-access") continue;
-        const wantedRight = { action: "assign-role", subject: scope.subject, attributes: { assignableRole: role } };
-        if (!scope.granter.can(wantedRight.action, wantedRight.subject, wantedRight.attributes)) deny(scope.granter, wantedRight);
+        const wantedRight = {
+          action: "assign-role",
+          subject: scope.subject,
+          attributes: { assignableRole: role },
+        };
+        if (!scope.granter.can(wantedRight.action, wantedRight.subject, wantedRight.attributes))
+          deny(scope.granter, wantedRight);
         const rules: readonly Rule[] = custom.get(role)?.rules ?? builtinRules(kind, role) ?? [];
         permissions.requireHolds(scope.granter, rules, `the role ${role}`);
       }

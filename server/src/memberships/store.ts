@@ -22,8 +22,12 @@ export const ROLE_RECORD = `("id" uuid, "role" text, "roleId" uuid, "isTemporary
 export const ROLE_COLUMNS = `id, role, role_id, is_temporary, temporary_range, starts_at, ends_at`;
 export const ROLE_VALUES = `r."id", r."role", r."roleId", r."isTemporary", r."range", r."startsAt", r."endsAt"`;
 
-const customRolesOfProject = sql<CustomRole>(`SELECT id, slug, rules FROM roles WHERE project_id = $1 AND slug = ANY($2)`);
-const customRolesOfOrg = sql<CustomRole>(`SELECT id, slug, rules FROM roles WHERE org_id = $1 AND project_id IS NULL AND slug = ANY($2)`);
+const customRolesOfProject = sql<CustomRole>(
+  `SELECT id, slug, rules FROM roles WHERE project_id = $1 AND slug = ANY($2)`,
+);
+const customRolesOfOrg = sql<CustomRole>(
+  `SELECT id, slug, rules FROM roles WHERE org_id = $1 AND project_id IS NULL AND slug = ANY($2)`,
+);
 const insertMembership = sql(`
   INSERT INTO memberships (id, org_id, project_id, user_id, identity_id, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $6)`);
 const insertRoles = sql(`
@@ -32,8 +36,14 @@ const deleteRoles = sql(`DELETE FROM membership_roles WHERE membership_id = $1`)
 const touchMembership = sql(`UPDATE memberships SET updated_at = $2 WHERE id = $1`);
 const deleteMembership = sql(`DELETE FROM memberships WHERE id = $1`);
 
-export const findCustomRoles = (q: Query, scope: { orgId: string; projectId: string | null }, slugs: readonly string[]): Promise<CustomRole[]> =>
-  scope.projectId ? q.rows(customRolesOfProject, [scope.projectId, slugs]) : q.rows(customRolesOfOrg, [scope.orgId, slugs]);
+export const findCustomRoles = (
+  q: Query,
+  scope: { orgId: string; projectId: string | null },
+  slugs: readonly string[],
+): Promise<CustomRole[]> =>
+  scope.projectId
+    ? q.rows(customRolesOfProject, [scope.projectId, slugs])
+    : q.rows(customRolesOfOrg, [scope.orgId, slugs]);
 
 export interface NewMembership {
   readonly id: string;
@@ -44,7 +54,11 @@ export interface NewMembership {
   readonly at: Date;
 }
 
-export async function addMembership(tx: Tx, membership: NewMembership, roles: readonly NewRole[]): Promise<void> {
+export async function addMembership(
+  tx: Tx,
+  membership: NewMembership,
+  roles: readonly NewRole[],
+): Promise<void> {
   const { id, orgId, projectId, userId, identityId, at } = membership;
   // Sent together: neither needs the other's answer.
   await Promise.all([
@@ -53,7 +67,12 @@ export async function addMembership(tx: Tx, membership: NewMembership, roles: re
   ]);
 }
 
-export async function replaceRoles(tx: Tx, membershipId: string, roles: readonly NewRole[], at: Date): Promise<void> {
+export async function replaceRoles(
+  tx: Tx,
+  membershipId: string,
+  roles: readonly NewRole[],
+  at: Date,
+): Promise<void> {
   await Promise.all([
     tx.rows(deleteRoles, [membershipId]),
     tx.rows(insertRoles, [membershipId, JSON.stringify(roles)]),
@@ -89,6 +108,7 @@ export interface HeldRoleJson {
 
 export const toHeldRole = (row: HeldRoleJson) => ({
   ...row,
-  temporaryAccessStartTime: row.temporaryAccessStartTime === null ? null : new Date(row.temporaryAccessStartTime),
+  temporaryAccessStartTime:
+    row.temporaryAccessStartTime === null ? null : new Date(row.temporaryAccessStartTime),
   temporaryAccessEndTime: row.temporaryAccessEndTime === null ? null : new Date(row.temporaryAccessEndTime),
 });

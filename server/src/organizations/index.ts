@@ -1,4 +1,10 @@
 export { organization } from "./contract.ts";
 export { organizationRoutes } from "./routes.ts";
 export { createOrganizations, organizationSlugTaken, type Organizations } from "./service.ts";
-export { claimBootstrap, findBootstrap, findOrganization, insertOrganization, type OrganizationRow } from "./store.ts";
+export {
+  claimBootstrap,
+  findBootstrap,
+  findOrganization,
+  insertOrganization,
+  type OrganizationRow,
+} from "./store.ts";

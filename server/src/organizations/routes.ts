@@ -4,10 +4,19 @@ import * as contract from "./contract.ts";
 import type { Organizations } from "./service.ts";
 
 export const organizationRoutes = (organizations: Organizations): Route[] => [
-  serve(contract.listOrganizations, async ({ actor }) => ({ organizations: await organizations.list(actor) })),
-  serve(contract.listAccessibleOrganizations, async ({ actor }) => ({
-    organizations: (await organizations.list(actor)).map((organization) => ({ ...organization, subOrganizations: [] })),
+  serve(contract.listOrganizations, async ({ actor }) => ({
+    organizations: await organizations.list(actor),
   })),
-  serve(contract.updateOrganization, async ({ actor, body }) => ({ organization: await organizations.update(actor, body) })),
-  serve(identityDetails, async ({ actor }) => ({ identityDetails: { organization: await organizations.own(actor) } })),
+  serve(contract.listAccessibleOrganizations, async ({ actor }) => ({
+    organizations: (await organizations.list(actor)).map((organization) => ({
+      ...organization,
+      subOrganizations: [],
+    })),
+  })),
+  serve(contract.updateOrganization, async ({ actor, body }) => ({
+    organization: await organizations.update(actor, body),
+  })),
+  serve(identityDetails, async ({ actor }) => ({
+    identityDetails: { organization: await organizations.own(actor) },
+  })),
 ];

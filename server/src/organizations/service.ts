@@ -12,7 +12,8 @@ export interface OrganizationNeeds {
   readonly permissions: Permissions;
 }
 
-export const organizationSlugTaken = (slug: string) => conflict(`An organisation with the slug ${slug} exists already.`);
+export const organizationSlugTaken = (slug: string) =>
+  conflict(`An organisation with the slug ${slug} exists already.`);
 
 export type Organizations = ReturnType<typeof createOrganizations>;
 
@@ -31,18 +32,26 @@ export function createOrganizations({ db, clock, permissions }: OrganizationNeed
     list: async (actor: MemberActor): Promise<OrganizationView[]> =>
       actor.kind === "user" ? db.read((q) => organizationsOfUser(q, actor.id)) : [await own(actor)],
 
-    async update(actor: MemberActor, change: { name?: string | undefined; slug?: string | undefined }): Promise<OrganizationView> {
+    async update(
+      actor: MemberActor,
+      change: { name?: string | undefined; slug?: string | undefined },
+    ): Promise<OrganizationView> {
       const orgId = orgOf(actor);
       await permissions.requireInOrganization(actor, { action: "edit", subject: "settings" });
       try {
         return await db.write(async (tx) => {
           const row = await updateOrganization(tx, orgId, change, clock.now());
           if (!row) throw notFound("The organisation", orgId);
-          tx.audit(actor, { event: "update-organization", orgId, metadata: { changed: Object.keys(change) } });
+          tx.audit(actor, {
+            event: "update-organization",
+            orgId,
+            metadata: { changed: Object.keys(change) },
+          });
           return row;
         });
       } catch (error) {
-        if (isUniqueViolation(error, "organizations_slug_unique")) throw organizationSlugTaken(change.slug ?? "");
+        if (isUniqueViolation(error, "organizations_slug_unique"))
+          throw organizationSlugTaken(change.slug ?? "");
         throw error;
       }
     },

@@ -11,7 +11,15 @@ import type { NewProject, ProjectChange, ProjectView } from "./contract.ts";
 import { insertDefaultEnvironments } from "./environments/store.ts";
 import { projectChanged, projectDeleted } from "./events.ts";
 import { projectProtected, projectSlugTaken, slugFrom } from "./model.ts";
-import { deleteProject, findProject, insertProject, listProjectsOf, updateProject, type ProjectPatch, type ProjectRow } from "./store.ts";
+import {
+  deleteProject,
+  findProject,
+  insertProject,
+  listProjectsOf,
+  updateProject,
+  type ProjectPatch,
+  type ProjectRow,
+} from "./store.ts";
 
 export interface ProjectNeeds {
   readonly db: Db;
@@ -42,7 +50,8 @@ export function createProjects(needs: ProjectNeeds) {
   const { db, clock, permissions } = needs;
   const cache = createFactCache<ProjectRow>(needs.tail, CACHED_PROJECTS);
   needs.tail.onHint((fact) => {
-    if (projectChanged.is(fact) || projectDeleted.is(fact)) cache.dropWhere((row) => row.id === fact.data.projectId);
+    if (projectChanged.is(fact) || projectDeleted.is(fact))
+      cache.dropWhere((row) => row.id === fact.data.projectId);
   });
 
   /** The project behind an id or slug, inside the caller's organisation; anything else is not found. */
@@ -66,13 +75,25 @@ export function createProjects(needs: ProjectNeeds) {
     return toProjectView(row);
   };
 
-  const change = async (actor: MemberActor, ref: string, patch: ProjectPatch, event: string): Promise<ProjectView> => {
+  const change = async (
+    actor: MemberActor,
+    ref: string,
+    patch: ProjectPatch,
+    event: string,
+  ): Promise<ProjectView> => {
     const row = await resolve(actor, ref);
     await permissions.requireInProject(actor, row.id, { action: "edit", subject: "workspace" });
     try {
       return await db.write(async (tx) => {
         await updateProject(tx, row.id, patch, clock.now());
-        tx.audit(actor, { event, orgId: row.orgId, projectId: row.id, metadata: { changed: Object.keys(patch).filter((key) => patch[key as keyof ProjectPatch] !== undefined) } });
+        tx.audit(actor, {
+          event,
+          orgId: row.orgId,
+          projectId: row.id,
+          metadata: {
+            changed: Object.keys(patch).filter((key) => patch[key as keyof ProjectPatch] !== undefined),
+          },
+        });
         tx.emit(projectChanged({ orgId: row.orgId, projectId: row.id }));
         return reread(tx, row.orgId, row.id);
       });
@@ -92,16 +113,39 @@ export function createProjects(needs: ProjectNeeds) {
       const id = newId();
       const at = clock.now();
       const slug = input.slug ?? slugFrom(input.projectName, randomAlphanumeric(4).toLowerCase());
-      const row = { id, orgId, name: input.projectName, slug, description: input.projectDescription ?? null, type: input.type, hasDeleteProtection: input.hasDeleteProtection, at };
+      const row = {
+        id,
+        orgId,
+        name: input.projectName,
+        slug,
+        description: input.projectDescription ?? null,
+        type: input.type,
+        hasDeleteProtection: input.hasDeleteProtection,
+        at,
+      };
       const creator = actor.kind === "identity" ? { identityId: actor.id } : { userId: actor.id };
-      const admin = { id: newId(), role: "admin", roleId: null, isTemporary: false, range: null, startsAt: null, endsAt: null };
+      const admin = {
+        id: newId(),
+        role: "admin",
+        roleId: null,
+        isTemporary: false,
+        range: null,
+        startsAt: null,
+        endsAt: null,
+      };
       try {
         return await db.write(async (tx) => {
           await insertProject(tx, row);
           await needs.keyring.createProjectKey(tx, orgId, id);
-          if (input.shouldCreateDefaultEnvs && input.type === "secret-manager") await insertDefaultEnvironments(tx, id, at);
+          if (input.shouldCreateDefaultEnvs && input.type === "secret-manager")
+            await insertDefaultEnvironments(tx, id, at);
           await addMembership(tx, { id: newId(), orgId, projectId: id, ...creator, at }, [admin]);
-          tx.audit(actor, { event: "create-project", orgId, projectId: id, metadata: { name: row.name, slug, type: row.type } });
+          tx.audit(actor, {
+            event: "create-project",
+            orgId,
+            projectId: id,
+            metadata: { name: row.name, slug, type: row.type },
+          });
           tx.emit(accessChanged({ orgId, projectId: id, actorId: actor.id }));
           return reread(tx, orgId, id);
         });
@@ -116,21 +160,31 @@ export function createProjects(needs: ProjectNeeds) {
       return (await db.read((q) => listProjectsOf(q, orgId, actor, type))).map(toProjectView);
     },
 
-    get: async (actor: MemberActor, ref: string): Promise<ProjectView> => toProjectView(await resolveForMember(actor, ref)),
+    get: async (actor: MemberActor, ref: string): Promise<ProjectView> =>
+      toProjectView(await resolveForMember(actor, ref)),
 
     update: (actor: MemberActor, ref: string, input: ProjectChange) => {
       const { pitVersionLimit, ...rest } = input;
       return change(actor, ref, { ...rest, versionLimit: pitVersionLimit }, "update-project");
     },
 
-    setAuditRetention: (actor: MemberActor, ref: string, days: number) => change(actor, ref, { auditRetentionDays: days }, "update-project"),
+    setAuditRetention: (actor: MemberActor, ref: string, days: number) =>
+      change(actor, ref, { auditRetentionDays: days }, "update-project"),
 
     async delete(actor: MemberActor, ref: string): Promise<ProjectView> {
       const row = await resolve(actor, ref);
       await permissions.requireInProject(actor, row.id, { action: "delete", subject: "workspace" });
       return db.write(async (tx) => {
-        if (!(await deleteProject(tx, row.id))) throw (await findProject(tx, row.orgId, row.id)) ? projectProtected() : notFound("The project", ref);
-        tx.audit(actor, { event: "delete-project", orgId: row.orgId, projectId: row.id, metadata: { name: row.name, slug: row.slug } });
+        if (!(await deleteProject(tx, row.id)))
+          throw (await findProject(tx, row.orgId, row.id))
+            ? projectProtected()
+            : notFound("The project", ref);
+        tx.audit(actor, {
+          event: "delete-project",
+          orgId: row.orgId,
+          projectId: row.id,
+          metadata: { name: row.name, slug: row.slug },
+        });
         tx.emit(projectDeleted({ orgId: row.orgId, projectId: row.id }));
         tx.emit(accessChanged({ orgId: row.orgId, projectId: row.id, actorId: null }));
         return toProjectView(row);

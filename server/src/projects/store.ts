@@ -36,11 +36,17 @@ const update = sql<{ id: string }>(`
     has_delete_protection = coalesce($6, has_delete_protection), version_limit = coalesce($7, version_limit),
     audit_retention_days = coalesce($8, audit_retention_days), updated_at = $9
   WHERE id = $1 RETURNING id`);
-const remove = sql<{ id: string }>(`DELETE FROM projects WHERE id = $1 AND NOT has_delete_protection RETURNING id`);
+const remove = sql<{ id: string }>(
+  `DELETE FROM projects WHERE id = $1 AND NOT has_delete_protection RETURNING id`,
+);
 
 export const findProject = (q: Query, orgId: string, ref: string) => q.first(byRef, [orgId, ref]);
-export const listProjectsOf = (q: Query, orgId: string, actor: { kind: "identity" | "user"; id: string }, type: string | undefined) =>
-  q.rows(actor.kind === "identity" ? ofIdentity : ofUser, [orgId, actor.id, type ?? null]);
+export const listProjectsOf = (
+  q: Query,
+  orgId: string,
+  actor: { kind: "identity" | "user"; id: string },
+  type: string | undefined,
+) => q.rows(actor.kind === "identity" ? ofIdentity : ofUser, [orgId, actor.id, type ?? null]);
 
 export interface NewProjectRow {
   readonly id: string;
@@ -54,7 +60,16 @@ export interface NewProjectRow {
 }
 
 export const insertProject = (tx: Tx, row: NewProjectRow) =>
-  tx.rows(insert, [row.id, row.orgId, row.name, row.slug, row.description, row.type, row.hasDeleteProtection, row.at]);
+  tx.rows(insert, [
+    row.id,
+    row.orgId,
+    row.name,
+    row.slug,
+    row.description,
+    row.type,
+    row.hasDeleteProtection,
+    row.at,
+  ]);
 
 export interface ProjectPatch {
   readonly name?: string | undefined;
@@ -67,7 +82,14 @@ export interface ProjectPatch {
 
 export const updateProject = (tx: Tx, id: string, patch: ProjectPatch, at: Date) =>
   tx.first(update, [
-    id, patch.name ?? null, patch.slug ?? null, patch.description !== undefined, patch.description ?? null,
-    patch.hasDeleteProtection ?? null, patch.versionLimit ?? null, patch.auditRetentionDays ?? null, at,
+    id,
+    patch.name ?? null,
+    patch.slug ?? null,
+    patch.description !== undefined,
+    patch.description ?? null,
+    patch.hasDeleteProtection ?? null,
+    patch.versionLimit ?? null,
+    patch.auditRetentionDays ?? null,
+    at,
   ]);
 export const deleteProject = (tx: Tx, id: string) => tx.first(remove, [id]);

@@ -4,10 +4,28 @@ import type { Clock } from "../platform/clock.ts";
 import { isUniqueViolation, type Db } from "../platform/db/index.ts";
 import { newId } from "../platform/ids.ts";
 import { badRequest, conflict, invalid, notFound } from "../platform/problem.ts";
-import { accessChanged, builtinRules, builtinSlugs, checkRules, orgOf, type Ability, type Permissions, type Rule } from "../permissions/index.ts";
+import {
+  accessChanged,
+  builtinRules,
+  builtinSlugs,
+  checkRules,
+  orgOf,
+  type Ability,
+  type Permissions,
+  type Rule,
+} from "../permissions/index.ts";
 import type { Projects } from "../projects/index.ts";
 import type { NewRole, RoleChange, RoleView } from "./contract.ts";
-import { deleteRole, findRole, findRoleBySlug, insertRole, listRoles, updateRole, type RoleRow, type RoleScope } from "./store.ts";
+import {
+  deleteRole,
+  findRole,
+  findRoleBySlug,
+  insertRole,
+  listRoles,
+  updateRole,
+  type RoleRow,
+  type RoleScope,
+} from "./store.ts";
 
 export interface RoleNeeds {
   readonly db: Db;
@@ -26,30 +44,60 @@ const BUILTIN_ID: Record<string, string> = {
   viewer: "b11b11b1-b11b-4b11-8b11-b11b11b11b12",
   "no-access": "b11b11b1-b11b-4b11-8b11-b11b11b11b13",
 };
-const BUILTIN_NAME: Record<string, string> = { admin: "Admin", member: "Member", viewer: "Viewer", "no-access": "No access" };
+const BUILTIN_NAME: Record<string, string> = {
+  admin: "Admin",
+  member: "Member",
+  viewer: "Viewer",
+  "no-access": "No access",
+};
 
-const toView = ({ rules, projectId, ...row }: RoleRow): RoleView => ({ ...row, permissions: rules, ...(projectId === null ? {} : { projectId }) });
+const toView = ({ rules, projectId, ...row }: RoleRow): RoleView => ({
+  ...row,
+  permissions: rules,
+  ...(projectId === null ? {} : { projectId }),
+});
 const kindOf = (scope: RoleScope) => (scope.projectId === null ? "organization" : "project");
 
 function parseRules(given: readonly unknown[], scope: RoleScope): Rule[] {
   const checked = checkRules(given, kindOf(scope));
   if (checked.ok) return [...checked.rules];
-  throw invalid(checked.issues.slice(0, 50).map((issue) => ({ code: "custom", path: ["permissions", ...issue.path], message: issue.message })));
+  throw invalid(
+    checked.issues
+      .slice(0, 50)
+      .map((issue) => ({ code: "custom", path: ["permissions", ...issue.path], message: issue.message })),
+  );
 }
 
 export type Roles = ReturnType<typeof createRoles>;
 
 export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
-  const enter = async (actor: MemberActor, place: RolePlace, action: string): Promise<{ scope: RoleScope; ability: Ability }> => {
+  const enter = async (
+    actor: MemberActor,
+    place: RolePlace,
+    action: string,
+  ): Promise<{ scope: RoleScope; ability: Ability }> => {
     const wanted = { action, subject: "role" };
-    if (place === undefined) return { scope: { orgId: orgOf(actor), projectId: null }, ability: await permissions.requireInOrganization(actor, wanted) };
+    if (place === undefined)
+      return {
+        scope: { orgId: orgOf(actor), projectId: null },
+        ability: await permissions.requireInOrganization(actor, wanted),
+      };
     const project = await projects.resolve(actor, place);
-    return { scope: { orgId: project.orgId, projectId: project.id }, ability: await permissions.requireInProject(actor, project.id, wanted) };
+    return {
+      scope: { orgId: project.orgId, projectId: project.id },
+      ability: await permissions.requireInProject(actor, project.id, wanted),
+    };
   };
 
   const builtinView = (scope: RoleScope, slug: string): RoleView => ({
-    id: BUILTIN_ID[slug] ?? "", name: BUILTIN_NAME[slug] ?? slug, slug, description: "Built in.", orgId: scope.orgId,
-    permissions: [...(builtinRules(kindOf(scope), slug) ?? [])], createdAt: new Date(0), updatedAt: new Date(0),
+    id: BUILTIN_ID[slug] ?? "",
+    name: BUILTIN_NAME[slug] ?? slug,
+    slug,
+    description: "Built in.",
+    orgId: scope.orgId,
+    permissions: [...(builtinRules(kindOf(scope), slug) ?? [])],
+    createdAt: new Date(0),
+    updatedAt: new Date(0),
     ...(scope.projectId === null ? {} : { projectId: scope.projectId }),
   });
 
@@ -63,7 +111,8 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
   };
 
   const refuseBuiltin = (scope: RoleScope, slug: string): void => {
-    if (builtinRules(kindOf(scope), slug) !== null || slug === "custom") throw badRequest(`The slug ${slug} belongs to a built-in role.`);
+    if (builtinRules(kindOf(scope), slug) !== null || slug === "custom")
+      throw badRequest(`The slug ${slug} belongs to a built-in role.`);
   };
 
   return {
@@ -74,8 +123,20 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
       permissions.requireHolds(ability, rules, `the role ${input.slug}`);
       return orConflict(input.slug, () =>
         db.write(async (tx) => {
-          const row = await insertRole(tx, { id: newId(), scope, slug: input.slug, name: input.name, description: input.description ?? null, rules, at: clock.now() });
-          tx.audit(actor, { event: "create-role", ...scope, metadata: { roleId: row?.id, slug: input.slug } });
+          const row = await insertRole(tx, {
+            id: newId(),
+            scope,
+            slug: input.slug,
+            name: input.name,
+            description: input.description ?? null,
+            rules,
+            at: clock.now(),
+          });
+          tx.audit(actor, {
+            event: "create-role",
+            ...scope,
+            metadata: { roleId: row?.id, slug: input.slug },
+          });
           return toView(row as RoleRow);
         }),
       );
@@ -95,7 +156,12 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
       return toView(row);
     },
 
-    async update(actor: MemberActor, place: RolePlace, roleId: string, change: RoleChange): Promise<RoleView> {
+    async update(
+      actor: MemberActor,
+      place: RolePlace,
+      roleId: string,
+      change: RoleChange,
+    ): Promise<RoleView> {
       const { scope, ability } = await enter(actor, place, "edit");
       const before = await db.read((q) => findRole(q, scope, roleId));
       if (!before) throw notFound("The role", roleId);
@@ -106,9 +172,17 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
       const description = change.description === undefined ? before.description : change.description;
       return orConflict(slug, () =>
         db.write(async (tx) => {
-          const row = await updateRole(tx, { ...before, slug, name: change.name ?? before.name, description, rules }, clock.now());
+          const row = await updateRole(
+            tx,
+            { ...before, slug, name: change.name ?? before.name, description, rules },
+            clock.now(),
+          );
           if (!row) throw notFound("The role", roleId);
-          tx.audit(actor, { event: "update-role", ...scope, metadata: { roleId, slug, changed: Object.keys(change) } });
+          tx.audit(actor, {
+            event: "update-role",
+            ...scope,
+            metadata: { roleId, slug, changed: Object.keys(change) },
+          });
           tx.emit(accessChanged({ ...scope, actorId: null }));
           return toView(row);
         }),

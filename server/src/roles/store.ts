@@ -35,12 +35,35 @@ const keepMemberships = sql(`
     AND NOT EXISTS (SELECT 1 FROM membership_roles o WHERE o.membership_id = h.membership_id AND o.role_id IS DISTINCT FROM $1)
   GROUP BY h.membership_id`);
 
-export const insertRole = (tx: Tx, r: { id: string; scope: RoleScope; slug: string; name: string; description: string | null; rules: readonly Rule[]; at: Date }) =>
-  tx.first(insert, [r.id, r.scope.orgId, r.scope.projectId, r.slug, r.name, r.description, JSON.stringify(r.rules), r.at]);
+export const insertRole = (
+  tx: Tx,
+  r: {
+    id: string;
+    scope: RoleScope;
+    slug: string;
+    name: string;
+    description: string | null;
+    rules: readonly Rule[];
+    at: Date;
+  },
+) =>
+  tx.first(insert, [
+    r.id,
+    r.scope.orgId,
+    r.scope.projectId,
+    r.slug,
+    r.name,
+    r.description,
+    JSON.stringify(r.rules),
+    r.at,
+  ]);
 export const listRoles = (q: Query, scope: RoleScope) => q.rows(list, [scope.orgId, scope.projectId]);
-export const findRoleBySlug = (q: Query, scope: RoleScope, slug: string) => q.first(bySlug, [scope.orgId, scope.projectId, slug]);
-export const findRole = (q: Query, scope: RoleScope, id: string) => q.first(byId, [scope.orgId, scope.projectId, id]);
-export const updateRole = (tx: Tx, r: RoleRow, at: Date) => tx.first(update, [r.id, r.slug, r.name, r.description, JSON.stringify(r.rules), at]);
+export const findRoleBySlug = (q: Query, scope: RoleScope, slug: string) =>
+  q.first(bySlug, [scope.orgId, scope.projectId, slug]);
+export const findRole = (q: Query, scope: RoleScope, id: string) =>
+  q.first(byId, [scope.orgId, scope.projectId, id]);
+export const updateRole = (tx: Tx, r: RoleRow, at: Date) =>
+  tx.first(update, [r.id, r.slug, r.name, r.description, JSON.stringify(r.rules), at]);
 export async function deleteRole(tx: Tx, id: string) {
   await tx.rows(keepMemberships, [id]);
   return tx.first(remove, [id]);

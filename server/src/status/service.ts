@@ -5,7 +5,6 @@ import { toOpenApi, type Endpoint } from "../platform/http/index.ts";
 import { VERSION } from "../version.ts";
 import { ping } from "./store.ts";
 
-
 export interface StatusNeeds {
   readonly db: Db;
   readonly clock: Clock;
@@ -23,7 +22,9 @@ export function createStatus({ db, clock, config }: StatusNeeds) {
     },
     /** Printed once, at the first request: most nodes are never asked. */
     openApi(endpoints: readonly Endpoint[]): string {
-      document ??= JSON.stringify(toOpenApi(endpoints, config.publicUrl ?? `http://localhost:${config.port}`, VERSION));
+      document ??= JSON.stringify(
+        toOpenApi(endpoints, config.publicUrl ?? `http://localhost:${config.port}`, VERSION),
+      );
       return document;
     },
   };

@@ -1,2 +1,9 @@
 export { email, newPassword, user, type UserView } from "./contract.ts";
-export { findUser, findUserByEmail, insertUser, listInstanceAdmins, setPasswordHash, type UserRow } from "./store.ts";
+export {
+  findUser,
+  findUserByEmail,
+  insertUser,
+  listInstanceAdmins,
+  setPasswordHash,
+  type UserRow,
+} from "./store.ts";

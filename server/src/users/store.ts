@@ -15,11 +15,15 @@ const insert = sql<UserRow>(`
   VALUES ($1, $2, $3, $4, $5, $6, $7, $7) RETURNING ${COLUMNS}`);
 const byEmail = sql<UserRow>(`SELECT ${COLUMNS} FROM users WHERE email = $1`);
 const byId = sql<UserRow>(`SELECT ${COLUMNS} FROM users WHERE id = $1`);
-const admins = sql<UserRow>(`SELECT ${COLUMNS} FROM users WHERE is_instance_admin ORDER BY created_at LIMIT 100`);
+const admins = sql<UserRow>(
+  `SELECT ${COLUMNS} FROM users WHERE is_instance_admin ORDER BY created_at LIMIT 100`,
+);
 const setPassword = sql(`UPDATE users SET password_hash = $2, updated_at = $3 WHERE id = $1`);
 
-export const insertUser = (tx: Tx, u: UserRow, at: Date) => tx.first(insert, [u.id, u.email, u.firstName, u.lastName, u.passwordHash, u.isInstanceAdmin, at]);
+export const insertUser = (tx: Tx, u: UserRow, at: Date) =>
+  tx.first(insert, [u.id, u.email, u.firstName, u.lastName, u.passwordHash, u.isInstanceAdmin, at]);
 export const findUserByEmail = (q: Query, email: string) => q.first(byEmail, [email]);
 export const findUser = (q: Query, id: string) => q.first(byId, [id]);
 export const listInstanceAdmins = (q: Query) => q.rows(admins);
-export const setPasswordHash = (tx: Tx, id: string, hash: string, at: Date) => tx.rows(setPassword, [id, hash, at]);
+export const setPasswordHash = (tx: Tx, id: string, hash: string, at: Date) =>
+  tx.rows(setPassword, [id, hash, at]);

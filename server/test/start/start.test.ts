@@ -65,7 +65,10 @@ describe("a server on a data folder", () => {
     }
     const { body: list } = await clientOf(server.base, token).get("/api/v1/identities?limit=10000");
     const present = new Set(list.identities.map((identity: { identityId: string }) => identity.identityId));
-    assert.deepEqual(acknowledged.filter((id) => !present.has(id)), []);
+    assert.deepEqual(
+      acknowledged.filter((id) => !present.has(id)),
+      [],
+    );
     assert.equal(await server.stop(), 0);
   });
 
@@ -76,7 +79,10 @@ describe("a server on a data folder", () => {
     const client = clientOf(server.base, body.identity.credentials.token);
     const [pid = ""] = readFileSync(join(KEYWARD_DATA_DIR, "postgres", "postmaster.pid"), "utf8").split("\n");
     process.kill(Number(pid), "SIGKILL");
-    await until(async () => (await client.post("/api/v1/identities", { name: "after" })).status === 200, "the database to come back");
+    await until(
+      async () => (await client.post("/api/v1/identities", { name: "after" })).status === 200,
+      "the database to come back",
+    );
     assert.equal((await client.get("/api/status")).status, 200);
     assert.equal(await server.stop(), 0);
   });
@@ -126,7 +132,10 @@ describe("a server on a data folder", () => {
     const taken = await failToStart({ KEYWARD_DATA_DIR: dataFolder(), PORT: String(port) });
     busy.close();
     assert.equal(taken.errors.trim(), `PORT ${port} is in use by another process. Set PORT to a free one.`);
-    const away = await failToStart({ DATABASE_URL: `postgres://nobody@127.0.0.1:${port}/none`, KEYWARD_ROOT_KEY: randomBytes(32).toString("base64") });
+    const away = await failToStart({
+      DATABASE_URL: `postgres://nobody@127.0.0.1:${port}/none`,
+      KEYWARD_ROOT_KEY: randomBytes(32).toString("base64"),
+    });
     assert.match(away.errors.trim(), /^DATABASE_URL: the database cannot be reached: .*$/);
   });
 
@@ -139,20 +148,26 @@ describe("a server on a data folder", () => {
     assert.equal(refused.errors.trim().split("\n").length, 1, refused.errors);
   });
 
-  it("works in a folder that only root may enter", { skip: process.getuid?.() !== 0 && "needs root" }, async () => {
-    const closed = dataFolder();
-    chmodSync(closed, 0o700);
-    mkdirSync(join(closed, "deep"));
-    const server = await startServer({ KEYWARD_DATA_DIR: join(closed, "deep", "data") });
-    assert.equal((await clientOf(server.base).get("/api/status")).status, 200);
-    await server.stop();
-  });
+  it(
+    "works in a folder that only root may enter",
+    { skip: process.getuid?.() !== 0 && "needs root" },
+    async () => {
+      const closed = dataFolder();
+      chmodSync(closed, 0o700);
+      mkdirSync(join(closed, "deep"));
+      const server = await startServer({ KEYWARD_DATA_DIR: join(closed, "deep", "data") });
+      assert.equal((await clientOf(server.base).get("/api/status")).status, 200);
+      await server.stop();
+    },
+  );
 });
 
 describe("nodes on one PostgreSQL", () => {
   it("migrate once when they start together, and share everything", async () => {
     const database = await createTestDatabase();
-    await withClient(database.server, database.connection.database, (client) => client.query("DROP SCHEMA public CASCADE; CREATE SCHEMA public"));
+    await withClient(database.server, database.connection.database, (client) =>
+      client.query("DROP SCHEMA public CASCADE; CREATE SCHEMA public"),
+    );
     const { host, port, user } = database.server;
     const env = {
       DATABASE_URL: `postgres://${user}@localhost:${port}/${database.connection.database}?host=${encodeURIComponent(host)}&sslmode=disable`,
@@ -162,11 +177,16 @@ describe("nodes on one PostgreSQL", () => {
     const migrated = nodes.filter((node) => node.lines.some((line) => line.includes("brought up to date")));
     assert.equal(migrated.length, 1);
     const [a, b] = nodes;
-    const booted = await Promise.all(nodes.map((node) => clientOf(node.base).post("/api/v1/admin/bootstrap", owner)));
+    const booted = await Promise.all(
+      nodes.map((node) => clientOf(node.base).post("/api/v1/admin/bootstrap", owner)),
+    );
     assert.deepEqual(booted.map((answer) => answer.status).sort(), [200, 400, 400]);
     const token = booted.find((answer) => answer.status === 200)?.body.identity.credentials.token as string;
     const made = await clientOf(a.base, token).post("/api/v1/projects", { projectName: "Shared" });
-    assert.equal((await clientOf(b.base, token).get(`/api/v1/projects/${made.body.project.slug}`)).status, 200);
+    assert.equal(
+      (await clientOf(b.base, token).get(`/api/v1/projects/${made.body.project.slug}`)).status,
+      200,
+    );
     await Promise.all(nodes.map((node) => node.stop()));
     await database.drop();
     await stopOwnPostgres();

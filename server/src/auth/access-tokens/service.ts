@@ -13,9 +13,27 @@ import { createFactCache, type Tail } from "../../platform/outbox/index.ts";
 import { addressForbidden } from "../../platform/problem.ts";
 import { identityChanged, identityDeleted } from "../../identities/index.ts";
 import { tokensChanged } from "../events.ts";
-import { addressList, isTrusted, lifetimeOf, tokenExpired, tokenInvalid, tokenRevoked, type TokenSettings } from "../model.ts";
+import {
+  addressList,
+  isTrusted,
+  lifetimeOf,
+  tokenExpired,
+  tokenInvalid,
+  tokenRevoked,
+  type TokenSettings,
+} from "../model.ts";
 import type { GrantedToken } from "./contract.ts";
-import { findToken, findTokenState, insertToken, renewTokenUntil, revokeToken, sweepTokens, touchTokens, useToken, type TokenState } from "./store.ts";
+import {
+  findToken,
+  findTokenState,
+  insertToken,
+  renewTokenUntil,
+  revokeToken,
+  sweepTokens,
+  touchTokens,
+  useToken,
+  type TokenState,
+} from "./store.ts";
 
 export interface AccessTokenNeeds {
   readonly db: Db;
@@ -77,7 +95,8 @@ export function createAccessTokens({ db, clock, tail, keyring }: AccessTokenNeed
   /** The token's id if it is one of an identity and in time. */
   const idOf = (claims: Claims | undefined): string => {
     const tokenId = claims?.["identityAccessTokenId"];
-    if (!claims || claims["authTokenType"] !== "identityAccessToken" || typeof tokenId !== "string") throw tokenInvalid();
+    if (!claims || claims["authTokenType"] !== "identityAccessToken" || typeof tokenId !== "string")
+      throw tokenInvalid();
     if (typeof claims["exp"] !== "number" || claims["exp"] * 1000 <= clock.millis()) throw tokenExpired();
     return tokenId;
   };
@@ -93,22 +112,47 @@ export function createAccessTokens({ db, clock, tail, keyring }: AccessTokenNeed
   };
 
   const admit = (token: LiveToken, caller: Caller): IdentityActor => {
-    if (!isTrusted(token.addresses, caller.ip)) throw addressForbidden("Your address is not among the trusted addresses of this token.");
+    if (!isTrusted(token.addresses, caller.ip))
+      throw addressForbidden("Your address is not among the trusted addresses of this token.");
     return {
-      kind: "identity", id: token.identityId, name: token.identityName, orgId: token.orgId, tokenId: token.id,
-      authMethod: token.authMethod, isInstanceAdmin: token.isInstanceAdmin, caller,
+      kind: "identity",
+      id: token.identityId,
+      name: token.identityName,
+      orgId: token.orgId,
+      tokenId: token.id,
+      authMethod: token.authMethod,
+      isInstanceAdmin: token.isInstanceAdmin,
+      caller,
     };
   };
 
   return {
     /** Writes the token's row with the transaction and answers what the client gets. */
-    issue(tx: Tx, { bearer, method, settings, name, clientSecretId }: IssueOrder): GrantedToken & { readonly tokenId: string } {
+    issue(
+      tx: Tx,
+      { bearer, method, settings, name, clientSecretId }: IssueOrder,
+    ): GrantedToken & { readonly tokenId: string } {
       const { expiresIn, maxTtl } = lifetimeOf(settings, 0);
       const at = clock.now();
       const expiresAt = new Date(at.getTime() + expiresIn * 1000);
       const tokenId = newId(at.getTime());
-      insertToken(tx, { id: tokenId, identityId: bearer.identityId, authMethod: method, name: name ?? null, clientSecretId: clientSecretId ?? null, ...settings, expiresAt, at });
-      return { tokenId, accessToken: sign(bearer, method, tokenId, expiresAt), expiresIn, accessTokenMaxTTL: maxTtl, tokenType: "Bearer" };
+      insertToken(tx, {
+        id: tokenId,
+        identityId: bearer.identityId,
+        authMethod: method,
+        name: name ?? null,
+        clientSecretId: clientSecretId ?? null,
+        ...settings,
+        expiresAt,
+        at,
+      });
+      return {
+        tokenId,
+        accessToken: sign(bearer, method, tokenId, expiresAt),
+        expiresIn,
+        accessTokenMaxTTL: maxTtl,
+        tokenType: "Bearer",
+      };
     },
 
     /** `claims` are of a token whose signature was found good. */
@@ -142,7 +186,12 @@ export function createAccessTokens({ db, clock, tail, keyring }: AccessTokenNeed
         if (!(await renewTokenUntil(tx, tokenId, expiresAt, now))) throw tokenRevoked();
         tx.audit(actor, { event: "renew-access-token", orgId: actor.orgId, metadata: { tokenId } });
       });
-      return { accessToken: sign(state, state.authMethod, tokenId, expiresAt), expiresIn, accessTokenMaxTTL: maxTtl, tokenType: "Bearer" };
+      return {
+        accessToken: sign(state, state.authMethod, tokenId, expiresAt),
+        expiresIn,
+        accessTokenMaxTTL: maxTtl,
+        tokenType: "Bearer",
+      };
     },
 
     async revoke(text: string, caller: Caller): Promise<void> {
@@ -165,6 +214,7 @@ export function createAccessTokens({ db, clock, tail, keyring }: AccessTokenNeed
       await db.write((tx) => touchTokens(tx, batch), { audited: false });
     },
 
-    sweep: () => db.write((tx) => sweepTokens(tx, new Date(clock.millis() - KEEP_EXPIRED_MS)), { audited: false }),
+    sweep: () =>
+      db.write((tx) => sweepTokens(tx, new Date(clock.millis() - KEEP_EXPIRED_MS)), { audited: false }),
   };
 }

@@ -48,15 +48,21 @@ const state = sql<TokenState>(`
   LEFT JOIN client_secrets c ON c.id = t.client_secret_id
   WHERE t.id = $1 AND NOT t.is_revoked AND (c.id IS NULL OR NOT c.is_revoked)`);
 const byId = sql<TokenRow>(`SELECT ${COLUMNS} FROM access_tokens t WHERE t.id = $1`);
-const byIdInOrg = sql<TokenRow>(`SELECT ${COLUMNS} FROM access_tokens t JOIN identities i ON i.id = t.identity_id WHERE t.id = $1 AND i.org_id = $2`);
+const byIdInOrg = sql<TokenRow>(
+  `SELECT ${COLUMNS} FROM access_tokens t JOIN identities i ON i.id = t.identity_id WHERE t.id = $1 AND i.org_id = $2`,
+);
 const ofMethod = sql<TokenRow>(`
   SELECT ${COLUMNS} FROM access_tokens t WHERE t.identity_id = $1 AND t.auth_method = $2 ORDER BY t.created_at DESC, t.id DESC LIMIT $3 OFFSET $4`);
 const use = sql<{ id: string }>(`
   UPDATE access_tokens SET uses = uses + 1, last_used_at = $2 WHERE id = $1 AND uses < uses_limit AND NOT is_revoked RETURNING id`);
 const renew = sql<{ id: string }>(`
   UPDATE access_tokens SET expires_at = $2, last_renewed_at = $3, updated_at = $3 WHERE id = $1 AND NOT is_revoked RETURNING id`);
-const rename = sql<TokenRow>(`UPDATE access_tokens t SET name = $2, updated_at = $3 WHERE id = $1 RETURNING ${COLUMNS}`);
-const revoke = sql<{ id: string }>(`UPDATE access_tokens SET is_revoked = true, updated_at = $2 WHERE id = $1 AND NOT is_revoked RETURNING id`);
+const rename = sql<TokenRow>(
+  `UPDATE access_tokens t SET name = $2, updated_at = $3 WHERE id = $1 RETURNING ${COLUMNS}`,
+);
+const revoke = sql<{ id: string }>(
+  `UPDATE access_tokens SET is_revoked = true, updated_at = $2 WHERE id = $1 AND NOT is_revoked RETURNING id`,
+);
 const dropOfMethod = sql(`DELETE FROM access_tokens WHERE identity_id = $1 AND auth_method = $2`);
 const touch = sql(`
   UPDATE access_tokens t SET last_used_at = u.at FROM unnest($1::uuid[], $2::timestamptz[]) AS u (id, at) WHERE t.id = u.id`);
@@ -77,16 +83,36 @@ export interface NewToken {
 }
 
 export const insertToken = (tx: Tx, t: NewToken): void =>
-  tx.later(insert, [t.id, t.identityId, t.authMethod, t.name, t.clientSecretId, t.ttl, t.maxTtl, t.period, t.usesLimit, t.expiresAt, t.at]);
+  tx.later(insert, [
+    t.id,
+    t.identityId,
+    t.authMethod,
+    t.name,
+    t.clientSecretId,
+    t.ttl,
+    t.maxTtl,
+    t.period,
+    t.usesLimit,
+    t.expiresAt,
+    t.at,
+  ]);
 export const findTokenState = (q: Query, id: string) => q.first(state, [id]);
 export const findToken = (q: Query, id: string) => q.first(byId, [id]);
 export const findTokenInOrg = (q: Query, id: string, orgId: string) => q.first(byIdInOrg, [id, orgId]);
-export const listTokens = (q: Query, identityId: string, method: string, page: { offset: number; limit: number }) =>
-  q.rows(ofMethod, [identityId, method, page.limit, page.offset]);
+export const listTokens = (
+  q: Query,
+  identityId: string,
+  method: string,
+  page: { offset: number; limit: number },
+) => q.rows(ofMethod, [identityId, method, page.limit, page.offset]);
 export const useToken = (tx: Tx, id: string, at: Date) => tx.first(use, [id, at]);
-export const renewTokenUntil = (tx: Tx, id: string, until: Date, at: Date) => tx.first(renew, [id, until, at]);
-export const renameToken = (tx: Tx, id: string, name: string | null, at: Date) => tx.first(rename, [id, name, at]);
+export const renewTokenUntil = (tx: Tx, id: string, until: Date, at: Date) =>
+  tx.first(renew, [id, until, at]);
+export const renameToken = (tx: Tx, id: string, name: string | null, at: Date) =>
+  tx.first(rename, [id, name, at]);
 export const revokeToken = (tx: Tx, id: string, at: Date) => tx.first(revoke, [id, at]);
-export const dropTokensOfMethod = (tx: Tx, identityId: string, method: string) => tx.rows(dropOfMethod, [identityId, method]);
-export const touchTokens = (tx: Tx, used: ReadonlyMap<string, Date>) => tx.rows(touch, [[...used.keys()], [...used.values()]]);
+export const dropTokensOfMethod = (tx: Tx, identityId: string, method: string) =>
+  tx.rows(dropOfMethod, [identityId, method]);
+export const touchTokens = (tx: Tx, used: ReadonlyMap<string, Date>) =>
+  tx.rows(touch, [[...used.keys()], [...used.values()]]);
 export const sweepTokens = (tx: Tx, before: Date) => tx.rows(sweep, [before]);

@@ -16,7 +16,9 @@ export interface Attempt {
   readonly address: string;
 }
 
-const find = sql<{ lockedUntil: Date | null }>(`SELECT locked_until AS "lockedUntil" FROM lockouts WHERE subject_id = $1 AND method = $2 AND address = $3`);
+const find = sql<{ lockedUntil: Date | null }>(
+  `SELECT locked_until AS "lockedUntil" FROM lockouts WHERE subject_id = $1 AND method = $2 AND address = $3`,
+);
 // One statement, so that a hundred tries at once are a hundred counts: the row lock lines them up.
 const fail = sql<{ lockedUntil: Date | null; failures: number }>(`
   INSERT INTO lockouts AS l (subject_id, method, address, failures, last_failed_at, locked_until)
@@ -29,12 +31,25 @@ const fail = sql<{ lockedUntil: Date | null; failures: number }>(`
         THEN $4::timestamptz + make_interval(secs => $6) END,
     last_failed_at = $4
   RETURNING locked_until AS "lockedUntil", failures`);
-const clear = sql<{ method: string }>(`DELETE FROM lockouts WHERE subject_id = $1 AND method = $2 AND ($3::text IS NULL OR address = $3) RETURNING method`);
-const sweep = sql(`DELETE FROM lockouts WHERE last_failed_at < $1 AND (locked_until IS NULL OR locked_until < $1)`);
+const clear = sql<{ method: string }>(
+  `DELETE FROM lockouts WHERE subject_id = $1 AND method = $2 AND ($3::text IS NULL OR address = $3) RETURNING method`,
+);
+const sweep = sql(
+  `DELETE FROM lockouts WHERE last_failed_at < $1 AND (locked_until IS NULL OR locked_until < $1)`,
+);
 
 export const findLockout = (q: Query, a: Attempt) => q.first(find, [a.subjectId, a.method, a.address]);
 export const countFailure = (tx: Tx, a: Attempt, policy: LockoutPolicy, at: Date) =>
-  tx.first(fail, [a.subjectId, a.method, a.address, at, policy.threshold, policy.lockSeconds, policy.resetSeconds]);
+  tx.first(fail, [
+    a.subjectId,
+    a.method,
+    a.address,
+    at,
+    policy.threshold,
+    policy.lockSeconds,
+    policy.resetSeconds,
+  ]);
 /** `address` null = all of them; answers how many were forgotten. */
-export const forgetFailures = async (tx: Tx, subjectId: string, method: string, address: string | null) => (await tx.rows(clear, [subjectId, method, address])).length;
+export const forgetFailures = async (tx: Tx, subjectId: string, method: string, address: string | null) =>
+  (await tx.rows(clear, [subjectId, method, address])).length;
 export const sweepLockouts = (tx: Tx, before: Date) => tx.rows(sweep, [before]);

@@ -5,16 +5,24 @@ import { email, newPassword, user } from "../../users/contract.ts";
 const room = "auth";
 
 export const passwordLogin = endpoint({
-  id: "passwordLogin", method: "POST", path: "/api/v3/auth/login", room,
+  id: "passwordLogin",
+  method: "POST",
+  path: "/api/v3/auth/login",
+  room,
   summary: "Log a person in with e-mail address and password",
-  access: "public", rate: "login", acceptsForm: true,
+  access: "public",
+  rate: "login",
+  acceptsForm: true,
   body: z.object({ email, password: z.string().min(1).max(1024) }),
   reply: z.object({ accessToken: z.string(), expiresIn: z.number(), tokenType: z.literal("Bearer") }),
   example: { body: { email: "ada@example.com", password: "…" } },
 });
 
 export const selectOrganization = endpoint({
-  id: "selectOrganization", method: "POST", path: "/api/v3/auth/select-organization", room,
+  id: "selectOrganization",
+  method: "POST",
+  path: "/api/v3/auth/select-organization",
+  room,
   summary: "Get a session for one of your organisations",
   body: z.object({ organizationId: uuid }),
   reply: z.object({ token: z.string(), isMfaEnabled: z.boolean() }),
@@ -22,19 +30,30 @@ export const selectOrganization = endpoint({
 });
 
 export const checkAuth = endpoint({
-  id: "checkAuth", method: "POST", path: "/api/v1/auth/checkAuth", room, rate: "read",
+  id: "checkAuth",
+  method: "POST",
+  path: "/api/v1/auth/checkAuth",
+  room,
+  rate: "read",
   summary: "Is this session still good?",
   reply: z.object({ message: z.string() }),
 });
 
 export const logout = endpoint({
-  id: "logout", method: "POST", path: "/api/v1/auth/logout", room,
+  id: "logout",
+  method: "POST",
+  path: "/api/v1/auth/logout",
+  room,
   summary: "End this session on every node",
   reply: z.object({ message: z.string() }),
 });
 
 export const changePassword = endpoint({
-  id: "changePassword", method: "POST", path: "/api/v1/auth/password", room, rate: "login",
+  id: "changePassword",
+  method: "POST",
+  path: "/api/v1/auth/password",
+  room,
+  rate: "login",
   summary: "Change your password; every session of yours ends",
   body: z.object({ currentPassword: z.string().min(1).max(1024), newPassword }),
   reply: z.object({ message: z.string() }),
@@ -42,7 +61,10 @@ export const changePassword = endpoint({
 });
 
 export const whoAmI = endpoint({
-  id: "whoAmI", method: "GET", path: "/api/v1/user", room,
+  id: "whoAmI",
+  method: "GET",
+  path: "/api/v1/user",
+  room,
   summary: "The person behind this session",
   reply: z.object({ user }),
 });

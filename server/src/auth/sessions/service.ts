@@ -1,18 +1,38 @@
 /** People's sessions: a password gets one, it names an organisation once one is selected, and it can be ended. */
 import { systemActor, type Caller, type MemberActor, type UserActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
-import { checkPassword, hashPassword, signToken, type Claims, type Keyring } from "../../platform/crypto/index.ts";
+import {
+  checkPassword,
+  hashPassword,
+  signToken,
+  type Claims,
+  type Keyring,
+} from "../../platform/crypto/index.ts";
 import type { Db, Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { createFactCache, type Tail } from "../../platform/outbox/index.ts";
 import { badRequest, notFound } from "../../platform/problem.ts";
 import type { Sealed } from "../../platform/sealed.ts";
 import { accessChanged } from "../../permissions/index.ts";
-import { findUser, findUserByEmail, setPasswordHash, type UserRow, type UserView } from "../../users/index.ts";
+import {
+  findUser,
+  findUserByEmail,
+  setPasswordHash,
+  type UserRow,
+  type UserView,
+} from "../../users/index.ts";
 import { sessionsChanged } from "../events.ts";
 import { countFailure, findLockout, forgetFailures, sweepLockouts } from "../lockouts/store.ts";
 import { credentialsWrong, lockedOut, tokenExpired, tokenInvalid, tokenRevoked } from "../model.ts";
-import { findSession, insertSession, isOrgMember, revokeSession, revokeSessions, sweepSessions, type SessionState } from "./store.ts";
+import {
+  findSession,
+  insertSession,
+  isOrgMember,
+  revokeSession,
+  revokeSessions,
+  sweepSessions,
+  type SessionState,
+} from "./store.ts";
 
 export interface SessionNeeds {
   readonly db: Db;
@@ -27,7 +47,11 @@ const LOCKOUT = { threshold: 5, lockSeconds: 300, resetSeconds: 900 };
 const CACHED_SESSIONS = 20_000;
 const KEEP_LOCKOUTS_MS = 86_400_000;
 
-export const toUserView = (row: UserRow): UserView => ({ ...row, username: row.email, superAdmin: row.isInstanceAdmin });
+export const toUserView = (row: UserRow): UserView => ({
+  ...row,
+  username: row.email,
+  superAdmin: row.isInstanceAdmin,
+});
 
 export type Sessions = ReturnType<typeof createSessions>;
 
@@ -40,29 +64,50 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
       if (sessionId === null) live.dropWhere((session) => session.userId === userId);
       else live.drop(sessionId);
     } else if (accessChanged.is(fact) && fact.data.projectId === null) {
-      live.dropWhere((session) => session.orgId === fact.data.orgId && (fact.data.actorId === null || fact.data.actorId === session.userId));
+      live.dropWhere(
+        (session) =>
+          session.orgId === fact.data.orgId &&
+          (fact.data.actorId === null || fact.data.actorId === session.userId),
+      );
     }
   });
 
-  const open = (tx: Tx, user: { readonly id: string }, orgId: string | null): { token: string; expiresIn: number } => {
+  const open = (
+    tx: Tx,
+    user: { readonly id: string },
+    orgId: string | null,
+  ): { token: string; expiresIn: number } => {
     const at = clock.now();
     const id = newId();
     const expiresAt = new Date(at.getTime() + SESSION_SECONDS * 1000);
     insertSession(tx, { id, userId: user.id, orgId, expiresAt, at });
     const token = signToken(key, {
-      authTokenType: "accessToken", userId: user.id, tokenVersionId: id, authMethod: METHOD,
-      organizationId: orgId, subOrganizationId: orgId, iat: Math.floor(at.getTime() / 1000), exp: Math.floor(expiresAt.getTime() / 1000),
+      authTokenType: "accessToken",
+      userId: user.id,
+      tokenVersionId: id,
+      authMethod: METHOD,
+      organizationId: orgId,
+      subOrganizationId: orgId,
+      iat: Math.floor(at.getTime() / 1000),
+      exp: Math.floor(expiresAt.getTime() / 1000),
     });
     return { token, expiresIn: SESSION_SECONDS };
   };
 
   const asActor = (session: SessionState, caller: Caller): UserActor => ({
-    kind: "user", id: session.userId, name: session.email, orgId: session.orgId, tokenId: session.id, authMethod: METHOD,
-    isInstanceAdmin: session.isInstanceAdmin, caller,
+    kind: "user",
+    id: session.userId,
+    name: session.email,
+    orgId: session.orgId,
+    tokenId: session.id,
+    authMethod: METHOD,
+    isInstanceAdmin: session.isInstanceAdmin,
+    caller,
   });
 
   const requireUser = (actor: MemberActor): UserActor => {
-    if (actor.kind !== "user") throw badRequest("This is for people's sessions; the caller is a machine identity.");
+    if (actor.kind !== "user")
+      throw badRequest("This is for people's sessions; the caller is a machine identity.");
     return actor;
   };
 
@@ -72,31 +117,58 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
     const attempt = { subjectId: user.id, method: METHOD, address };
     const now = clock.now();
     const known = await db.read((q) => findLockout(q, attempt));
-    if (known?.lockedUntil && known.lockedUntil > now) throw lockedOut(Math.ceil((known.lockedUntil.getTime() - now.getTime()) / 1000));
-    const counted = await db.write((tx) => countFailure(tx, attempt, { ...LOCKOUT, threshold: LOCKOUT.threshold + 1 }, now), { audited: false });
-    if (counted?.lockedUntil && counted.lockedUntil > now) throw lockedOut(Math.ceil((counted.lockedUntil.getTime() - now.getTime()) / 1000));
+    if (known?.lockedUntil && known.lockedUntil > now)
+      throw lockedOut(Math.ceil((known.lockedUntil.getTime() - now.getTime()) / 1000));
+    const counted = await db.write(
+      (tx) => countFailure(tx, attempt, { ...LOCKOUT, threshold: LOCKOUT.threshold + 1 }, now),
+      { audited: false },
+    );
+    if (counted?.lockedUntil && counted.lockedUntil > now)
+      throw lockedOut(Math.ceil((counted.lockedUntil.getTime() - now.getTime()) / 1000));
   };
 
   return {
-    async login(email: string, password: Sealed<string>, caller: Caller): Promise<{ token: string; expiresIn: number }> {
+    async login(
+      email: string,
+      password: Sealed<string>,
+      caller: Caller,
+    ): Promise<{ token: string; expiresIn: number }> {
       const user = await db.read((q) => findUserByEmail(q, email));
       await reserveAttempt(user, caller.ip);
       const isRight = await checkPassword(password, user?.passwordHash ?? undefined);
       if (!user || !isRight) {
         const actor = systemActor("login", caller);
-        await db.write(async (tx) => tx.audit(actor, { event: "login-refused", orgId: null, metadata: { method: METHOD, userId: user?.id ?? null } }));
+        await db.write(async (tx) =>
+          tx.audit(actor, {
+            event: "login-refused",
+            orgId: null,
+            metadata: { method: METHOD, userId: user?.id ?? null },
+          }),
+        );
         throw credentialsWrong();
       }
       return db.write(async (tx) => {
         await forgetFailures(tx, user.id, METHOD, caller.ip);
         const session = open(tx, user, null);
-        const actor: UserActor = { kind: "user", id: user.id, name: user.email, orgId: null, tokenId: "", authMethod: METHOD, isInstanceAdmin: user.isInstanceAdmin, caller };
+        const actor: UserActor = {
+          kind: "user",
+          id: user.id,
+          name: user.email,
+          orgId: null,
+          tokenId: "",
+          authMethod: METHOD,
+          isInstanceAdmin: user.isInstanceAdmin,
+          caller,
+        };
         tx.audit(actor, { event: "login", orgId: null, metadata: { method: METHOD } });
         return session;
       });
     },
 
-    async selectOrganization(actor: MemberActor, orgId: string): Promise<{ token: string; expiresIn: number }> {
+    async selectOrganization(
+      actor: MemberActor,
+      orgId: string,
+    ): Promise<{ token: string; expiresIn: number }> {
       const user = requireUser(actor);
       if (!(await db.read((q) => isOrgMember(q, orgId, user.id)))) throw notFound("The organisation", orgId);
       return db.write(async (tx) => {
@@ -110,14 +182,18 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
       const sessionId = claims["tokenVersionId"];
       if (typeof sessionId !== "string") throw tokenInvalid();
       if (typeof claims["exp"] !== "number" || claims["exp"] * 1000 <= clock.millis()) throw tokenExpired();
-      const session = live.peek(sessionId) ?? (await live.get(sessionId, () => db.read((q) => findSession(q, sessionId))));
+      const session =
+        live.peek(sessionId) ?? (await live.get(sessionId, () => db.read((q) => findSession(q, sessionId))));
       if (!session) throw tokenRevoked();
       return asActor(session, caller);
     },
 
     /** Would it still be let in? For what outlasts a request. */
     async isLive({ tokenId }: UserActor): Promise<boolean> {
-      return (live.peek(tokenId) ?? (await live.get(tokenId, () => db.read((q) => findSession(q, tokenId))))) !== undefined;
+      return (
+        (live.peek(tokenId) ?? (await live.get(tokenId, () => db.read((q) => findSession(q, tokenId))))) !==
+        undefined
+      );
     },
 
     async logout(actor: MemberActor): Promise<void> {
@@ -160,4 +236,3 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
       ),
   };
 }
-

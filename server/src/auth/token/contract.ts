@@ -33,7 +33,10 @@ const TOKEN_PATH = "/api/v1/auth/token-auth/tokens/{tokenId}";
 const reply = z.object({ identityTokenAuth: tokenAuth });
 
 export const attachTokenAuth = endpoint({
-  id: "attachTokenAuth", method: "POST", path: PATH, room,
+  id: "attachTokenAuth",
+  method: "POST",
+  path: PATH,
+  room,
   summary: "Let tokens be made for an identity directly",
   params: one,
   body: z.object({
@@ -48,10 +51,21 @@ export const attachTokenAuth = endpoint({
 });
 export type TokenAuthSettings = z.output<typeof attachTokenAuth.body>;
 
-export const getTokenAuth = endpoint({ id: "getTokenAuth", method: "GET", path: PATH, room, summary: "Settings of token auth", params: one, reply });
+export const getTokenAuth = endpoint({
+  id: "getTokenAuth",
+  method: "GET",
+  path: PATH,
+  room,
+  summary: "Settings of token auth",
+  params: one,
+  reply,
+});
 
 export const updateTokenAuth = endpoint({
-  id: "updateTokenAuth", method: "PATCH", path: PATH, room,
+  id: "updateTokenAuth",
+  method: "PATCH",
+  path: PATH,
+  room,
   summary: "Change the settings of token auth",
   params: one,
   body: z.object({
@@ -66,10 +80,21 @@ export const updateTokenAuth = endpoint({
 });
 export type TokenAuthChange = z.output<typeof updateTokenAuth.body>;
 
-export const detachTokenAuth = endpoint({ id: "detachTokenAuth", method: "DELETE", path: PATH, room, summary: "End token auth and all its tokens", params: one, reply });
+export const detachTokenAuth = endpoint({
+  id: "detachTokenAuth",
+  method: "DELETE",
+  path: PATH,
+  room,
+  summary: "End token auth and all its tokens",
+  params: one,
+  reply,
+});
 
 export const createToken = endpoint({
-  id: "createToken", method: "POST", path: `${PATH}/tokens`, room,
+  id: "createToken",
+  method: "POST",
+  path: `${PATH}/tokens`,
+  room,
   summary: "Make an access token; it is shown this once",
   params: one,
   body: z.object({ name: z.string().max(255).optional(), organizationSlug: z.string().max(64).optional() }),
@@ -78,21 +103,44 @@ export const createToken = endpoint({
 });
 
 export const listTokens = endpoint({
-  id: "listTokens", method: "GET", path: `${PATH}/tokens`, room,
+  id: "listTokens",
+  method: "GET",
+  path: `${PATH}/tokens`,
+  room,
   summary: "The tokens that were made for an identity, newest first",
   params: one,
   query: z.object({ offset: queryInteger(0, 1e9, 0), limit: queryInteger(1, 100, 20) }),
   reply: z.object({ tokens: z.array(tokenData) }),
 });
 
-export const getToken = endpoint({ id: "getToken", method: "GET", path: TOKEN_PATH, room, summary: "What is known of a token, without the token", params: oneToken, reply: z.object({ token: tokenData }) });
+export const getToken = endpoint({
+  id: "getToken",
+  method: "GET",
+  path: TOKEN_PATH,
+  room,
+  summary: "What is known of a token, without the token",
+  params: oneToken,
+  reply: z.object({ token: tokenData }),
+});
 
 export const renameToken = endpoint({
-  id: "renameToken", method: "PATCH", path: TOKEN_PATH, room, summary: "Give a token another name",
+  id: "renameToken",
+  method: "PATCH",
+  path: TOKEN_PATH,
+  room,
+  summary: "Give a token another name",
   params: oneToken,
   body: z.object({ name: z.string().max(255).optional() }),
   reply: z.object({ token: tokenData }),
   example: { body: { name: "ci-2" } },
 });
 
-export const revokeTokenById = endpoint({ id: "revokeToken", method: "POST", path: `${TOKEN_PATH}/revoke`, room, summary: "End a token now, on every node", params: oneToken, reply: z.object({ message: z.string() }) });
+export const revokeTokenById = endpoint({
+  id: "revokeToken",
+  method: "POST",
+  path: `${TOKEN_PATH}/revoke`,
+  room,
+  summary: "End a token now, on every node",
+  params: oneToken,
+  reply: z.object({ message: z.string() }),
+});

@@ -8,13 +8,26 @@ import type { IdentityControl } from "../../identities/index.ts";
 import { orgOf } from "../../permissions/index.ts";
 import type { GrantedToken } from "../access-tokens/contract.ts";
 import type { AccessTokens } from "../access-tokens/service.ts";
-import { dropTokensOfMethod, findTokenInOrg, listTokens, renameToken, revokeToken, type TokenRow } from "../access-tokens/store.ts";
+import {
+  dropTokensOfMethod,
+  findTokenInOrg,
+  listTokens,
+  renameToken,
+  revokeToken,
+  type TokenRow,
+} from "../access-tokens/store.ts";
 import { tokensChanged } from "../events.ts";
 import { describeCidr } from "../model.ts";
 import { checkLifetimes } from "../universal/service.ts";
 import { addAuthMethod, dropAuthMethod } from "../universal/store.ts";
 import type { TokenAuthChange, TokenAuthSettings, TokenAuthView, TokenDataView } from "./contract.ts";
-import { deleteTokenAuth, findTokenAuth, insertTokenAuth, updateTokenAuth, type TokenAuthRow } from "./store.ts";
+import {
+  deleteTokenAuth,
+  findTokenAuth,
+  insertTokenAuth,
+  updateTokenAuth,
+  type TokenAuthRow,
+} from "./store.ts";
 
 const METHOD = "token-auth";
 
@@ -25,13 +38,27 @@ export interface TokenAuthNeeds {
   readonly tokens: AccessTokens;
 }
 
-const toView = (row: TokenAuthRow): TokenAuthView => ({ ...row, accessTokenTrustedIps: row.accessTokenTrustedIps.map(describeCidr) });
+const toView = (row: TokenAuthRow): TokenAuthView => ({
+  ...row,
+  accessTokenTrustedIps: row.accessTokenTrustedIps.map(describeCidr),
+});
 
 const toTokenData = (row: TokenRow): TokenDataView => ({
-  id: row.id, identityId: row.identityId, name: row.name, authMethod: row.authMethod, accessTokenTTL: row.ttl, accessTokenMaxTTL: row.maxTtl,
-  accessTokenPeriod: row.period, accessTokenNumUses: row.uses, accessTokenNumUsesLimit: row.usesLimit, accessTokenLastUsedAt: row.lastUsedAt,
-  accessTokenLastRenewedAt: row.lastRenewedAt, isAccessTokenRevoked: row.isRevoked, identityUAClientSecretId: row.clientSecretId,
-  createdAt: row.createdAt, updatedAt: row.updatedAt,
+  id: row.id,
+  identityId: row.identityId,
+  name: row.name,
+  authMethod: row.authMethod,
+  accessTokenTTL: row.ttl,
+  accessTokenMaxTTL: row.maxTtl,
+  accessTokenPeriod: row.period,
+  accessTokenNumUses: row.uses,
+  accessTokenNumUsesLimit: row.usesLimit,
+  accessTokenLastUsedAt: row.lastUsedAt,
+  accessTokenLastRenewedAt: row.lastRenewedAt,
+  isAccessTokenRevoked: row.isRevoked,
+  identityUAClientSecretId: row.clientSecretId,
+  createdAt: row.createdAt,
+  updatedAt: row.updatedAt,
 });
 
 export type TokenAuths = ReturnType<typeof createTokenAuths>;
@@ -52,18 +79,28 @@ export function createTokenAuths({ db, clock, control, tokens }: TokenAuthNeeds)
   };
 
   return {
-    async attach(actor: MemberActor, identityId: string, settings: TokenAuthSettings): Promise<TokenAuthView> {
+    async attach(
+      actor: MemberActor,
+      identityId: string,
+      settings: TokenAuthSettings,
+    ): Promise<TokenAuthView> {
       const identity = await control.require(actor, identityId, "edit-auth");
       checkLifetimes(settings);
       try {
         return await db.write(async (tx) => {
           const row = await insertTokenAuth(tx, { id: newId(), identityId }, settings, clock.now());
           await addAuthMethod(tx, identityId, METHOD, clock.now());
-          tx.audit(actor, { event: "attach-token-auth", orgId: identity.orgId, projectId: identity.projectId, metadata: { identityId } });
+          tx.audit(actor, {
+            event: "attach-token-auth",
+            orgId: identity.orgId,
+            projectId: identity.projectId,
+            metadata: { identityId },
+          });
           return toView(row as TokenAuthRow);
         });
       } catch (error) {
-        if (isUniqueViolation(error, "token_auths_identity_unique")) throw conflict("This identity has token auth already.");
+        if (isUniqueViolation(error, "token_auths_identity_unique"))
+          throw conflict("This identity has token auth already.");
         throw error;
       }
     },
@@ -81,7 +118,12 @@ export function createTokenAuths({ db, clock, control, tokens }: TokenAuthNeeds)
       return db.write(async (tx) => {
         const row = await updateTokenAuth(tx, identityId, settings, clock.now());
         if (!row) throw notFound("Token auth of the identity", identityId);
-        tx.audit(actor, { event: "update-token-auth", orgId: identity.orgId, projectId: identity.projectId, metadata: { identityId, changed: Object.keys(given) } });
+        tx.audit(actor, {
+          event: "update-token-auth",
+          orgId: identity.orgId,
+          projectId: identity.projectId,
+          metadata: { identityId, changed: Object.keys(given) },
+        });
         tx.emit(tokensChanged({ identityId, tokenId: null }));
         return toView(row);
       });
@@ -94,26 +136,49 @@ export function createTokenAuths({ db, clock, control, tokens }: TokenAuthNeeds)
         const row = await deleteTokenAuth(tx, identityId);
         if (!row) throw notFound("Token auth of the identity", identityId);
         await dropAuthMethod(tx, identityId, METHOD, clock.now());
-        tx.audit(actor, { event: "detach-token-auth", orgId: identity.orgId, projectId: identity.projectId, metadata: { identityId } });
+        tx.audit(actor, {
+          event: "detach-token-auth",
+          orgId: identity.orgId,
+          projectId: identity.projectId,
+          metadata: { identityId },
+        });
         tx.emit(tokensChanged({ identityId, tokenId: null }));
         return toView(row);
       });
     },
 
-    async createToken(actor: MemberActor, identityId: string, name: string | undefined): Promise<GrantedToken & { tokenData: TokenDataView }> {
+    async createToken(
+      actor: MemberActor,
+      identityId: string,
+      name: string | undefined,
+    ): Promise<GrantedToken & { tokenData: TokenDataView }> {
       const identity = await control.require(actor, identityId, "create-token");
       const auth = await find(identityId);
-      const settings = { ttl: auth.accessTokenTTL, maxTtl: auth.accessTokenMaxTTL, period: auth.accessTokenPeriod, usesLimit: auth.accessTokenNumUsesLimit };
+      const settings = {
+        ttl: auth.accessTokenTTL,
+        maxTtl: auth.accessTokenMaxTTL,
+        period: auth.accessTokenPeriod,
+        usesLimit: auth.accessTokenNumUsesLimit,
+      };
       const bearer = { identityId, identityName: identity.name, orgId: identity.orgId };
       const granted = await db.write(async (tx) => {
         const token = tokens.issue(tx, { bearer, method: METHOD, settings, name: name ?? null });
-        tx.audit(actor, { event: "create-token", orgId: identity.orgId, projectId: identity.projectId, metadata: { identityId, tokenId: token.tokenId, name } });
+        tx.audit(actor, {
+          event: "create-token",
+          orgId: identity.orgId,
+          projectId: identity.projectId,
+          metadata: { identityId, tokenId: token.tokenId, name },
+        });
         return token;
       });
       return { ...granted, tokenData: toTokenData(await findToken(actor, granted.tokenId)) };
     },
 
-    async listTokens(actor: MemberActor, identityId: string, page: { offset: number; limit: number }): Promise<TokenDataView[]> {
+    async listTokens(
+      actor: MemberActor,
+      identityId: string,
+      page: { offset: number; limit: number },
+    ): Promise<TokenDataView[]> {
       await control.require(actor, identityId, "get-token");
       return (await db.read((q) => listTokens(q, identityId, METHOD, page))).map(toTokenData);
     },
@@ -130,7 +195,12 @@ export function createTokenAuths({ db, clock, control, tokens }: TokenAuthNeeds)
       return db.write(async (tx) => {
         const renamed = await renameToken(tx, tokenId, name ?? row.name, clock.now());
         if (!renamed) throw notFound("The token", tokenId);
-        tx.audit(actor, { event: "update-token", orgId: identity.orgId, projectId: identity.projectId, metadata: { identityId: row.identityId, tokenId } });
+        tx.audit(actor, {
+          event: "update-token",
+          orgId: identity.orgId,
+          projectId: identity.projectId,
+          metadata: { identityId: row.identityId, tokenId },
+        });
         return toTokenData(renamed);
       });
     },
@@ -140,7 +210,12 @@ export function createTokenAuths({ db, clock, control, tokens }: TokenAuthNeeds)
       const identity = await control.require(actor, row.identityId, "delete-token");
       await db.write(async (tx) => {
         await revokeToken(tx, tokenId, clock.now());
-        tx.audit(actor, { event: "revoke-token", orgId: identity.orgId, projectId: identity.projectId, metadata: { identityId: row.identityId, tokenId } });
+        tx.audit(actor, {
+          event: "revoke-token",
+          orgId: identity.orgId,
+          projectId: identity.projectId,
+          metadata: { identityId: row.identityId, tokenId },
+        });
         tx.emit(tokensChanged({ identityId: row.identityId, tokenId }));
       });
     },

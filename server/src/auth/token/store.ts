@@ -26,14 +26,50 @@ const remove = sql<TokenAuthRow>(`DELETE FROM token_auths WHERE identity_id = $1
 const byIdentity = sql<TokenAuthRow>(`SELECT ${COLUMNS} FROM token_auths WHERE identity_id = $1`);
 const claimMethod = sql(`UPDATE identities SET auth_methods = '{token-auth}' WHERE id = $1`);
 
-export const insertTokenAuth = (tx: Tx, ids: { id: string; identityId: string }, s: TokenAuthSettings, at: Date) =>
-  tx.first(insert, [ids.id, ids.identityId, s.accessTokenTTL, s.accessTokenMaxTTL, s.accessTokenPeriod, s.accessTokenNumUsesLimit, s.accessTokenTrustedIps, at]);
+export const insertTokenAuth = (
+  tx: Tx,
+  ids: { id: string; identityId: string },
+  s: TokenAuthSettings,
+  at: Date,
+) =>
+  tx.first(insert, [
+    ids.id,
+    ids.identityId,
+    s.accessTokenTTL,
+    s.accessTokenMaxTTL,
+    s.accessTokenPeriod,
+    s.accessTokenNumUsesLimit,
+    s.accessTokenTrustedIps,
+    at,
+  ]);
 /** For an identity that comes into being in the same transaction: both statements travel with its own. */
-export function foundTokenAuth(tx: Tx, ids: { id: string; identityId: string }, s: TokenAuthSettings, at: Date): void {
-  tx.later(insert, [ids.id, ids.identityId, s.accessTokenTTL, s.accessTokenMaxTTL, s.accessTokenPeriod, s.accessTokenNumUsesLimit, s.accessTokenTrustedIps, at]);
+export function foundTokenAuth(
+  tx: Tx,
+  ids: { id: string; identityId: string },
+  s: TokenAuthSettings,
+  at: Date,
+): void {
+  tx.later(insert, [
+    ids.id,
+    ids.identityId,
+    s.accessTokenTTL,
+    s.accessTokenMaxTTL,
+    s.accessTokenPeriod,
+    s.accessTokenNumUsesLimit,
+    s.accessTokenTrustedIps,
+    at,
+  ]);
   tx.later(claimMethod, [ids.identityId]);
 }
 export const updateTokenAuth = (tx: Tx, identityId: string, s: TokenAuthSettings, at: Date) =>
-  tx.first(update, [identityId, s.accessTokenTTL, s.accessTokenMaxTTL, s.accessTokenPeriod, s.accessTokenNumUsesLimit, s.accessTokenTrustedIps, at]);
+  tx.first(update, [
+    identityId,
+    s.accessTokenTTL,
+    s.accessTokenMaxTTL,
+    s.accessTokenPeriod,
+    s.accessTokenNumUsesLimit,
+    s.accessTokenTrustedIps,
+    at,
+  ]);
 export const deleteTokenAuth = (tx: Tx, identityId: string) => tx.first(remove, [identityId]);
 export const findTokenAuth = (q: Query, identityId: string) => q.first(byIdentity, [identityId]);

@@ -25,7 +25,11 @@ export const universalLogin = endpoint({
   access: "public",
   rate: "login",
   acceptsForm: true,
-  body: z.object({ clientId: z.string().max(256), clientSecret: z.string().max(1024), organizationSlug: z.string().max(64).optional() }),
+  body: z.object({
+    clientId: z.string().max(256),
+    clientSecret: z.string().max(1024),
+    organizationSlug: z.string().max(64).optional(),
+  }),
   reply: grantedToken,
   example: { body: { clientId: "00000000-0000-7000-8000-000000000000", clientSecret: "…" } },
 });
@@ -61,14 +65,20 @@ export const attachUniversalAuth = endpoint({
 export type UniversalAuthSettings = z.output<typeof attachUniversalAuth.body>;
 
 export const getUniversalAuth = endpoint({
-  id: "getUniversalAuth", method: "GET", path: PATH, room,
+  id: "getUniversalAuth",
+  method: "GET",
+  path: PATH,
+  room,
   summary: "How an identity logs in",
   params: one,
   reply: z.object({ identityUniversalAuth: universalAuth }),
 });
 
 export const updateUniversalAuth = endpoint({
-  id: "updateUniversalAuth", method: "PATCH", path: PATH, room,
+  id: "updateUniversalAuth",
+  method: "PATCH",
+  path: PATH,
+  room,
   summary: "Change how an identity logs in; tokens in use feel it at once",
   params: one,
   body: z.object({
@@ -89,14 +99,20 @@ export const updateUniversalAuth = endpoint({
 export type UniversalAuthChange = z.output<typeof updateUniversalAuth.body>;
 
 export const detachUniversalAuth = endpoint({
-  id: "detachUniversalAuth", method: "DELETE", path: PATH, room,
+  id: "detachUniversalAuth",
+  method: "DELETE",
+  path: PATH,
+  room,
   summary: "End this way of logging in: its client secrets and tokens die at once",
   params: one,
   reply: z.object({ identityUniversalAuth: universalAuth }),
 });
 
 export const clearLockouts = endpoint({
-  id: "clearUniversalAuthLockouts", method: "POST", path: `${PATH}/clear-lockouts`, room,
+  id: "clearUniversalAuthLockouts",
+  method: "POST",
+  path: `${PATH}/clear-lockouts`,
+  room,
   summary: "Forget failed logins, so that locked addresses may try again",
   params: one,
   reply: z.object({ deleted: z.number() }),
@@ -119,31 +135,47 @@ export const clientSecretData = z.object({
 const oneSecret = z.object({ identityId: uuid, clientSecretId: uuid });
 
 export const createClientSecret = endpoint({
-  id: "createClientSecret", method: "POST", path: `${PATH}/client-secrets`, room,
+  id: "createClientSecret",
+  method: "POST",
+  path: `${PATH}/client-secrets`,
+  room,
   summary: "Make a client secret; it is shown this once",
   params: one,
-  body: z.object({ description: z.string().max(1024).default(""), numUsesLimit: uses.default(0), ttl: seconds.default(0) }),
+  body: z.object({
+    description: z.string().max(1024).default(""),
+    numUsesLimit: uses.default(0),
+    ttl: seconds.default(0),
+  }),
   reply: z.object({ clientSecret: z.string(), clientSecretData }),
   example: { body: { description: "laptop", ttl: 0 } },
 });
 export type NewClientSecret = z.output<typeof createClientSecret.body>;
 
 export const listClientSecrets = endpoint({
-  id: "listClientSecrets", method: "GET", path: `${PATH}/client-secrets`, room,
+  id: "listClientSecrets",
+  method: "GET",
+  path: `${PATH}/client-secrets`,
+  room,
   summary: "The client secrets of an identity, without the secrets",
   params: one,
   reply: z.object({ clientSecretData: z.array(clientSecretData) }),
 });
 
 export const getClientSecret = endpoint({
-  id: "getClientSecret", method: "GET", path: `${PATH}/client-secrets/{clientSecretId}`, room,
+  id: "getClientSecret",
+  method: "GET",
+  path: `${PATH}/client-secrets/{clientSecretId}`,
+  room,
   summary: "One client secret, without the secret",
   params: oneSecret,
   reply: z.object({ clientSecretData }),
 });
 
 export const revokeClientSecret = endpoint({
-  id: "revokeClientSecret", method: "POST", path: `${PATH}/client-secrets/{clientSecretId}/revoke`, room,
+  id: "revokeClientSecret",
+  method: "POST",
+  path: `${PATH}/client-secrets/{clientSecretId}/revoke`,
+  room,
   summary: "End a client secret and every token that was got with it",
   params: oneSecret,
   reply: z.object({ clientSecretData }),

@@ -14,10 +14,25 @@ import { dropTokensOfMethod } from "../access-tokens/store.ts";
 import { tokensChanged } from "../events.ts";
 import { forgetFailures } from "../lockouts/store.ts";
 import { describeCidr } from "../model.ts";
-import type { NewClientSecret, UniversalAuthChange, UniversalAuthSettings, UniversalAuthView } from "./contract.ts";
+import type {
+  NewClientSecret,
+  UniversalAuthChange,
+  UniversalAuthSettings,
+  UniversalAuthView,
+} from "./contract.ts";
 import {
-  addAuthMethod, deleteUniversalAuth, dropAuthMethod, findClientSecret, findUniversalAuth, insertClientSecret, insertUniversalAuth,
-  listClientSecrets, revokeClientSecret, updateUniversalAuth, type ClientSecretRow, type UniversalAuthRow,
+  addAuthMethod,
+  deleteUniversalAuth,
+  dropAuthMethod,
+  findClientSecret,
+  findUniversalAuth,
+  insertClientSecret,
+  insertUniversalAuth,
+  listClientSecrets,
+  revokeClientSecret,
+  updateUniversalAuth,
+  type ClientSecretRow,
+  type UniversalAuthRow,
 } from "./store.ts";
 
 export const METHOD = "universal-auth";
@@ -35,10 +50,15 @@ export const toView = (row: UniversalAuthRow): UniversalAuthView => ({
   clientSecretTrustedIps: row.clientSecretTrustedIps.map(describeCidr),
 });
 
-export const digestOf = (keyring: Keyring, secret: string): Buffer => createHmac("sha256", keyring.instanceKey("credential-lookup")).update(`client-secret:${secret}`).digest();
+export const digestOf = (keyring: Keyring, secret: string): Buffer =>
+  createHmac("sha256", keyring.instanceKey("credential-lookup")).update(`client-secret:${secret}`).digest();
 
-export function checkLifetimes(settings: { readonly accessTokenTTL: number; readonly accessTokenMaxTTL: number }): void {
-  if (settings.accessTokenMaxTTL > 0 && settings.accessTokenTTL > settings.accessTokenMaxTTL) throw badRequest("accessTokenTTL cannot be greater than accessTokenMaxTTL.");
+export function checkLifetimes(settings: {
+  readonly accessTokenTTL: number;
+  readonly accessTokenMaxTTL: number;
+}): void {
+  if (settings.accessTokenMaxTTL > 0 && settings.accessTokenTTL > settings.accessTokenMaxTTL)
+    throw badRequest("accessTokenTTL cannot be greater than accessTokenMaxTTL.");
 }
 
 export type UniversalAuths = ReturnType<typeof createUniversalAuths>;
@@ -51,18 +71,33 @@ export function createUniversalAuths({ db, clock, keyring, control }: UniversalA
   };
 
   return {
-    async attach(actor: MemberActor, identityId: string, settings: UniversalAuthSettings): Promise<UniversalAuthView> {
+    async attach(
+      actor: MemberActor,
+      identityId: string,
+      settings: UniversalAuthSettings,
+    ): Promise<UniversalAuthView> {
       const identity = await control.require(actor, identityId, "edit-auth");
       checkLifetimes(settings);
       try {
         return await db.write(async (tx) => {
-          const row = await insertUniversalAuth(tx, { id: newId(), identityId, clientId: newId() }, settings, clock.now());
+          const row = await insertUniversalAuth(
+            tx,
+            { id: newId(), identityId, clientId: newId() },
+            settings,
+            clock.now(),
+          );
           await addAuthMethod(tx, identityId, METHOD, clock.now());
-          tx.audit(actor, { event: "attach-universal-auth", orgId: identity.orgId, projectId: identity.projectId, metadata: { identityId } });
+          tx.audit(actor, {
+            event: "attach-universal-auth",
+            orgId: identity.orgId,
+            projectId: identity.projectId,
+            metadata: { identityId },
+          });
           return toView(row as UniversalAuthRow);
         });
       } catch (error) {
-        if (isUniqueViolation(error, "universal_auths_identity_unique")) throw conflict("This identity has universal auth already.");
+        if (isUniqueViolation(error, "universal_auths_identity_unique"))
+          throw conflict("This identity has universal auth already.");
         throw error;
       }
     },
@@ -72,7 +107,11 @@ export function createUniversalAuths({ db, clock, keyring, control }: UniversalA
       return toView(await find(identityId));
     },
 
-    async update(actor: MemberActor, identityId: string, change: UniversalAuthChange): Promise<UniversalAuthView> {
+    async update(
+      actor: MemberActor,
+      identityId: string,
+      change: UniversalAuthChange,
+    ): Promise<UniversalAuthView> {
       const identity = await control.require(actor, identityId, "edit-auth");
       const given = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
       const settings = { ...(await find(identityId)), ...given } as UniversalAuthRow;
@@ -80,7 +119,12 @@ export function createUniversalAuths({ db, clock, keyring, control }: UniversalA
       return db.write(async (tx) => {
         const row = await updateUniversalAuth(tx, identityId, settings, clock.now());
         if (!row) throw notFound("Universal auth of the identity", identityId);
-        tx.audit(actor, { event: "update-universal-auth", orgId: identity.orgId, projectId: identity.projectId, metadata: { identityId, changed: Object.keys(given) } });
+        tx.audit(actor, {
+          event: "update-universal-auth",
+          orgId: identity.orgId,
+          projectId: identity.projectId,
+          metadata: { identityId, changed: Object.keys(given) },
+        });
         tx.emit(tokensChanged({ identityId, tokenId: null }));
         return toView(row);
       });
@@ -93,7 +137,12 @@ export function createUniversalAuths({ db, clock, keyring, control }: UniversalA
         const row = await deleteUniversalAuth(tx, identityId);
         if (!row) throw notFound("Universal auth of the identity", identityId);
         await dropAuthMethod(tx, identityId, METHOD, clock.now());
-        tx.audit(actor, { event: "detach-universal-auth", orgId: identity.orgId, projectId: identity.projectId, metadata: { identityId } });
+        tx.audit(actor, {
+          event: "detach-universal-auth",
+          orgId: identity.orgId,
+          projectId: identity.projectId,
+          metadata: { identityId },
+        });
         tx.emit(tokensChanged({ identityId, tokenId: null }));
         return toView(row);
       });
@@ -103,12 +152,21 @@ export function createUniversalAuths({ db, clock, keyring, control }: UniversalA
       const identity = await control.require(actor, identityId, "edit-auth");
       return db.write(async (tx) => {
         const deleted = await forgetFailures(tx, identityId, METHOD, null);
-        tx.audit(actor, { event: "clear-lockouts", orgId: identity.orgId, projectId: identity.projectId, metadata: { identityId, deleted } });
+        tx.audit(actor, {
+          event: "clear-lockouts",
+          orgId: identity.orgId,
+          projectId: identity.projectId,
+          metadata: { identityId, deleted },
+        });
         return deleted;
       });
     },
 
-    async createSecret(actor: MemberActor, identityId: string, input: NewClientSecret): Promise<{ clientSecret: string; clientSecretData: ClientSecretRow }> {
+    async createSecret(
+      actor: MemberActor,
+      identityId: string,
+      input: NewClientSecret,
+    ): Promise<{ clientSecret: string; clientSecretData: ClientSecretRow }> {
       const identity = await control.require(actor, identityId, "create-token");
       const auth = await find(identityId);
       const secret = randomBytes(32).toString("hex");
@@ -116,10 +174,22 @@ export function createUniversalAuths({ db, clock, keyring, control }: UniversalA
       const expiresAt = input.ttl === 0 ? null : new Date(at.getTime() + input.ttl * 1000);
       const clientSecretData = await db.write(async (tx) => {
         const row = await insertClientSecret(tx, {
-          id: newId(), universalAuthId: auth.id, digest: digestOf(keyring, secret), prefix: secret.slice(0, 4),
-          description: input.description, usesLimit: input.numUsesLimit, ttl: input.ttl, expiresAt, at,
+          id: newId(),
+          universalAuthId: auth.id,
+          digest: digestOf(keyring, secret),
+          prefix: secret.slice(0, 4),
+          description: input.description,
+          usesLimit: input.numUsesLimit,
+          ttl: input.ttl,
+          expiresAt,
+          at,
         });
-        tx.audit(actor, { event: "create-client-secret", orgId: identity.orgId, projectId: identity.projectId, metadata: { identityId, clientSecretId: row?.id } });
+        tx.audit(actor, {
+          event: "create-client-secret",
+          orgId: identity.orgId,
+          projectId: identity.projectId,
+          metadata: { identityId, clientSecretId: row?.id },
+        });
         return row as ClientSecretRow;
       });
       return { clientSecret: secret, clientSecretData };
@@ -145,11 +215,15 @@ export function createUniversalAuths({ db, clock, keyring, control }: UniversalA
       return db.write(async (tx) => {
         const row = await revokeClientSecret(tx, auth.id, id, clock.now());
         if (!row) throw notFound("The client secret", id);
-        tx.audit(actor, { event: "revoke-client-secret", orgId: identity.orgId, projectId: identity.projectId, metadata: { identityId, clientSecretId: id } });
+        tx.audit(actor, {
+          event: "revoke-client-secret",
+          orgId: identity.orgId,
+          projectId: identity.projectId,
+          metadata: { identityId, clientSecretId: id },
+        });
         tx.emit(tokensChanged({ identityId, tokenId: null }));
         return row;
       });
     },
   };
 }
-

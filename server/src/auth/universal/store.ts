@@ -71,39 +71,83 @@ const update = sql<UniversalAuthRow>(`
   UPDATE universal_auths u SET access_token_ttl = $2, access_token_max_ttl = $3, access_token_period = $4, access_token_uses_limit = $5,
     access_token_trusted_ips = $6, client_secret_trusted_ips = $7, lockout_enabled = $8, lockout_threshold = $9, lockout_seconds = $10,
     lockout_reset_seconds = $11, updated_at = $12 WHERE u.identity_id = $1 RETURNING ${COLUMNS}`);
-const remove = sql<UniversalAuthRow>(`DELETE FROM universal_auths u WHERE u.identity_id = $1 RETURNING ${COLUMNS}`);
+const remove = sql<UniversalAuthRow>(
+  `DELETE FROM universal_auths u WHERE u.identity_id = $1 RETURNING ${COLUMNS}`,
+);
 const byIdentity = sql<UniversalAuthRow>(`SELECT ${COLUMNS} FROM universal_auths u WHERE u.identity_id = $1`);
-const addMethod = sql(`UPDATE identities SET auth_methods = array_append(array_remove(auth_methods, $2), $2), updated_at = $3 WHERE id = $1`);
-const dropMethod = sql(`UPDATE identities SET auth_methods = array_remove(auth_methods, $2), updated_at = $3 WHERE id = $1`);
+const addMethod = sql(
+  `UPDATE identities SET auth_methods = array_append(array_remove(auth_methods, $2), $2), updated_at = $3 WHERE id = $1`,
+);
+const dropMethod = sql(
+  `UPDATE identities SET auth_methods = array_remove(auth_methods, $2), updated_at = $3 WHERE id = $1`,
+);
 
 const insertSecret = sql<ClientSecretRow>(`
   INSERT INTO client_secrets AS c (id, universal_auth_id, digest, prefix, description, uses_limit, ttl, expires_at, created_at, updated_at)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9) RETURNING ${SECRET}`);
-const secrets = sql<ClientSecretRow>(`SELECT ${SECRET} FROM client_secrets c WHERE c.universal_auth_id = $1 ORDER BY c.created_at, c.id`);
-const secret = sql<ClientSecretRow>(`SELECT ${SECRET} FROM client_secrets c WHERE c.universal_auth_id = $1 AND c.id = $2`);
-const revokeSecret = sql<ClientSecretRow>(`UPDATE client_secrets c SET is_revoked = true, updated_at = $3 WHERE c.universal_auth_id = $1 AND c.id = $2 RETURNING ${SECRET}`);
-const useSecret = sql<{ id: string }>(`UPDATE client_secrets SET uses = uses + 1, last_used_at = $2 WHERE id = $1 AND uses < uses_limit AND NOT is_revoked RETURNING id`);
+const secrets = sql<ClientSecretRow>(
+  `SELECT ${SECRET} FROM client_secrets c WHERE c.universal_auth_id = $1 ORDER BY c.created_at, c.id`,
+);
+const secret = sql<ClientSecretRow>(
+  `SELECT ${SECRET} FROM client_secrets c WHERE c.universal_auth_id = $1 AND c.id = $2`,
+);
+const revokeSecret = sql<ClientSecretRow>(
+  `UPDATE client_secrets c SET is_revoked = true, updated_at = $3 WHERE c.universal_auth_id = $1 AND c.id = $2 RETURNING ${SECRET}`,
+);
+const useSecret = sql<{ id: string }>(
+  `UPDATE client_secrets SET uses = uses + 1, last_used_at = $2 WHERE id = $1 AND uses < uses_limit AND NOT is_revoked RETURNING id`,
+);
 const noteUses = sql(`
   WITH counted AS (
     UPDATE client_secrets c SET uses = c.uses + n.uses, last_used_at = n.at FROM unnest($1::uuid[], $2::bigint[], $3::timestamptz[]) AS n (id, uses, at) WHERE c.id = n.id
   )
   UPDATE identities i SET last_login_method = 'universal-auth', last_login_at = n.at FROM unnest($4::uuid[], $3::timestamptz[]) AS n (id, at) WHERE i.id = n.id`);
 
-export const findLogin = (q: Query, clientId: string, digest: Buffer, address: string) => q.first(login, [clientId, digest, address]);
-export const insertUniversalAuth = (tx: Tx, ids: { id: string; identityId: string; clientId: string }, s: UniversalAuthSettings, at: Date) =>
+export const findLogin = (q: Query, clientId: string, digest: Buffer, address: string) =>
+  q.first(login, [clientId, digest, address]);
+export const insertUniversalAuth = (
+  tx: Tx,
+  ids: { id: string; identityId: string; clientId: string },
+  s: UniversalAuthSettings,
+  at: Date,
+) =>
   tx.first(insert, [
-    ids.id, ids.identityId, ids.clientId, s.accessTokenTTL, s.accessTokenMaxTTL, s.accessTokenPeriod, s.accessTokenNumUsesLimit, s.accessTokenTrustedIps,
-    s.clientSecretTrustedIps, s.lockoutEnabled, s.lockoutThreshold, s.lockoutDurationSeconds, s.lockoutCounterResetSeconds, at,
+    ids.id,
+    ids.identityId,
+    ids.clientId,
+    s.accessTokenTTL,
+    s.accessTokenMaxTTL,
+    s.accessTokenPeriod,
+    s.accessTokenNumUsesLimit,
+    s.accessTokenTrustedIps,
+    s.clientSecretTrustedIps,
+    s.lockoutEnabled,
+    s.lockoutThreshold,
+    s.lockoutDurationSeconds,
+    s.lockoutCounterResetSeconds,
+    at,
   ]);
 export const updateUniversalAuth = (tx: Tx, identityId: string, s: UniversalAuthSettings, at: Date) =>
   tx.first(update, [
-    identityId, s.accessTokenTTL, s.accessTokenMaxTTL, s.accessTokenPeriod, s.accessTokenNumUsesLimit, s.accessTokenTrustedIps, s.clientSecretTrustedIps,
-    s.lockoutEnabled, s.lockoutThreshold, s.lockoutDurationSeconds, s.lockoutCounterResetSeconds, at,
+    identityId,
+    s.accessTokenTTL,
+    s.accessTokenMaxTTL,
+    s.accessTokenPeriod,
+    s.accessTokenNumUsesLimit,
+    s.accessTokenTrustedIps,
+    s.clientSecretTrustedIps,
+    s.lockoutEnabled,
+    s.lockoutThreshold,
+    s.lockoutDurationSeconds,
+    s.lockoutCounterResetSeconds,
+    at,
   ]);
 export const deleteUniversalAuth = (tx: Tx, identityId: string) => tx.first(remove, [identityId]);
 export const findUniversalAuth = (q: Query, identityId: string) => q.first(byIdentity, [identityId]);
-export const addAuthMethod = (tx: Tx, identityId: string, method: string, at: Date) => tx.rows(addMethod, [identityId, method, at]);
-export const dropAuthMethod = (tx: Tx, identityId: string, method: string, at: Date) => tx.rows(dropMethod, [identityId, method, at]);
+export const addAuthMethod = (tx: Tx, identityId: string, method: string, at: Date) =>
+  tx.rows(addMethod, [identityId, method, at]);
+export const dropAuthMethod = (tx: Tx, identityId: string, method: string, at: Date) =>
+  tx.rows(dropMethod, [identityId, method, at]);
 
 export interface NewSecretRow {
   readonly id: string;
@@ -118,10 +162,21 @@ export interface NewSecretRow {
 }
 
 export const insertClientSecret = (tx: Tx, s: NewSecretRow) =>
-  tx.first(insertSecret, [s.id, s.universalAuthId, s.digest, s.prefix, s.description, s.usesLimit, s.ttl, s.expiresAt, s.at]);
+  tx.first(insertSecret, [
+    s.id,
+    s.universalAuthId,
+    s.digest,
+    s.prefix,
+    s.description,
+    s.usesLimit,
+    s.ttl,
+    s.expiresAt,
+    s.at,
+  ]);
 export const listClientSecrets = (q: Query, authId: string) => q.rows(secrets, [authId]);
 export const findClientSecret = (q: Query, authId: string, id: string) => q.first(secret, [authId, id]);
-export const revokeClientSecret = (tx: Tx, authId: string, id: string, at: Date) => tx.first(revokeSecret, [authId, id, at]);
+export const revokeClientSecret = (tx: Tx, authId: string, id: string, at: Date) =>
+  tx.first(revokeSecret, [authId, id, at]);
 export const useClientSecret = (tx: Tx, id: string, at: Date) => tx.first(useSecret, [id, at]);
 
 export interface NotedUse {
@@ -131,5 +186,10 @@ export interface NotedUse {
 }
 export const noteClientSecretUses = (tx: Tx, uses: ReadonlyMap<string, NotedUse>) => {
   const values = [...uses.values()];
-  return tx.rows(noteUses, [[...uses.keys()], values.map((u) => u.uses), values.map((u) => u.at), values.map((u) => u.identityId)]);
+  return tx.rows(noteUses, [
+    [...uses.keys()],
+    values.map((u) => u.uses),
+    values.map((u) => u.at),
+    values.map((u) => u.identityId),
+  ]);
 };

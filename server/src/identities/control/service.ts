@@ -12,13 +12,21 @@ import { projectsOfIdentity } from "./store.ts";
 
 export interface IdentityControl {
   /** The identity, if the actor may do this to its credentials. */
-  require(actor: MemberActor, identityId: string, action: "read" | "edit-auth" | "revoke-auth" | "create-token" | "get-token" | "delete-token"): Promise<IdentityRow>;
+  require(
+    actor: MemberActor,
+    identityId: string,
+    action: "read" | "edit-auth" | "revoke-auth" | "create-token" | "get-token" | "delete-token",
+  ): Promise<IdentityRow>;
 }
 
 /** Actions that hand out the power to act as the identity. */
 const EMPOWERING = new Set(["edit-auth", "create-token"]);
 
-export function createIdentityControl(needs: { readonly db: Db; readonly clock: Clock; readonly permissions: Permissions }): IdentityControl {
+export function createIdentityControl(needs: {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly permissions: Permissions;
+}): IdentityControl {
   const { db, clock, permissions } = needs;
 
   const requireAll = async (actor: MemberActor, identity: IdentityRow): Promise<void> => {
@@ -28,7 +36,11 @@ export function createIdentityControl(needs: { readonly db: Db; readonly clock: 
     if (identity.projectId === null && inOrg.can(EVERY_ACTION, EVERY_SUBJECT)) return;
     const projectIds = await db.read((q) => projectsOfIdentity(q, identity.id));
     for (const projectId of projectIds) {
-      permissions.requireHolds(await permissions.inProject(actor, projectId), await permissions.rulesOf(identity, projectId), "the rights of this identity");
+      permissions.requireHolds(
+        await permissions.inProject(actor, projectId),
+        await permissions.rulesOf(identity, projectId),
+        "the rights of this identity",
+      );
     }
   };
 

@@ -75,7 +75,11 @@ export const listIdentityMemberships = endpoint({
   room,
   summary: "All identities that are members of a project",
   params: z.object({ projectId: projectRef }),
-  query: z.object({ offset: queryInteger(0, 1e9, 0), limit: queryInteger(1, 1000, 20), identityName: z.string().max(256).optional() }),
+  query: z.object({
+    offset: queryInteger(0, 1e9, 0),
+    limit: queryInteger(1, 1000, 20),
+    identityName: z.string().max(256).optional(),
+  }),
   reply: z.object({ identityMemberships: z.array(identityMembership), totalCount: z.number() }),
 });
 

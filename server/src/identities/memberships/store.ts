@@ -1,6 +1,7 @@
 import { escapeLike, searchSql, sql, type Query } from "../../platform/db/index.ts";
 import { HELD_ROLES, type HeldRoleJson } from "../../memberships/index.ts";
 import type { MetadataItem } from "../model.ts";
+import { amongOnly, type IdentityPage } from "../store.ts";
 
 export interface IdentityMembershipRow {
   readonly id: string;
@@ -31,25 +32,42 @@ const SELECT = `
   FROM memberships m JOIN identities i ON i.id = m.identity_id JOIN projects p ON p.id = m.project_id`;
 const one = sql<IdentityMembershipRow>(`${SELECT} WHERE m.project_id = $2 AND m.identity_id = $3`);
 const byId = sql<IdentityMembershipRow>(`${SELECT} WHERE m.org_id = $2 AND m.id = $3`);
-const page = sql<IdentityMembershipRow>(`${SELECT} WHERE m.project_id = $2 ORDER BY m.created_at, m.id LIMIT $3 OFFSET $4`);
-const searchPage = searchSql<IdentityMembershipRow>(`${SELECT} WHERE m.project_id = $2 AND i.name ILIKE $5 ORDER BY m.created_at, m.id LIMIT $3 OFFSET $4`);
-const count = sql<{ count: number }>(`SELECT count(*) AS count FROM memberships WHERE project_id = $1 AND identity_id IS NOT NULL`);
+const page = sql<IdentityMembershipRow>(
+  `${SELECT} WHERE m.project_id = $2 AND ${amongOnly(5)} ORDER BY m.created_at, m.id LIMIT $3 OFFSET $4`,
+);
+const searchPage = searchSql<IdentityMembershipRow>(
+  `${SELECT} WHERE m.project_id = $2 AND ${amongOnly(5)} AND i.name ILIKE $6 ORDER BY m.created_at, m.id LIMIT $3 OFFSET $4`,
+);
+const count = sql<{ count: number }>(`
+  SELECT count(*) AS count FROM memberships m JOIN identities i ON i.id = m.identity_id WHERE m.project_id = $1 AND ${amongOnly(2)}`);
+const members = sql<{ id: string }>(
+  `SELECT identity_id AS id FROM memberships WHERE project_id = $1 AND identity_id IS NOT NULL`,
+);
 const countSearch = searchSql<{ count: number }>(`
-  SELECT count(*) AS count FROM memberships m JOIN identities i ON i.id = m.identity_id WHERE m.project_id = $1 AND i.name ILIKE $2`);
+  SELECT count(*) AS count FROM memberships m JOIN identities i ON i.id = m.identity_id WHERE m.project_id = $1 AND ${amongOnly(2)} AND i.name ILIKE $3`);
 
-export const findMembership = (q: Query, projectId: string, identityId: string, now: Date) => q.first(one, [now, projectId, identityId]);
-export const findMembershipById = (q: Query, orgId: string, id: string, now: Date) => q.first(byId, [now, orgId, id]);
+export const findMembership = (q: Query, projectId: string, identityId: string, now: Date) =>
+  q.first(one, [now, projectId, identityId]);
+export const findMembershipById = (q: Query, orgId: string, id: string, now: Date) =>
+  q.first(byId, [now, orgId, id]);
+
+export const memberIds = async (q: Query, projectId: string): Promise<string[]> =>
+  (await q.rows(members, [projectId])).map((row) => row.id);
 
 export async function pageOfMemberships(
   q: Query,
   projectId: string,
-  asked: { readonly offset: number; readonly limit: number; readonly search: string | undefined },
+  asked: IdentityPage,
   now: Date,
 ): Promise<{ rows: IdentityMembershipRow[]; totalCount: number }> {
   const pattern = asked.search === undefined ? undefined : `%${escapeLike(asked.search)}%`;
   const [rows, total] = await Promise.all([
-    pattern === undefined ? q.rows(page, [now, projectId, asked.limit, asked.offset]) : q.rows(searchPage, [now, projectId, asked.limit, asked.offset, pattern]),
-    pattern === undefined ? q.first(count, [projectId]) : q.first(countSearch, [projectId, pattern]),
+    pattern === undefined
+      ? q.rows(page, [now, projectId, asked.limit, asked.offset, asked.only])
+      : q.rows(searchPage, [now, projectId, asked.limit, asked.offset, asked.only, pattern]),
+    pattern === undefined
+      ? q.first(count, [projectId, asked.only])
+      : q.first(countSearch, [projectId, asked.only, pattern]),
   ]);
   return { rows, totalCount: total?.count ?? 0 };
 }

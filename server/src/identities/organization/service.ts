@@ -8,9 +8,9 @@ import { replaceRoles, type Memberships } from "../../memberships/index.ts";
 import { accessChanged, orgOf, type Permissions } from "../../permissions/index.ts";
 import type { NewIdentity, OrgIdentityChange, OrgIdentityMembershipView } from "../contract.ts";
 import { identityChanged, identityDeleted } from "../events.ts";
-import { identityProtected, withIds } from "../model.ts";
+import { identityProtected, readable, withIds } from "../model.ts";
 import { createIdentity, deleteIdentity, findIdentity, updateIdentity, type IdentityRow } from "../store.ts";
-import { findOrgIdentity, pageOfOrg, type OrgIdentityRow } from "./store.ts";
+import { findOrgIdentity, idsOfOrg, pageOfOrg, type OrgIdentityRow } from "./store.ts";
 
 export interface OrgIdentityNeeds {
   readonly db: Db;
@@ -22,12 +22,33 @@ export interface OrgIdentityNeeds {
 export type OrgIdentities = ReturnType<typeof createOrgIdentities>;
 
 const toMembership = (row: OrgIdentityRow): OrgIdentityMembershipView => ({
-  id: row.membershipId, role: row.role, roleId: row.roleId, orgId: row.orgId, createdAt: row.createdAt, updatedAt: row.updatedAt,
-  identityId: row.identityId, lastLoginAuthMethod: row.lastLoginMethod, lastLoginTime: row.lastLoginAt, metadata: row.metadata,
-  ...(row.roleId === null ? {} : { customRole: { id: row.roleId, name: row.roleName ?? "", slug: row.roleSlug ?? "", description: row.roleDescription } }),
+  id: row.membershipId,
+  role: row.role,
+  roleId: row.roleId,
+  orgId: row.orgId,
+  createdAt: row.createdAt,
+  updatedAt: row.updatedAt,
+  identityId: row.identityId,
+  lastLoginAuthMethod: row.lastLoginMethod,
+  lastLoginTime: row.lastLoginAt,
+  metadata: row.metadata,
+  ...(row.roleId === null
+    ? {}
+    : {
+        customRole: {
+          id: row.roleId,
+          name: row.roleName ?? "",
+          slug: row.roleSlug ?? "",
+          description: row.roleDescription,
+        },
+      }),
   identity: {
-    id: row.identityId, name: row.name, hasDeleteProtection: row.hasDeleteProtection, orgId: row.orgId,
-    authMethods: row.authMethods, activeLockoutAuthMethods: row.activeLockoutAuthMethods,
+    id: row.identityId,
+    name: row.name,
+    hasDeleteProtection: row.hasDeleteProtection,
+    orgId: row.orgId,
+    authMethods: row.authMethods,
+    activeLockoutAuthMethods: row.activeLockoutAuthMethods,
   },
 });
 
@@ -54,21 +75,43 @@ export function createOrgIdentities({ db, clock, permissions, memberships }: Org
   return {
     async create(actor: MemberActor, input: NewIdentity) {
       const orgId = ownOrg(actor, input.organizationId);
-      const granter = await permissions.requireInOrganization(actor, { action: "create", subject: "identity" });
-      const roles = await memberships.prepareRoles({ orgId, projectId: null, granter, subject: "identity" }, [{ role: input.role, isTemporary: false }]);
+      const id = newId();
+      const granter = await requireOne(actor, "create", id);
+      const roles = await memberships.prepareRoles({ orgId, projectId: null, granter, subject: "identity" }, [
+        { role: input.role, isTemporary: false },
+      ]);
       const at = clock.now();
-      const row = { id: newId(), orgId, projectId: null, name: input.name, hasDeleteProtection: input.hasDeleteProtection, isInstanceAdmin: false, metadata: withIds(input.metadata), at };
+      const row = {
+        id,
+        orgId,
+        projectId: null,
+        name: input.name,
+        hasDeleteProtection: input.hasDeleteProtection,
+        isInstanceAdmin: false,
+        metadata: withIds(input.metadata),
+        at,
+      };
       await db.write(async (tx) => {
         createIdentity(tx, row, [{ membershipId: newId(), projectId: null, roles }]);
-        tx.audit(actor, { event: "create-identity", orgId, metadata: { identityId: row.id, name: row.name, roles: [input.role] } });
+        tx.audit(actor, {
+          event: "create-identity",
+          orgId,
+          metadata: { identityId: row.id, name: row.name, roles: [input.role] },
+        });
       });
       return { ...row, authMethod: null, authMethods: [], createdAt: at, updatedAt: at };
     },
 
-    async list(actor: MemberActor, asked: { orgId?: string | undefined; offset: number; limit: number; search?: string | undefined }) {
+    async list(
+      actor: MemberActor,
+      asked: { orgId?: string | undefined; offset: number; limit: number; search?: string | undefined },
+    ) {
       const orgId = ownOrg(actor, asked.orgId);
-      await permissions.requireInOrganization(actor, { action: "read", subject: "identity" });
-      const { rows, totalCount } = await db.read((q) => pageOfOrg(q, orgId, { ...asked, search: asked.search }, clock.now()));
+      const ability = await permissions.requireInOrganization(actor, { action: "read", subject: "identity" });
+      const only = await readable(ability, () => db.read((q) => idsOfOrg(q, orgId)));
+      const { rows, totalCount } = await db.read((q) =>
+        pageOfOrg(q, orgId, { ...asked, search: asked.search, only }, clock.now()),
+      );
       return { identities: rows.map(toMembership), totalCount };
     },
 
@@ -85,14 +128,36 @@ export function createOrgIdentities({ db, clock, permissions, memberships }: Org
       const orgId = orgOf(actor);
       await find(orgId, identityId);
       const granter = await requireOne(actor, "edit", identityId);
-      const roles = change.role === undefined ? undefined : await memberships.prepareRoles({ orgId, projectId: null, granter, subject: "identity" }, [{ role: change.role, isTemporary: false }]);
+      const roles =
+        change.role === undefined
+          ? undefined
+          : await memberships.prepareRoles({ orgId, projectId: null, granter, subject: "identity" }, [
+              { role: change.role, isTemporary: false },
+            ]);
       return db.write(async (tx) => {
-        await updateIdentity(tx, identityId, { name: change.name, hasDeleteProtection: change.hasDeleteProtection, metadata: change.metadata && withIds(change.metadata) }, clock.now());
+        await updateIdentity(
+          tx,
+          identityId,
+          {
+            name: change.name,
+            hasDeleteProtection: change.hasDeleteProtection,
+            metadata: change.metadata && withIds(change.metadata),
+          },
+          clock.now(),
+        );
         const membership = await findOrgIdentity(tx, orgId, identityId, clock.now());
         const row = await findIdentity(tx, orgId, identityId, clock.now());
         if (!row || !membership) throw notFound("The identity", identityId);
         if (roles) await replaceRoles(tx, membership.membershipId, roles, clock.now());
-        tx.audit(actor, { event: "update-identity", orgId, metadata: { identityId, changed: Object.keys(change), ...(change.role === undefined ? {} : { role: change.role }) } });
+        tx.audit(actor, {
+          event: "update-identity",
+          orgId,
+          metadata: {
+            identityId,
+            changed: Object.keys(change),
+            ...(change.role === undefined ? {} : { role: change.role }),
+          },
+        });
         tx.emit(identityChanged({ orgId, identityId }));
         if (roles) tx.emit(accessChanged({ orgId, projectId: null, actorId: identityId }));
         return toView(row);
@@ -104,7 +169,10 @@ export function createOrgIdentities({ db, clock, permissions, memberships }: Org
       const row = await find(orgId, identityId);
       await requireOne(actor, "delete", identityId);
       await db.write(async (tx) => {
-        if (!(await deleteIdentity(tx, identityId))) throw (await findIdentity(tx, orgId, identityId, clock.now())) ? identityProtected() : notFound("The identity", identityId);
+        if (!(await deleteIdentity(tx, identityId)))
+          throw (await findIdentity(tx, orgId, identityId, clock.now()))
+            ? identityProtected()
+            : notFound("The identity", identityId);
         tx.audit(actor, { event: "delete-identity", orgId, metadata: { identityId, name: row.name } });
         tx.emit(identityDeleted({ orgId, identityId }));
         tx.emit(accessChanged({ orgId, projectId: null, actorId: identityId }));

@@ -1,5 +1,6 @@
 import { escapeLike, searchSql, sql, type Query } from "../../platform/db/index.ts";
 import type { MetadataItem } from "../model.ts";
+import { amongOnly, type IdentityPage } from "../store.ts";
 
 /** An identity as a member of its organisation, with its first role there. */
 export interface OrgIdentityRow {
@@ -31,23 +32,39 @@ const SELECT = `
   JOIN LATERAL (SELECT role, role_id FROM membership_roles WHERE membership_id = m.id ORDER BY id LIMIT 1) r ON true
   LEFT JOIN roles c ON c.id = r.role_id`;
 const one = sql<OrgIdentityRow>(`${SELECT} WHERE i.org_id = $2 AND i.id = $3`);
-const page = sql<OrgIdentityRow>(`${SELECT} WHERE i.org_id = $2 AND i.project_id IS NULL ORDER BY i.created_at, i.id LIMIT $3 OFFSET $4`);
-const searchPage = searchSql<OrgIdentityRow>(`${SELECT} WHERE i.org_id = $2 AND i.project_id IS NULL AND i.name ILIKE $5 ORDER BY i.created_at, i.id LIMIT $3 OFFSET $4`);
-const count = sql<{ count: number }>(`SELECT count(*) AS count FROM identities WHERE org_id = $1 AND project_id IS NULL`);
-const countSearch = searchSql<{ count: number }>(`SELECT count(*) AS count FROM identities WHERE org_id = $1 AND project_id IS NULL AND name ILIKE $2`);
+const page = sql<OrgIdentityRow>(
+  `${SELECT} WHERE i.org_id = $2 AND i.project_id IS NULL AND ${amongOnly(5)} ORDER BY i.created_at, i.id LIMIT $3 OFFSET $4`,
+);
+const searchPage = searchSql<OrgIdentityRow>(
+  `${SELECT} WHERE i.org_id = $2 AND i.project_id IS NULL AND ${amongOnly(5)} AND i.name ILIKE $6 ORDER BY i.created_at, i.id LIMIT $3 OFFSET $4`,
+);
+const count = sql<{ count: number }>(
+  `SELECT count(*) AS count FROM identities i WHERE i.org_id = $1 AND i.project_id IS NULL AND ${amongOnly(2)}`,
+);
+const countSearch = searchSql<{ count: number }>(`
+  SELECT count(*) AS count FROM identities i WHERE i.org_id = $1 AND i.project_id IS NULL AND ${amongOnly(2)} AND i.name ILIKE $3`);
+const all = sql<{ id: string }>(`SELECT id FROM identities WHERE org_id = $1 AND project_id IS NULL`);
 
-export const findOrgIdentity = (q: Query, orgId: string, identityId: string, now: Date) => q.first(one, [now, orgId, identityId]);
+export const findOrgIdentity = (q: Query, orgId: string, identityId: string, now: Date) =>
+  q.first(one, [now, orgId, identityId]);
+
+export const idsOfOrg = async (q: Query, orgId: string): Promise<string[]> =>
+  (await q.rows(all, [orgId])).map((row) => row.id);
 
 export async function pageOfOrg(
   q: Query,
   orgId: string,
-  asked: { readonly offset: number; readonly limit: number; readonly search: string | undefined },
+  asked: IdentityPage,
   now: Date,
 ): Promise<{ rows: OrgIdentityRow[]; totalCount: number }> {
   const pattern = asked.search === undefined ? undefined : `%${escapeLike(asked.search)}%`;
   const [rows, total] = await Promise.all([
-    pattern === undefined ? q.rows(page, [now, orgId, asked.limit, asked.offset]) : q.rows(searchPage, [now, orgId, asked.limit, asked.offset, pattern]),
-    pattern === undefined ? q.first(count, [orgId]) : q.first(countSearch, [orgId, pattern]),
+    pattern === undefined
+      ? q.rows(page, [now, orgId, asked.limit, asked.offset, asked.only])
+      : q.rows(searchPage, [now, orgId, asked.limit, asked.offset, asked.only, pattern]),
+    pattern === undefined
+      ? q.first(count, [orgId, asked.only])
+      : q.first(countSearch, [orgId, asked.only, pattern]),
   ]);
   return { rows, totalCount: total?.count ?? 0 };
 }

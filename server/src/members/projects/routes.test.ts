@@ -3,17 +3,7 @@ import { after, before, describe, test } from "node:test";
 import { anIdentity, aProject, aRole } from "../../../test/builders.ts";
 import { openTestHouse, type Tenant, type TestHouse } from "../../../test/harness.ts";
 import { newId } from "../../platform/ids.ts";
-import {
-  accept,
-  anAddress,
-  aPerson,
-  eventsOf,
-  expectStatus,
-  invite,
-  look,
-  refusalOf,
-  type Person,
-} from "../test-people.ts";
+import { anAddress, aPerson, eventsOf, expectStatus, look, refusalOf, type Person } from "../test-people.ts";
 
 const pathOf = (project: { id: string }) => `/api/v1/projects/${project.id}/memberships`;
 
@@ -22,11 +12,18 @@ describe("people in a project", () => {
   let tenant: Tenant;
   let ada: Person;
   let grace: Person;
+  /** Someone in a project of another organisation. */
+  let foreign: { project: { id: string }; email: string; membershipId: string };
   before(async () => {
     t = await openTestHouse();
     tenant = await t.newTenant();
     ada = await aPerson(t, tenant, { firstName: "Ada" });
     grace = await aPerson(t, tenant, { firstName: "Grace" });
+    const other = await t.newTenant();
+    const project = await aProject(other);
+    const { email } = await aPerson(t, other);
+    const { memberships } = expectStatus(await other.post(pathOf(project), { emails: [email] }), 200);
+    foreign = { project, email, membershipId: memberships[0].id };
   });
   after(() => t.close());
 
@@ -34,16 +31,6 @@ describe("people in a project", () => {
     const answer = await tenant.post(pathOf(project), { emails: [person.email], roleSlugs });
     return `${pathOf(project)}/${expectStatus(answer, 200).memberships[0].id}`;
   };
-  /** A membership of someone else's project, and one that nobody has. */
-  const foreign = async () => {
-    const other = await t.newTenant();
-    const project = await aProject(other);
-    const email = anAddress();
-    expectStatus(await accept(t, await invite(other, { email })), 200);
-    const { memberships } = expectStatus(await other.post(pathOf(project), { emails: [email] }), 200);
-    return { project, email, membershipId: memberships[0].id as string };
-  };
-
   describe("adding", () => {
     test("answers one membership per person, whichever list and spelling named them", async () => {
       const project = await aProject(tenant);
@@ -86,7 +73,7 @@ describe("people in a project", () => {
 
     test("answers 404 for who is not of the organisation, naming nobody and adding nobody", async () => {
       const project = await aProject(tenant);
-      const { email: elsewhere } = await foreign();
+      const { email: elsewhere } = foreign;
       const ask = (email: string) => tenant.post(pathOf(project), { emails: [ada.email, email] });
       const [known, unknown] = [await ask(elsewhere), await ask(anAddress())];
       assert.deepEqual(refusalOf(known), {
@@ -99,7 +86,7 @@ describe("people in a project", () => {
     });
 
     test("answers 404 for a project of another organisation, in the words for an unknown one", async () => {
-      const { project } = await foreign();
+      const { project } = foreign;
       const unknown = newId();
       const ask = (id: string) => tenant.post(pathOf({ id }), { emails: [ada.email] });
       const [theirs, none] = [await ask(project.id), await ask(unknown)];
@@ -223,7 +210,7 @@ describe("people in a project", () => {
       const project = await aProject(tenant);
       assert.equal((await t.anonymous.get(pathOf(project))).status, 401);
       assert.equal((await ada.get(pathOf(project))).status, 403);
-      assert.equal((await tenant.get(pathOf((await foreign()).project))).status, 404);
+      assert.equal((await tenant.get(pathOf(foreign.project))).status, 404);
       assert.equal((await tenant.get(`${pathOf(project)}?limit=1001`)).status, 422);
     });
   });
@@ -291,7 +278,7 @@ describe("people in a project", () => {
       const unknown = newId();
       const expected = refusalOf(await tenant.get(`${pathOf(project)}/${unknown}`));
       assert.equal(expected.status, 404);
-      const { membershipId, project: theirs } = await foreign();
+      const { membershipId, project: theirs } = foreign;
       for (const id of [membershipId, elsewhere, (row as { id: string }).id] as string[]) {
         const path = `${pathOf(project)}/${id}`;
         const answers = [

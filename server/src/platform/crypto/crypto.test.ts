@@ -36,7 +36,9 @@ describe("encryption at rest", () => {
   });
 
   it("never uses a nonce twice", () => {
-    const nonces = new Set(Array.from({ length: 2000 }, () => encrypt(key, "", []).subarray(1, 13).toString("hex")));
+    const nonces = new Set(
+      Array.from({ length: 2000 }, () => encrypt(key, "", []).subarray(1, 13).toString("hex")),
+    );
     assert.equal(nonces.size, 2000);
   });
 });
@@ -66,7 +68,10 @@ describe("S-08 tokens", () => {
     ["alg none", `${encode({ alg: "none", typ: "JWT" })}.${body}.`],
     ["alg none with our signature", `${encode({ alg: "none", typ: "JWT" })}.${body}.${signature}`],
     ["another header order", `${encode({ typ: "JWT", alg: "HS256" })}.${body}.${signature}`],
-    ["kid, jku and crit", `${encode({ alg: "HS256", typ: "JWT", kid: "../../dev/null", jku: "https://evil", crit: ["x"] })}.${body}.${signature}`],
+    [
+      "kid, jku and crit",
+      `${encode({ alg: "HS256", typ: "JWT", kid: "../../dev/null", jku: "https://evil", crit: ["x"] })}.${body}.${signature}`,
+    ],
     ["another body", `${head}.${encode({ sub: "admin", exp: 9e9 })}.${signature}`],
     ["no signature", `${head}.${body}.`],
     ["two parts", `${head}.${body}`],

@@ -39,26 +39,42 @@ interface KeyRow {
 }
 
 const COLUMNS = `id, parent_id AS "parentId", org_id AS "orgId", project_id AS "projectId", wrapped`;
-const insertKey = sql(`INSERT INTO data_keys (id, parent_id, org_id, project_id, purpose, wrapped) VALUES ($1, $2, $3, $4, $5, $6)`);
-const activeOrgKey = sql<KeyRow>(`SELECT ${COLUMNS} FROM data_keys WHERE org_id = $1 AND project_id IS NULL AND retired_at IS NULL`);
-const activeProjectKey = sql<KeyRow>(`SELECT ${COLUMNS} FROM data_keys WHERE project_id = $1 AND retired_at IS NULL`);
+const insertKey = sql(
+  `INSERT INTO data_keys (id, parent_id, org_id, project_id, purpose, wrapped) VALUES ($1, $2, $3, $4, $5, $6)`,
+);
+const activeOrgKey = sql<KeyRow>(
+  `SELECT ${COLUMNS} FROM data_keys WHERE org_id = $1 AND project_id IS NULL AND retired_at IS NULL`,
+);
+const activeProjectKey = sql<KeyRow>(
+  `SELECT ${COLUMNS} FROM data_keys WHERE project_id = $1 AND retired_at IS NULL`,
+);
 const keyById = sql<KeyRow>(`SELECT ${COLUMNS} FROM data_keys WHERE id = $1`);
-const instanceKeys = sql<KeyRow & { purpose: string }>(`SELECT ${COLUMNS}, purpose FROM data_keys WHERE org_id IS NULL`);
+const instanceKeys = sql<KeyRow & { purpose: string }>(
+  `SELECT ${COLUMNS}, purpose FROM data_keys WHERE org_id IS NULL`,
+);
 const rootKeyRow = sql<{ checkValue: Buffer }>(`SELECT check_value AS "checkValue" FROM root_key`);
 const insertRootKey = sql(`INSERT INTO root_key (check_value) VALUES ($1) ON CONFLICT DO NOTHING`);
-const insertInstanceKey = sql(`INSERT INTO data_keys (id, purpose, wrapped) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`);
+const insertInstanceKey = sql(
+  `INSERT INTO data_keys (id, purpose, wrapped) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+);
 
 const INSTANCE_PURPOSES = ["token-signing", "credential-lookup", "licence-signing"] as const;
 export type InstancePurpose = (typeof INSTANCE_PURPOSES)[number];
 
 /** Proves that a root key is the right one without giving anything away about it. */
-const checkValueOf = (rootKey: Buffer): Buffer => createHmac("sha256", deriveKey(rootKey, "root-check")).update("keyward").digest();
+const checkValueOf = (rootKey: Buffer): Buffer =>
+  createHmac("sha256", deriveKey(rootKey, "root-check")).update("keyward").digest();
 
 const wrongKey = () =>
-  new RootKeyError("The root key is not the one this database was made with. Nothing was changed; set KEYWARD_ROOT_KEY (or restore root.key in the data folder) to the right one.");
+  new RootKeyError(
+    "The root key is not the one this database was made with. Nothing was changed; set KEYWARD_ROOT_KEY (or restore root.key in the data folder) to the right one.",
+  );
 
 /** Before anything else touches the database: is this the right root key for what is there? */
-export async function checkRootKey(rootKey: Buffer, lookUp: (text: string) => Promise<{ rows: unknown[] }>): Promise<void> {
+export async function checkRootKey(
+  rootKey: Buffer,
+  lookUp: (text: string) => Promise<{ rows: unknown[] }>,
+): Promise<void> {
   const table = await lookUp("SELECT to_regclass('root_key') AS name");
   if ((table.rows[0] as { name: string | null } | undefined)?.name === null) return;
   const { rows } = await lookUp("SELECT check_value FROM root_key");
@@ -66,7 +82,12 @@ export async function checkRootKey(rootKey: Buffer, lookUp: (text: string) => Pr
   if (known && !timingSafeEqual(known, checkValueOf(rootKey))) throw wrongKey();
 }
 
-const wrapContext = (row: Pick<KeyRow, "id" | "orgId" | "projectId">): string[] => ["data_keys", row.id, row.orgId ?? "", row.projectId ?? ""];
+const wrapContext = (row: Pick<KeyRow, "id" | "orgId" | "projectId">): string[] => [
+  "data_keys",
+  row.id,
+  row.orgId ?? "",
+  row.projectId ?? "",
+];
 
 export interface Keyring {
   instanceKey(purpose: InstancePurpose): Buffer;
@@ -119,7 +140,14 @@ class EnvelopeKeyring implements Keyring {
 
   async createOrgKey(tx: Tx, orgId: string): Promise<void> {
     const row = { id: newId(), orgId, projectId: null };
-    await tx.rows(insertKey, [row.id, null, orgId, null, "data", encrypt(this.#kek, randomBytes(32), wrapContext(row))]);
+    await tx.rows(insertKey, [
+      row.id,
+      null,
+      orgId,
+      null,
+      "data",
+      encrypt(this.#kek, randomBytes(32), wrapContext(row)),
+    ]);
   }
 
   async createProjectKey(tx: Tx, orgId: string, projectId: string): Promise<void> {
@@ -130,7 +158,10 @@ class EnvelopeKeyring implements Keyring {
     await tx.rows(insertKey, [row.id, parent.id, orgId, projectId, "data", wrapped]);
   }
 
-  async vaultOf(owner: { readonly orgId: string } | { readonly projectId: string }, q?: Query): Promise<Vault> {
+  async vaultOf(
+    owner: { readonly orgId: string } | { readonly projectId: string },
+    q?: Query,
+  ): Promise<Vault> {
     const ownerId = "projectId" in owner ? owner.projectId : owner.orgId;
     const known = this.#active.get(ownerId);
     if (known) return this.vaultById(known, q);
@@ -169,7 +200,13 @@ class EnvelopeKeyring implements Keyring {
   }
 
   #vault(keyId: string, key: Buffer): Vault {
-    const context = (place: Place) => [keyId, place.table, place.row, place.column, String(place.version ?? 0)];
+    const context = (place: Place) => [
+      keyId,
+      place.table,
+      place.row,
+      place.column,
+      String(place.version ?? 0),
+    ];
     return {
       keyId,
       encrypt: (plain, place) => encrypt(key, plain, context(place)),

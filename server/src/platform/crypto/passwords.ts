@@ -12,7 +12,9 @@ const MAX_MEMORY = 256 * 1024 * 1024;
 const derive = (password: string, salt: Buffer, options: ScryptOptions): Promise<Buffer> =>
   new Promise((resolve, reject) => {
     // The same letters can be typed as different code points; NFKC makes them one password.
-    scrypt(password.normalize("NFKC"), salt, LENGTH, { ...options, maxmem: MAX_MEMORY }, (error, key) => (error ? reject(error) : resolve(key)));
+    scrypt(password.normalize("NFKC"), salt, LENGTH, { ...options, maxmem: MAX_MEMORY }, (error, key) =>
+      error ? reject(error) : resolve(key),
+    );
   });
 
 export async function hashPassword(password: Sealed<string>): Promise<string> {
@@ -27,7 +29,11 @@ const NOBODY = `scrypt$${COST.N}$${COST.r}$${COST.p}$${Buffer.alloc(16).toString
 /** `stored` undefined = no such account: the same work is done and the answer is no. */
 export async function checkPassword(password: Sealed<string>, stored: string | undefined): Promise<boolean> {
   const [, n, r, p, salt = "", wanted = ""] = (stored ?? NOBODY).split("$");
-  const key = await derive(password.open(), Buffer.from(salt, "base64"), { N: Number(n), r: Number(r), p: Number(p) });
+  const key = await derive(password.open(), Buffer.from(salt, "base64"), {
+    N: Number(n),
+    r: Number(r),
+    p: Number(p),
+  });
   const expected = Buffer.from(wanted, "base64");
   return expected.length === key.length && timingSafeEqual(key, expected) && stored !== undefined;
 }

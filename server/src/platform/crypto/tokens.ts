@@ -24,5 +24,8 @@ export function openToken(key: Buffer, token: string): Claims | undefined {
   const signature = Buffer.from(token.slice(end + 1));
   const expected = Buffer.from(mac(key, token.slice(0, end)));
   if (signature.length !== expected.length || !timingSafeEqual(signature, expected)) return undefined;
-  return JSON.parse(Buffer.from(token.slice(HEADER.length + 1, end), "base64url").toString()) as Record<string, unknown>;
+  return JSON.parse(Buffer.from(token.slice(HEADER.length + 1, end), "base64url").toString()) as Record<
+    string,
+    unknown
+  >;
 }

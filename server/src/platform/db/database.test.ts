@@ -20,7 +20,12 @@ describe("the database", () => {
 
   before(async () => {
     test = await createTestDatabase();
-    database = openDatabase({ connection: test.connection, connections: 4, clock: systemClock, onError: () => undefined });
+    database = openDatabase({
+      connection: test.connection,
+      connections: 4,
+      clock: systemClock,
+      onError: () => undefined,
+    });
   });
   after(async () => {
     await database.close();
@@ -60,7 +65,10 @@ describe("the database", () => {
   });
 
   it("S-53 refuses a write that leaves no audit row", async () => {
-    await assert.rejects(database.write((tx) => tx.rows(insertJob, ["silent"])), /no audit row/);
+    await assert.rejects(
+      database.write((tx) => tx.rows(insertJob, ["silent"])),
+      /no audit row/,
+    );
     assert.equal(await countOf("silent"), 0);
   });
 
@@ -100,29 +108,51 @@ describe("the database", () => {
 
   it("serves many reads at once on its few lanes, each with its own answer", async () => {
     const echo = sql<{ n: number }>(`SELECT $1::int AS n`);
-    const answers = await Promise.all(Array.from({ length: 500 }, (_, n) => database.read((q) => q.first(echo, [n]))));
-    assert.deepEqual(answers.map((row) => row?.n), Array.from({ length: 500 }, (_, n) => n));
+    const answers = await Promise.all(
+      Array.from({ length: 500 }, (_, n) => database.read((q) => q.first(echo, [n]))),
+    );
+    assert.deepEqual(
+      answers.map((row) => row?.n),
+      Array.from({ length: 500 }, (_, n) => n),
+    );
   });
 
   it("survives that all its connections are cut", async () => {
-    const cut = sql(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`);
+    const cut = sql(
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`,
+    );
     await database.write((tx) => tx.rows(cut), { audited: false });
     assert.equal(await countOf("nobody"), 0);
-    await database.write((tx) => tx.rows(insertJob, ["after-the-cut"]), { audited: false }).catch((error: unknown) => {
-      // The cut may be noticed only by the first write: it is then told that the database was away, and may try again.
-      assert.ok(error instanceof Problem && error.status === 503);
-      return database.write((tx) => tx.rows(insertJob, ["after-the-cut"]), { audited: false });
-    });
+    await database
+      .write((tx) => tx.rows(insertJob, ["after-the-cut"]), { audited: false })
+      .catch((error: unknown) => {
+        // The cut may be noticed only by the first write: it is then told that the database was away, and may try again.
+        assert.ok(error instanceof Problem && error.status === 503);
+        return database.write((tx) => tx.rows(insertJob, ["after-the-cut"]), { audited: false });
+      });
     assert.equal(await countOf("after-the-cut"), 1);
   });
 
   it("answers 503 when it is away", async () => {
-    const nowhere = openDatabase({ connection: { ...test.connection, port: 1 }, connections: 2, clock: systemClock, onError: () => undefined });
-    const isAway = (error: unknown) => error instanceof Problem && error.status === 503 && error.retryAfterSeconds !== undefined;
-    await assert.rejects(nowhere.read((q) => q.first(countAudit)), isAway);
-    await assert.rejects(nowhere.write((tx) => tx.rows(countAudit), { audited: false }), isAway);
+    const nowhere = openDatabase({
+      connection: { ...test.connection, port: 1 },
+      connections: 2,
+      clock: systemClock,
+      onError: () => undefined,
+    });
+    const isAway = (error: unknown) =>
+      error instanceof Problem && error.status === 503 && error.retryAfterSeconds !== undefined;
+    await assert.rejects(
+      nowhere.read((q) => q.first(countAudit)),
+      isAway,
+    );
+    await assert.rejects(
+      nowhere.write((tx) => tx.rows(countAudit), { audited: false }),
+      isAway,
+    );
     await nowhere.close();
   });
 
-  it("takes the wildcards of LIKE literally in a search term", () => assert.equal(escapeLike("50%_\\"), "50\\%\\_\\\\"));
+  it("takes the wildcards of LIKE literally in a search term", () =>
+    assert.equal(escapeLike("50%_\\"), "50\\%\\_\\\\"));
 });

@@ -79,7 +79,13 @@ const asQuery = (send: Send): Query => ({
 const senderOf =
   (client: pg.ClientBase): Send =>
   async <Row>(statement: Statement<Row>, values: readonly unknown[]) =>
-    (await client.query({ name: statement.name, text: statement.text, values: values as unknown[] } as pg.QueryConfig)).rows as Row[];
+    (
+      await client.query({
+        name: statement.name,
+        text: statement.text,
+        values: values as unknown[],
+      } as pg.QueryConfig)
+    ).rows as Row[];
 
 interface Pending {
   readonly statements: { readonly statement: Statement<unknown>; readonly values: readonly unknown[] }[];
@@ -90,9 +96,17 @@ interface Pending {
 function auditRow(at: Date, actor: Actor, entry: AuditEntry): unknown[] {
   const { caller } = actor;
   return [
-    newId(at.getTime()), at, entry.orgId, entry.projectId ?? null, entry.event,
-    actor.kind, actor.id, actor.name,
-    caller?.ip ?? null, caller?.userAgent ?? null, caller?.requestId ?? null,
+    newId(at.getTime()),
+    at,
+    entry.orgId,
+    entry.projectId ?? null,
+    entry.event,
+    actor.kind,
+    actor.id,
+    actor.name,
+    caller?.ip ?? null,
+    caller?.userAgent ?? null,
+    caller?.requestId ?? null,
     JSON.stringify(entry.metadata ?? {}),
   ];
 }
@@ -147,19 +161,40 @@ async function transact<T>(pool: pg.Pool, clock: Clock, change: (tx: Tx) => Prom
 }
 
 export function openDatabase({ connection, connections, clock, onError }: DatabaseOptions): Database {
-  const limits = "-c statement_timeout=30000 -c lock_timeout=10000 -c idle_in_transaction_session_timeout=15000";
+  const limits =
+    "-c statement_timeout=30000 -c lock_timeout=10000 -c idle_in_transaction_session_timeout=15000";
   const base: pg.ClientConfig = { ...connection, application_name: "keyward", connectionTimeoutMillis: 5000 };
-  const pool = new pg.Pool({ ...base, options: limits, max: connections, idleTimeoutMillis: 60_000, pipeline: true } as pg.PoolConfig);
-  const slowPool = new pg.Pool({ ...base, options: `${limits} -c default_transaction_read_only=on`, max: 4, idleTimeoutMillis: 30_000 });
+  const pool = new pg.Pool({
+    ...base,
+    options: limits,
+    max: connections,
+    idleTimeoutMillis: 60_000,
+    pipeline: true,
+  } as pg.PoolConfig);
+  const slowPool = new pg.Pool({
+    ...base,
+    options: `${limits} -c default_transaction_read_only=on`,
+    max: 4,
+    idleTimeoutMillis: 30_000,
+  });
   pool.on("error", onError);
   slowPool.on("error", onError);
-  const lanes = openLanes({ ...base, options: `${limits} -c default_transaction_read_only=on` }, READING_LANES);
+  const lanes = openLanes(
+    { ...base, options: `${limits} -c default_transaction_read_only=on` },
+    READING_LANES,
+  );
   const listeners: ((facts: readonly Fact[]) => void)[] = [];
 
   const looking = asQuery(async (statement, values) => {
     try {
       if (!statement.isSlow) return await lanes.rows(statement, values);
-      return (await slowPool.query({ name: statement.name, text: statement.text, values: values as unknown[] } as pg.QueryConfig)).rows;
+      return (
+        await slowPool.query({
+          name: statement.name,
+          text: statement.text,
+          values: values as unknown[],
+        } as pg.QueryConfig)
+      ).rows;
     } catch (error) {
       throw translate(error);
     }

@@ -2,13 +2,27 @@ import { Problem, unavailable } from "../problem.ts";
 
 /** What PostgreSQL and its client say when the database is away, full, or not ours to write to at the moment. */
 const AWAY_CODES = new Set([
-  "ECONNREFUSED", "ECONNRESET", "ENOENT", "EPIPE", "ETIMEDOUT", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH",
-  "57P01", "57P02", "57P03", "57P05", // shut down, crashed, starting up, idle session ended
-  "53000", "53100", "53200", "53300", // out of resources, disk, memory, connections
+  "ECONNREFUSED",
+  "ECONNRESET",
+  "ENOENT",
+  "EPIPE",
+  "ETIMEDOUT",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EHOSTUNREACH",
+  "57P01",
+  "57P02",
+  "57P03",
+  "57P05", // shut down, crashed, starting up, idle session ended
+  "53000",
+  "53100",
+  "53200",
+  "53300", // out of resources, disk, memory, connections
   "25006", // read-only: a standby, or a disk that filled up
   "58030", // I/O error
 ]);
-const AWAY_WORDS = /connection terminated|timeout exceeded when trying to connect|connection ended|client has encountered a connection error|not queryable|query read timeout/i;
+const AWAY_WORDS =
+  /connection terminated|timeout exceeded when trying to connect|connection ended|client has encountered a connection error|not queryable|query read timeout/i;
 
 interface DatabaseError {
   readonly code?: string;

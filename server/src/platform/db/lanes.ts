@@ -31,7 +31,11 @@ async function openClient(config: pg.ClientConfig, lane: Lane): Promise<pg.Clien
 }
 
 export function openLanes(config: pg.ClientConfig, count: number): Lanes {
-  const lanes: Lane[] = Array.from({ length: count }, () => ({ client: undefined, opening: undefined, waiting: 0 }));
+  const lanes: Lane[] = Array.from({ length: count }, () => ({
+    client: undefined,
+    opening: undefined,
+    waiting: 0,
+  }));
   let isClosed = false;
 
   const quietest = (): Lane => lanes.reduce((best, lane) => (lane.waiting < best.waiting ? lane : best));
@@ -50,7 +54,11 @@ export function openLanes(config: pg.ClientConfig, count: number): Lanes {
     lane.waiting += 1;
     try {
       const client = lane.client ?? (await clientOf(lane));
-      const result = await client.query({ name: statement.name, text: statement.text, values: values as unknown[] } as pg.QueryConfig);
+      const result = await client.query({
+        name: statement.name,
+        text: statement.text,
+        values: values as unknown[],
+      } as pg.QueryConfig);
       return result.rows as Row[];
     } finally {
       lane.waiting -= 1;
@@ -69,7 +77,7 @@ export function openLanes(config: pg.ClientConfig, count: number): Lanes {
     },
     async close() {
       isClosed = true;
-      await Promise.all(lanes.map((lane) => lane.client?.end().catch(() => undefined)));
+      await Promise.all(lanes.map(async (lane) => lane.client?.end().catch(() => undefined)));
     },
   };
 }

@@ -33,11 +33,17 @@ async function apply(client: pg.Client, migration: Migration): Promise<void> {
   await client.query("BEGIN");
   try {
     await client.query(migration.text);
-    await client.query("INSERT INTO migrations (id, digest) VALUES ($1, $2)", [migration.id, migration.digest]);
+    await client.query("INSERT INTO migrations (id, digest) VALUES ($1, $2)", [
+      migration.id,
+      migration.digest,
+    ]);
     await client.query("COMMIT");
   } catch (error) {
     await client.query("ROLLBACK").catch(() => undefined);
-    throw new MigrationError(`Migration ${migration.id} failed and was rolled back: ${(error as Error).message}`, { cause: error });
+    throw new MigrationError(
+      `Migration ${migration.id} failed and was rolled back: ${(error as Error).message}`,
+      { cause: error },
+    );
   }
 }
 
@@ -46,14 +52,26 @@ export async function migrate(client: pg.Client, folder: string): Promise<string
   const wanted = await readMigrations(folder);
   await client.query("SELECT pg_advisory_lock($1)", [LOCK_KEY]);
   try {
-    await client.query("CREATE TABLE IF NOT EXISTS migrations (id text PRIMARY KEY, digest text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())");
-    const { rows } = await client.query<{ id: string; digest: string }>("SELECT id, digest FROM migrations ORDER BY id");
+    await client.query(
+      "CREATE TABLE IF NOT EXISTS migrations (id text PRIMARY KEY, digest text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())",
+    );
+    const { rows } = await client.query<{ id: string; digest: string }>(
+      "SELECT id, digest FROM migrations ORDER BY id",
+    );
     const applied = new Map(rows.map((row) => [row.id, row.digest]));
     const known = new Set(wanted.map((migration) => migration.id));
     const foreign = rows.find((row) => !known.has(row.id));
-    if (foreign) throw new MigrationError(`The database has migration ${foreign.id}, which this version does not know: it was used by a newer Keyward. Start that version instead.`);
-    const edited = wanted.find((migration) => applied.has(migration.id) && applied.get(migration.id) !== migration.digest);
-    if (edited) throw new MigrationError(`Migration ${edited.id} differs from the one that this database was built with.`);
+    if (foreign)
+      throw new MigrationError(
+        `The database has migration ${foreign.id}, which this version does not know: it was used by a newer Keyward. Start that version instead.`,
+      );
+    const edited = wanted.find(
+      (migration) => applied.has(migration.id) && applied.get(migration.id) !== migration.digest,
+    );
+    if (edited)
+      throw new MigrationError(
+        `Migration ${edited.id} differs from the one that this database was built with.`,
+      );
     const due = wanted.filter((migration) => !applied.has(migration.id));
     for (const migration of due) await apply(client, migration);
     return due.map((migration) => migration.id);

@@ -12,7 +12,8 @@ export interface Statement<Row> {
   readonly row?: Row;
 }
 
-const nameOf = (text: string): string => `k${createHash("sha256").update(text).digest("base64url").slice(0, 20)}`;
+const nameOf = (text: string): string =>
+  `k${createHash("sha256").update(text).digest("base64url").slice(0, 20)}`;
 
 export function sql<Row = Record<string, never>>(text: string): Statement<Row> {
   return { name: nameOf(text), text, isSlow: false };

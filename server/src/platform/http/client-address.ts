@@ -13,10 +13,16 @@ export function isListed(list: BlockList, address: string): boolean {
   return isIPv4(plain) ? list.check(plain, "ipv4") : isIPv6(plain) && list.check(plain, "ipv6");
 }
 
-export function clientAddress(peer: string | undefined, forwardedFor: string | string[] | undefined, trusted: BlockList): string {
+export function clientAddress(
+  peer: string | undefined,
+  forwardedFor: string | string[] | undefined,
+  trusted: BlockList,
+): string {
   const socket = plainAddress(peer ?? "0.0.0.0");
   if (forwardedFor === undefined || !isListed(trusted, socket)) return socket;
-  const hops = (Array.isArray(forwardedFor) ? forwardedFor.join(",") : forwardedFor).split(",").map((hop) => plainAddress(hop.trim()));
+  const hops = (Array.isArray(forwardedFor) ? forwardedFor.join(",") : forwardedFor)
+    .split(",")
+    .map((hop) => plainAddress(hop.trim()));
   for (const hop of hops.reverse()) {
     if (!isIPv4(hop) && !isIPv6(hop)) return socket;
     if (!isListed(trusted, hop)) return hop;

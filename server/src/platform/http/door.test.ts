@@ -37,14 +37,18 @@ describe("the door", () => {
   });
 
   it("checks who is calling before what they say", async () => {
-    const answer = await house.anonymous.call("POST", `/api/v1/projects/${project.id}/identities`, { rawBody: "{not json" });
+    const answer = await house.anonymous.call("POST", `/api/v1/projects/${project.id}/identities`, {
+      rawBody: "{not json",
+    });
     assert.deepEqual([answer.status, answer.body.error], [401, "UnauthorizedError"]);
   });
 
   it("tells a missing token from a bad one", async () => {
     const path = "/api/v1/organization";
     for (const header of [undefined, "", "Basic abc", "Bearer", "Bearer ", house.owner.token]) {
-      const answer = await house.anonymous.get(path, { headers: header === undefined ? {} : { authorization: header } });
+      const answer = await house.anonymous.get(path, {
+        headers: header === undefined ? {} : { authorization: header },
+      });
       assert.deepEqual([answer.status, answer.body.error], [401, "UnauthorizedError"], String(header));
     }
     const bad = await house.as("not-a-token").get(path);
@@ -53,22 +57,36 @@ describe("the door", () => {
 
   it("takes the scheme word in any case", async () => {
     for (const word of ["bearer", "BEARER", "BeArEr"]) {
-      assert.equal((await house.anonymous.get("/api/v1/organization", { headers: { authorization: `${word} ${house.owner.token}` } })).status, 200);
+      assert.equal(
+        (
+          await house.anonymous.get("/api/v1/organization", {
+            headers: { authorization: `${word} ${house.owner.token}` },
+          })
+        ).status,
+        200,
+      );
     }
   });
 
   it("answers malformed JSON with 400 and never shows a piece of it", async () => {
-    const answer = await house.owner.call("POST", "/api/v1/projects", { rawBody: '{"projectName": "hunter2' });
+    const answer = await house.owner.call("POST", "/api/v1/projects", {
+      rawBody: '{"projectName": "hunter2',
+    });
     assert.deepEqual([answer.status, answer.body.error], [400, "BadRequest"]);
     assert.ok(!JSON.stringify(answer.body).includes("hunter2"));
   });
 
   it("lists every issue of an invalid body, each with code, path and message", async () => {
-    const answer = await house.owner.post(`/api/v1/projects/${project.id}/identities`, { name: "", hasDeleteProtection: "yes", metadata: [{ key: "", value: 1 }] });
+    const answer = await house.owner.post(`/api/v1/projects/${project.id}/identities`, {
+      name: "",
+      hasDeleteProtection: "yes",
+      metadata: [{ key: "", value: 1 }],
+    });
     assert.deepEqual([answer.status, answer.body.error], [422, "ValidationFailure"]);
     assert.deepEqual(keysOf(answer.body), ENVELOPE);
     const paths = answer.body.message.map((issue: { path: unknown[] }) => issue.path.join("."));
-    for (const path of ["name", "hasDeleteProtection", "metadata.0.key", "metadata.0.value"]) assert.ok(paths.includes(path), path);
+    for (const path of ["name", "hasDeleteProtection", "metadata.0.key", "metadata.0.value"])
+      assert.ok(paths.includes(path), path);
     for (const issue of answer.body.message) assert.deepEqual(keysOf(issue), ["code", "message", "path"]);
   });
 
@@ -83,29 +101,58 @@ describe("the door", () => {
   it("answers 413 to a body over a mebibyte and 415 to one that is not JSON", async () => {
     const large = await house.owner.post("/api/v1/projects", { projectName: "x".repeat(1_100_000) });
     assert.deepEqual([large.status, large.body.error], [413, "PayloadTooLarge"]);
-    for (const type of ["text/plain", "application/xml", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]) {
-      const answer = await house.owner.call("POST", "/api/v1/projects", { rawBody: "a=b", headers: { "content-type": type } });
+    for (const type of [
+      "text/plain",
+      "application/xml",
+      "application/x-www-form-urlencoded",
+      "multipart/form-data; boundary=x",
+    ]) {
+      const answer = await house.owner.call("POST", "/api/v1/projects", {
+        rawBody: "a=b",
+        headers: { "content-type": type },
+      });
       assert.deepEqual([answer.status, answer.body.error], [415, "UnsupportedMediaType"], type);
     }
   });
 
   it("ignores one trailing slash, unknown keys, and empty query values", async () => {
     assert.equal((await house.owner.get("/api/v1/organization/")).status, 200);
-    assert.equal((await house.owner.get(`/api/v1/projects/${project.id}/identities?search=&limit=&nonsense=1`)).status, 200);
-    const answer = await house.owner.post(`/api/v1/projects/${project.id}/identities`, { name: "x", domain: "y", id: "z", orgId: "w" });
+    assert.equal(
+      (await house.owner.get(`/api/v1/projects/${project.id}/identities?search=&limit=&nonsense=1`)).status,
+      200,
+    );
+    const answer = await house.owner.post(`/api/v1/projects/${project.id}/identities`, {
+      name: "x",
+      domain: "y",
+      id: "z",
+      orgId: "w",
+    });
     assert.equal(answer.status, 200);
     assert.equal(answer.body.identity.orgId, house.owner.orgId);
   });
 
   it("S-30 refuses page sizes that are not plain whole numbers in their bounds", async () => {
-    for (const bad of ["limit=0", "limit=-1", "limit=1001", "limit=1e2", "limit=NaN", "limit=2.5", "limit=1&limit=2", "offset=-1", "offset=x", "limit[]=1&limit=2"]) {
+    for (const bad of [
+      "limit=0",
+      "limit=-1",
+      "limit=1001",
+      "limit=1e2",
+      "limit=NaN",
+      "limit=2.5",
+      "limit=1&limit=2",
+      "offset=-1",
+      "offset=x",
+      "limit[]=1&limit=2",
+    ]) {
       const answer = await house.owner.get(`/api/v1/projects/${project.id}/identities?${bad}`);
       assert.equal(answer.status, bad.startsWith("limit[]") ? 200 : 422, bad);
     }
   });
 
   it("S-31 is not moved by prototype keys", async () => {
-    const answer = await house.owner.call("POST", `/api/v1/projects/${project.id}/identities`, { rawBody: '{"name":"p","__proto__":{"hasDeleteProtection":true},"constructor":{"prototype":{"x":1}}}' });
+    const answer = await house.owner.call("POST", `/api/v1/projects/${project.id}/identities`, {
+      rawBody: '{"name":"p","__proto__":{"hasDeleteProtection":true},"constructor":{"prototype":{"x":1}}}',
+    });
     assert.equal(answer.status, 200);
     assert.equal(answer.body.identity.hasDeleteProtection, false);
     assert.equal(({} as Record<string, unknown>)["x"], undefined);
@@ -127,12 +174,19 @@ describe("the door", () => {
   });
 
   it("answers a broken escape in the address with 400", async () => {
-    const answer = await raw(house.base, `GET /api/v1/projects/%zz HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${house.owner.token}\r\nconnection: close\r\n\r\n`);
+    const answer = await raw(
+      house.base,
+      `GET /api/v1/projects/%zz HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${house.owner.token}\r\nconnection: close\r\n\r\n`,
+    );
     assert.match(answer, /^HTTP\/1\.1 400/);
   });
 
   it("S-59 sends the security headers and forbids storing on every answer", async () => {
-    for (const answer of [await house.owner.get("/api/v1/organization"), await house.anonymous.get("/nowhere"), await house.anonymous.get("/api/status")]) {
+    for (const answer of [
+      await house.owner.get("/api/v1/organization"),
+      await house.anonymous.get("/nowhere"),
+      await house.anonymous.get("/api/status"),
+    ]) {
       assert.equal(answer.headers.get("cache-control"), "no-store");
       assert.equal(answer.headers.get("x-content-type-options"), "nosniff");
       assert.equal(answer.headers.get("referrer-policy"), "no-referrer");
@@ -144,21 +198,28 @@ describe("the door", () => {
     const answer = await house.anonymous.get("/metrics");
     assert.equal(answer.status, 200);
     assert.match(String(answer.body), /keyward_http_requests_total\{/);
-    assert.equal((await house.anonymous.get("/metrics", { headers: { "x-forwarded-for": "1.2.3.4" } })).status, 404);
+    assert.equal(
+      (await house.anonymous.get("/metrics", { headers: { "x-forwarded-for": "1.2.3.4" } })).status,
+      404,
+    );
   });
 
   it("prints itself as OpenAPI 3.1 with every mounted endpoint", async () => {
     const { status, body } = await house.anonymous.get("/api/docs/json");
     assert.equal(status, 200);
     assert.equal(body.openapi, "3.1.0");
-    for (const { endpoint } of house.house.routes) assert.ok(body.paths[endpoint.path]?.[endpoint.method.toLowerCase()], endpoint.id);
+    for (const { endpoint } of house.house.routes)
+      assert.ok(body.paths[endpoint.path]?.[endpoint.method.toLowerCase()], endpoint.id);
   });
 });
 
 describe("rate limits", () => {
   let house: TestHouse;
   before(async () => {
-    house = await openTestHouse({ env: { KEYWARD_RATE_LIMIT_READ: "20", KEYWARD_RATE_LIMIT_LOGIN: "10" }, start: new Date("2030-01-01T00:00:10Z") });
+    house = await openTestHouse({
+      env: { KEYWARD_RATE_LIMIT_READ: "20", KEYWARD_RATE_LIMIT_LOGIN: "10" },
+      start: new Date("2030-01-01T00:00:10Z"),
+    });
   });
   after(() => house.close());
 
@@ -166,7 +227,8 @@ describe("rate limits", () => {
     const first = await house.owner.get("/api/v1/organization");
     assert.equal(first.headers.get("x-ratelimit-limit"), "20");
     let answer = first;
-    for (let n = 0; n < 25 && answer.status === 200; n += 1) answer = await house.owner.get("/api/v1/organization");
+    for (let n = 0; n < 25 && answer.status === 200; n += 1)
+      answer = await house.owner.get("/api/v1/organization");
     assert.deepEqual([answer.status, answer.body.error], [429, "RateLimitExceeded"]);
     const seconds = answer.headers.get("retry-after");
     assert.ok(Number(seconds) > 0);
@@ -179,7 +241,13 @@ describe("rate limits", () => {
 
   it("S-51 are shared between nodes", async () => {
     const { base } = await house.openNode();
-    const [here, there] = [house.owner, { get: (path: string) => fetch(`${base}${path}`, { headers: { authorization: `Bearer ${house.owner.token}` } }) }];
+    const [here, there] = [
+      house.owner,
+      {
+        get: (path: string) =>
+          fetch(`${base}${path}`, { headers: { authorization: `Bearer ${house.owner.token}` } }),
+      },
+    ];
     house.clock.advance(60_000);
     for (let n = 0; n < 12; n += 1) await here.get("/api/v1/organization");
     await house.house.rateLimits.share();
@@ -195,7 +263,19 @@ describe("rate limits", () => {
     house.clock.advance(60_000);
     let last = 0;
     for (let n = 0; n < 15; n += 1) {
-      last = (await house.anonymous.post("/api/v1/auth/universal-auth/login", { clientId: "x", clientSecret: "y" }, { headers: { "x-forwarded-for": `10.0.0.${n}`, "x-real-ip": `10.1.0.${n}`, forwarded: `for=10.2.0.${n}` } })).status;
+      last = (
+        await house.anonymous.post(
+          "/api/v1/auth/universal-auth/login",
+          { clientId: "x", clientSecret: "y" },
+          {
+            headers: {
+              "x-forwarded-for": `10.0.0.${n}`,
+              "x-real-ip": `10.1.0.${n}`,
+              forwarded: `for=10.2.0.${n}`,
+            },
+          },
+        )
+      ).status;
     }
     assert.equal(last, 429);
   });

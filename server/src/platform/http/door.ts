@@ -73,20 +73,24 @@ export function createDoor(needs: DoorNeeds): FastifyInstance {
     return503OnClosing: false,
     requestTimeout: 60_000,
     keepAliveTimeout: 75_000,
-    frameworkErrors: (error, request, reply) => refuse(error, request as FastifyRequest, reply as FastifyReply),
+    frameworkErrors: (error, request, reply) =>
+      refuse(error, request as FastifyRequest, reply as FastifyReply),
     clientErrorHandler: (error, socket) => {
       // Not even HTTP: there is no request to answer in the usual way, but the envelope stays the same.
       const problem = new Problem(400, "BadRequest", "This is not a valid HTTP request.");
       const body = JSON.stringify(toEnvelope(newRequestId(), problem));
       if (socket.writable && (error as NodeJS.ErrnoException).code !== "ECONNRESET") {
-        socket.end(`HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`);
+        socket.end(
+          `HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+        );
       } else socket.destroy();
     },
   });
 
   const refuse = (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
     const problem = asProblem(error, needs.log, request.id);
-    if (problem.retryAfterSeconds !== undefined) reply.header("retry-after", String(problem.retryAfterSeconds));
+    if (problem.retryAfterSeconds !== undefined)
+      reply.header("retry-after", String(problem.retryAfterSeconds));
     reply.code(problem.status).headers(SECURITY_HEADERS).header("x-request-id", request.id);
     reply.type("application/json").send(JSON.stringify(toEnvelope(request.id, problem)));
   };
@@ -112,13 +116,23 @@ function addBodyParsers(app: FastifyInstance): void {
       done(badRequest("The body is not valid JSON."));
     }
   });
-  app.addContentTypeParser("application/x-www-form-urlencoded", { parseAs: "string" }, (request, text, done) => {
-    if (text !== "" && !request.routeOptions.config.route?.endpoint.acceptsForm) {
-      return done(new Problem(415, "UnsupportedMediaType", "The body must be JSON: send the header content-type: application/json."));
-    }
-    request.visit.bodyHasEscapes = true;
-    done(null, Object.fromEntries(new URLSearchParams(text as string)));
-  });
+  app.addContentTypeParser(
+    "application/x-www-form-urlencoded",
+    { parseAs: "string" },
+    (request, text, done) => {
+      if (text !== "" && !request.routeOptions.config.route?.endpoint.acceptsForm) {
+        return done(
+          new Problem(
+            415,
+            "UnsupportedMediaType",
+            "The body must be JSON: send the header content-type: application/json.",
+          ),
+        );
+      }
+      request.visit.bodyHasEscapes = true;
+      done(null, Object.fromEntries(new URLSearchParams(text as string)));
+    },
+  );
 }
 
 function countRequest(needs: DoorNeeds, bucket: Bucket, key: string, reply: FastifyReply): void {
@@ -127,15 +141,26 @@ function countRequest(needs: DoorNeeds, bucket: Bucket, key: string, reply: Fast
   reply.raw.setHeader("x-ratelimit-limit", verdict.limit);
   reply.raw.setHeader("x-ratelimit-remaining", verdict.remaining);
   reply.raw.setHeader("x-ratelimit-reset", verdict.resetSeconds);
-  if (!verdict.allowed) throw tooManyRequests(verdict.resetSeconds, "The limit of requests per minute is reached.");
+  if (!verdict.allowed)
+    throw tooManyRequests(verdict.resetSeconds, "The limit of requests per minute is reached.");
 }
 
 function addHooks(app: FastifyInstance, needs: DoorNeeds): void {
   app.addHook("onRequest", async (request, reply) => {
-    const ip = clientAddress(request.raw.socket.remoteAddress, request.headers["x-forwarded-for"], needs.trustedProxies);
+    const ip = clientAddress(
+      request.raw.socket.remoteAddress,
+      request.headers["x-forwarded-for"],
+      needs.trustedProxies,
+    );
     const userAgent = (request.headers["user-agent"] ?? "").slice(0, 512);
     const caller = { requestId: request.id, ip, userAgent };
-    request.visit = { caller, actor: undefined, bodyHasEscapes: false, isStream: false, startedAt: performance.now() };
+    request.visit = {
+      caller,
+      actor: undefined,
+      bodyHasEscapes: false,
+      isStream: false,
+      startedAt: performance.now(),
+    };
     reply.headers(SECURITY_HEADERS).header("x-request-id", request.id);
     const endpoint = request.routeOptions.config.route?.endpoint;
     if (!endpoint) return;
@@ -153,9 +178,18 @@ function addHooks(app: FastifyInstance, needs: DoorNeeds): void {
   app.addHook("onResponse", (request, reply, done) => {
     const route = request.routeOptions.url ?? "unknown";
     const milliseconds = performance.now() - (request.visit?.startedAt ?? performance.now());
-    if (!request.visit?.isStream) needs.metrics.observe(route, request.method, reply.statusCode, milliseconds / 1000);
+    if (!request.visit?.isStream)
+      needs.metrics.observe(route, request.method, reply.statusCode, milliseconds / 1000);
     needs.log.info(
-      { reqId: request.id, method: request.method, route, status: reply.statusCode, ms: Math.round(milliseconds * 10) / 10, ip: request.visit?.caller.ip, actor: request.visit?.actor?.id },
+      {
+        reqId: request.id,
+        method: request.method,
+        route,
+        status: reply.statusCode,
+        ms: Math.round(milliseconds * 10) / 10,
+        ip: request.visit?.caller.ip,
+        actor: request.visit?.actor?.id,
+      },
       "request",
     );
     done();
@@ -171,7 +205,8 @@ function mountMetrics(app: FastifyInstance, { metrics, metricsToken }: DoorNeeds
     const given = digest(request.headers.authorization ?? "");
     const isAllowed = metricsToken
       ? timingSafeEqual(given, digest(`Bearer ${metricsToken.open()}`))
-      : isListed(LOOPBACK, request.raw.socket.remoteAddress ?? "") && request.headers["x-forwarded-for"] === undefined;
+      : isListed(LOOPBACK, request.raw.socket.remoteAddress ?? "") &&
+        request.headers["x-forwarded-for"] === undefined;
     if (!isAllowed) throw notFound("This address");
     reply.type(metrics.registry.contentType);
     return metrics.registry.metrics();
@@ -186,7 +221,8 @@ const controlOf = (request: FastifyRequest, reply: FastifyReply): ReplyControl =
   stream(needs) {
     request.visit.isStream = true;
     reply.hijack();
-    for (const [name, value] of Object.entries({ ...reply.getHeaders(), ...STREAM_HEADERS })) if (value !== undefined) reply.raw.setHeader(name, value);
+    for (const [name, value] of Object.entries({ ...reply.getHeaders(), ...STREAM_HEADERS }))
+      if (value !== undefined) reply.raw.setHeader(name, value);
     return new EventStream(reply.raw, request.raw.socket, needs);
   },
 });
@@ -196,8 +232,18 @@ function mount(app: FastifyInstance, route: Route): void {
   const pick = createPicker(endpoint.reply);
   const handler = async (request: FastifyRequest, reply: FastifyReply) => {
     const { visit } = request;
-    const input = parseInput(endpoint, { params: request.params, query: request.query, body: request.body }, visit.bodyHasEscapes);
-    const value = await answer({ ...input, actor: visit.actor, caller: visit.caller, headers: request.headers, reply: controlOf(request, reply) });
+    const input = parseInput(
+      endpoint,
+      { params: request.params, query: request.query, body: request.body },
+      visit.bodyHasEscapes,
+    );
+    const value = await answer({
+      ...input,
+      actor: visit.actor,
+      caller: visit.caller,
+      headers: request.headers,
+      reply: controlOf(request, reply),
+    });
     if (visit.isStream) return reply;
     if (value instanceof Raw) return reply.send(value.body);
     reply.type("application/json");
@@ -213,4 +259,3 @@ function mount(app: FastifyInstance, route: Route): void {
     });
   }
 }
-

@@ -30,11 +30,18 @@ export interface Endpoint<
   readonly rate: "read" | "write" | "login";
   readonly acceptsForm: boolean;
   readonly maxBodyBytes: number | undefined;
+  /** What a good answer is written in. */
+  readonly replyType: string;
   /** A request that is valid as it stands (ids apart): shown in the documentation, sent by the generated tests. */
   readonly example: { readonly query?: Record<string, unknown>; readonly body?: unknown };
 }
 
-export interface EndpointSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R extends z.ZodType> {
+export interface EndpointSpec<
+  P extends z.ZodType,
+  Q extends z.ZodType,
+  B extends z.ZodType,
+  R extends z.ZodType,
+> {
   readonly id: string;
   readonly method: Method;
   readonly path: string;
@@ -49,6 +56,7 @@ export interface EndpointSpec<P extends z.ZodType, Q extends z.ZodType, B extend
   readonly rate?: "read" | "write" | "login";
   readonly acceptsForm?: boolean;
   readonly maxBodyBytes?: number;
+  readonly replyType?: string;
   readonly example?: { readonly query?: Record<string, unknown>; readonly body?: unknown };
 }
 
@@ -67,6 +75,7 @@ export function endpoint<
     rate: spec.method === "GET" ? "read" : "write",
     acceptsForm: false,
     maxBodyBytes: undefined,
+    replyType: "application/json",
     example: {},
     ...spec,
   };
@@ -78,7 +87,14 @@ export const uuid = z.uuid();
 /** A name people type: spaces at both ends are never meant. */
 export const name = (max: number) => z.string().trim().min(1).max(max);
 export const slug = (min: number, max: number) =>
-  z.string().min(min).max(max).regex(/^[a-z0-9]+(?:[-_][a-z0-9]+)*$/, "must be lower-case letters and digits, in groups joined by single - or _");
+  z
+    .string()
+    .min(min)
+    .max(max)
+    .regex(
+      /^[a-z0-9]+(?:[-_][a-z0-9]+)*$/,
+      "must be lower-case letters and digits, in groups joined by single - or _",
+    );
 
 /** Booleans in queries come as true/false/True/False/1/0. */
 export const queryBoolean = (fallback: boolean) =>

@@ -15,7 +15,12 @@ export const envelopeSchema = z.object({
   reqId: z.string(),
   statusCode: z.number(),
   error: z.string(),
-  message: z.union([z.string(), z.array(z.object({ code: z.string(), path: z.array(z.union([z.string(), z.number()])), message: z.string() }))]),
+  message: z.union([
+    z.string(),
+    z.array(
+      z.object({ code: z.string(), path: z.array(z.union([z.string(), z.number()])), message: z.string() }),
+    ),
+  ]),
   details: z.unknown().optional(),
 });
 
@@ -32,9 +37,16 @@ export function toEnvelope(reqId: string, problem: Problem): Envelope {
 
 /** The framework's own refusals, said in our words. */
 const FRAMEWORK: Record<string, () => Problem> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: () => new Problem(413, "PayloadTooLarge", "The request body is larger than this endpoint takes."),
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: () => new Problem(415, "UnsupportedMediaType", "The body must be JSON: send the header content-type: application/json."),
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: () => new Problem(400, "BadRequest", "The body's size differs from its content-length."),
+  FST_ERR_CTP_BODY_TOO_LARGE: () =>
+    new Problem(413, "PayloadTooLarge", "The request body is larger than this endpoint takes."),
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: () =>
+    new Problem(
+      415,
+      "UnsupportedMediaType",
+      "The body must be JSON: send the header content-type: application/json.",
+    ),
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: () =>
+    new Problem(400, "BadRequest", "The body's size differs from its content-length."),
   FST_ERR_BAD_URL: () => new Problem(400, "BadRequest", "The address is not a valid URL path."),
   FST_ERR_MAX_PARAM_LENGTH: () => new Problem(404, "NotFound", "This address does not exist."),
 };
@@ -45,18 +57,35 @@ export function issuesOf(error: z.ZodError): Issue[] {
   // A body can break a rule a hundred thousand times; the first fifty say enough.
   return error.issues.slice(0, 50).map((issue) => ({
     code: issue.code ?? "custom",
-    path: issue.path.map((part) => (typeof part === "symbol" ? String(part) : typeof part === "string" ? clip(part) : part)),
+    path: issue.path.map((part) =>
+      typeof part === "symbol" ? String(part) : typeof part === "string" ? clip(part) : part,
+    ),
     message: clip(issue.message),
   }));
 }
 
 export function asProblem(error: unknown, log: Log, reqId: string): Problem {
   if (error instanceof Problem) return error;
-  const { code, statusCode } = (typeof error === "object" && error !== null ? error : {}) as { code?: string; statusCode?: number };
+  const { code, statusCode } = (typeof error === "object" && error !== null ? error : {}) as {
+    code?: string;
+    statusCode?: number;
+  };
   const known = code === undefined ? undefined : FRAMEWORK[code];
   if (known) return known();
-  if (statusCode !== undefined && statusCode >= 400 && statusCode < 500) return new Problem(400, "BadRequest", "The request cannot be understood.");
+  if (statusCode !== undefined && statusCode >= 400 && statusCode < 500)
+    return new Problem(400, "BadRequest", "The request cannot be understood.");
   // A bug. Its text may hold a value, so only the log gets it, never the answer.
-  log.error({ reqId, reason: error instanceof Error ? error.message : "thrown value", stack: error instanceof Error ? error.stack : undefined }, "a request failed on a bug");
-  return new Problem(500, "InternalServerError", "Something went wrong on our side. Quote the request id to the operator of this server.");
+  log.error(
+    {
+      reqId,
+      reason: error instanceof Error ? error.message : "thrown value",
+      stack: error instanceof Error ? error.stack : undefined,
+    },
+    "a request failed on a bug",
+  );
+  return new Problem(
+    500,
+    "InternalServerError",
+    "Something went wrong on our side. Quote the request id to the operator of this server.",
+  );
 }

@@ -12,16 +12,19 @@ export interface Input {
 /** PostgreSQL cannot store NUL in text, and nobody means to send one: refused at the door, with its place. */
 function findNul(value: unknown, path: (string | number)[], issues: Issue[]): void {
   if (typeof value === "string") {
-    if (value.includes("\0")) issues.push({ code: "custom", path, message: "must not contain the NUL character" });
+    if (value.includes("\0"))
+      issues.push({ code: "custom", path, message: "must not contain the NUL character" });
   } else if (typeof value === "object" && value !== null && issues.length < 50 && path.length < 64) {
-    for (const [key, part] of Object.entries(value)) findNul(part, [...path, Array.isArray(value) ? Number(key) : key], issues);
+    for (const [key, part] of Object.entries(value))
+      findNul(part, [...path, Array.isArray(value) ? Number(key) : key], issues);
   }
 }
 
 /** An empty query value equals an absent one: clients send `workspaceSlug=` when they mean nothing. */
 function withoutEmpty(query: unknown): Record<string, unknown> {
   const kept: Record<string, unknown> = {};
-  for (const [key, value] of Object.entries(query as Record<string, unknown>)) if (value !== "") kept[key] = value;
+  for (const [key, value] of Object.entries(query as Record<string, unknown>))
+    if (value !== "") kept[key] = value;
   return kept;
 }
 

@@ -9,7 +9,12 @@ export interface Metrics {
 export function createMetrics(): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: "keyward_" });
-  const requests = new Counter({ name: "keyward_http_requests_total", help: "Answered requests.", labelNames: ["method", "route", "status"], registers: [registry] });
+  const requests = new Counter({
+    name: "keyward_http_requests_total",
+    help: "Answered requests.",
+    labelNames: ["method", "route", "status"],
+    registers: [registry],
+  });
   const durations = new Histogram({
     name: "keyward_http_request_seconds",
     help: "Time from the request's head to the end of its answer.",

@@ -10,7 +10,8 @@ const schemaOf = (schema: z.ZodType, io: "input" | "output"): Json => {
     io,
     unrepresentable: "any",
     override: ({ zodSchema, jsonSchema }) => {
-      if (zodSchema._zod.def.type === "date") Object.assign(jsonSchema, { type: "string", format: "date-time" });
+      if (zodSchema._zod.def.type === "date")
+        Object.assign(jsonSchema, { type: "string", format: "date-time" });
     },
   });
   return json as Json;
@@ -19,12 +20,14 @@ const schemaOf = (schema: z.ZodType, io: "input" | "output"): Json => {
 function parametersOf(schema: z.ZodType, place: "path" | "query"): Json[] {
   const json = schemaOf(schema, "input");
   const required = new Set((json["required"] as string[] | undefined) ?? []);
-  return Object.entries((json["properties"] as Record<string, Json> | undefined) ?? {}).map(([name, described]) => ({
-    name,
-    in: place,
-    required: place === "path" || required.has(name),
-    schema: described,
-  }));
+  return Object.entries((json["properties"] as Record<string, Json> | undefined) ?? {}).map(
+    ([name, described]) => ({
+      name,
+      in: place,
+      required: place === "path" || required.has(name),
+      schema: described,
+    }),
+  );
 }
 
 const problem = (description: string): Json => ({
@@ -34,8 +37,12 @@ const problem = (description: string): Json => ({
 
 function operationOf(endpoint: Endpoint): Json {
   const body = schemaOf(endpoint.body, "input");
-  const hasBody = Object.keys((body["properties"] as Json | undefined) ?? {}).length > 0 || body["anyOf"] !== undefined || body["oneOf"] !== undefined;
-  const described = endpoint.example.body === undefined ? { schema: body } : { schema: body, example: endpoint.example.body };
+  const hasBody =
+    Object.keys((body["properties"] as Json | undefined) ?? {}).length > 0 ||
+    body["anyOf"] !== undefined ||
+    body["oneOf"] !== undefined;
+  const described =
+    endpoint.example.body === undefined ? { schema: body } : { schema: body, example: endpoint.example.body };
   return {
     operationId: endpoint.id,
     tags: [endpoint.room],
@@ -44,9 +51,14 @@ function operationOf(endpoint: Endpoint): Json {
     parameters: [...parametersOf(endpoint.params, "path"), ...parametersOf(endpoint.query, "query")],
     ...(hasBody ? { requestBody: { content: { "application/json": described } } } : {}),
     responses: {
-      "200": { description: "Done.", content: { "application/json": { schema: schemaOf(endpoint.reply, "output") } } },
+      "200": {
+        description: "Done.",
+        content: { "application/json": { schema: schemaOf(endpoint.reply, "output") } },
+      },
       "400": problem("Malformed, or against a rule of the domain."),
-      ...(endpoint.access === "public" ? {} : { "401": problem("No valid token."), "403": problem("The caller lacks a right.") }),
+      ...(endpoint.access === "public"
+        ? {}
+        : { "401": problem("No valid token."), "403": problem("The caller lacks a right.") }),
       "404": problem("Unknown, or not yours."),
       "422": problem("A field is invalid; `message` lists all issues."),
       "429": problem("Too many requests; see retry-after."),
@@ -61,13 +73,18 @@ export function toOpenApi(endpoints: readonly Endpoint[], publicUrl: string, ver
   for (const endpoint of endpoints) {
     for (const [index, path] of [endpoint.path, ...endpoint.aliases].entries()) {
       const operation = operationOf(endpoint);
-      if (index > 0) Object.assign(operation, { operationId: `${endpoint.id}Alias${index}`, deprecated: true });
+      if (index > 0)
+        Object.assign(operation, { operationId: `${endpoint.id}Alias${index}`, deprecated: true });
       paths[path] = { ...paths[path], [endpoint.method.toLowerCase()]: operation };
     }
   }
   return {
     openapi: "3.1.0",
-    info: { title: "Keyward", version, description: "Secrets, certificates, machine identities, alerts and real-time events." },
+    info: {
+      title: "Keyward",
+      version,
+      description: "Secrets, certificates, machine identities, alerts and real-time events.",
+    },
     servers: [{ url: publicUrl }],
     security: [{ bearer: [] }],
     paths,

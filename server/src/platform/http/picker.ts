@@ -16,7 +16,8 @@ const asIs: Pick = (value) => value;
 
 function pickObject(schema: z.ZodObject): Pick {
   const fields = Object.entries(schema.shape).map(
-    ([key, field]) => [key, compile(field as z.ZodType), (field as z.ZodType).safeParse(undefined).success] as const,
+    ([key, field]) =>
+      [key, compile(field as z.ZodType), (field as z.ZodType).safeParse(undefined).success] as const,
   );
   const rest = schema.def.catchall;
   const keepsRest = rest !== undefined && rest._zod.def.type !== "never";

@@ -100,7 +100,9 @@ export function createRateLimits(needs: {
     share,
     start() {
       timer = setInterval(() => {
-        share().catch((error: unknown) => log.debug({ reason: (error as Error).message }, "rate limits were not shared this second"));
+        share().catch((error: unknown) =>
+          log.debug({ reason: (error as Error).message }, "rate limits were not shared this second"),
+        );
       }, SHARE_MS).unref();
     },
     stop: () => clearInterval(timer),

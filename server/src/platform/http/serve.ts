@@ -31,19 +31,28 @@ export class Raw {
 
 export interface Route {
   readonly endpoint: Endpoint;
-  readonly answer: (call: Call<unknown, unknown, unknown> & { readonly actor: MemberActor | undefined }) => Promise<unknown>;
+  readonly answer: (
+    call: Call<unknown, unknown, unknown> & { readonly actor: MemberActor | undefined },
+  ) => Promise<unknown>;
 }
 
 /** Pairs an endpoint with its answer; the types of both come from the contract. */
 export function serve<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R extends z.ZodType>(
   endpoint: Endpoint<P, Q, B, R>,
-  answer: (call: Call<z.output<P>, z.output<Q>, z.output<B>> & { readonly actor: MemberActor }) => Promise<z.input<R> | Raw>,
+  answer: (
+    call: Call<z.output<P>, z.output<Q>, z.output<B>> & { readonly actor: MemberActor },
+  ) => Promise<z.input<R> | Raw>,
 ): Route {
   if (endpoint.access !== "token") throw new Error(`${endpoint.id} is public: use servePublic`);
   return { endpoint, answer: answer as Route["answer"] };
 }
 
-export function servePublic<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R extends z.ZodType>(
+export function servePublic<
+  P extends z.ZodType,
+  Q extends z.ZodType,
+  B extends z.ZodType,
+  R extends z.ZodType,
+>(
   endpoint: Endpoint<P, Q, B, R>,
   answer: (call: Call<z.output<P>, z.output<Q>, z.output<B>>) => Promise<z.input<R> | Raw>,
 ): Route {

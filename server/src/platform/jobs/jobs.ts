@@ -32,7 +32,9 @@ const claim = sql<{ name: string }>(`
   ON CONFLICT (name) DO UPDATE SET leased_until = $3, leased_by = $4
     WHERE j.next_at <= $2 AND (j.leased_until IS NULL OR j.leased_until <= $2)
   RETURNING name`);
-const finish = sql(`UPDATE jobs SET next_at = $2, leased_until = NULL, leased_by = NULL, last_finished_at = $3, last_error = $4 WHERE name = $1 AND leased_by = $5`);
+const finish = sql(
+  `UPDATE jobs SET next_at = $2, leased_until = NULL, leased_by = NULL, last_finished_at = $3, last_error = $4 WHERE name = $1 AND leased_by = $5`,
+);
 
 export function createJobs(needs: { readonly db: Db; readonly clock: Clock; readonly log: Log }): Jobs {
   const { db, clock, log } = needs;
@@ -68,7 +70,9 @@ export function createJobs(needs: { readonly db: Db; readonly clock: Clock; read
   const tick = async (): Promise<void> => {
     for (const job of jobs.filter(mayBeDue)) {
       triedAt.set(job.name, clock.elapsed());
-      await runOne(job).catch((error: unknown) => log.warn({ job: job.name, reason: (error as Error).message }, "a job could not be claimed"));
+      await runOne(job).catch((error: unknown) =>
+        log.warn({ job: job.name, reason: (error as Error).message }, "a job could not be claimed"),
+      );
     }
   };
 

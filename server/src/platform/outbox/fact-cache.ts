@@ -15,7 +15,10 @@ export interface FactCache<Value extends {}> {
   clear(): void;
 }
 
-export function createFactCache<Value extends {}>(tail: Pick<Tail, "isFresh" | "onGap">, max: number): FactCache<Value> {
+export function createFactCache<Value extends {}>(
+  tail: Pick<Tail, "isFresh" | "onGap">,
+  max: number,
+): FactCache<Value> {
   const entries = new LRUCache<string, Value>({ max });
   // A load that began before an invalidation may have read the old state: such a result is answered, not kept.
   let epoch = 0;

@@ -7,5 +7,9 @@ const sweep = sql(`DELETE FROM outbox WHERE at < now() - make_interval(secs => $
 
 /** Nothing is kept for replay: a row is gone long after every node has read it. */
 export const outboxJobs = (db: Db): Job[] => [
-  { name: "outbox-sweep", everySeconds: 15, run: async () => void (await db.write((tx) => tx.rows(sweep, [RETENTION_SECONDS]), { audited: false })) },
+  {
+    name: "outbox-sweep",
+    everySeconds: 15,
+    run: async () => void (await db.write((tx) => tx.rows(sweep, [RETENTION_SECONDS]), { audited: false })),
+  },
 ];

@@ -33,7 +33,13 @@ describe("the tail of the outbox", () => {
 
   before(async () => {
     test = await createTestDatabase();
-    const open = () => openDatabase({ connection: test.connection, connections: 8, clock: systemClock, onError: () => undefined });
+    const open = () =>
+      openDatabase({
+        connection: test.connection,
+        connections: 8,
+        clock: systemClock,
+        onError: () => undefined,
+      });
     writer = open();
     reader = open();
     tail = createTail({ database: reader, clock: systemClock, log: silentLog });
@@ -85,22 +91,42 @@ describe("the tail of the outbox", () => {
 
   it("delivers each fact once and in order with many writers at once", async () => {
     heard = [];
-    await Promise.all(Array.from({ length: 8 }, async (_, w) => {
-      for (let n = 0; n < 40; n += 1) await announce(w % 2 === 0 ? writer : reader, w * 1000 + n);
-    }));
+    await Promise.all(
+      Array.from({ length: 8 }, async (_, w) => {
+        for (let n = 0; n < 40; n += 1) await announce(w % 2 === 0 ? writer : reader, w * 1000 + n);
+      }),
+    );
     await until(() => heard.length >= 320, "320 facts");
     assert.equal(new Set(names()).size, 320);
     assert.ok(heard.every((fact, index) => index === 0 || fact.seq > (heard[index - 1] as NumberedFact).seq));
     for (let w = 0; w < 8; w += 1) {
       const own = names().filter((n) => Math.floor(n / 1000) === w);
-      assert.deepEqual(own, [...own].sort((a, b) => a - b), "a writer's own order is kept");
+      assert.deepEqual(
+        own,
+        [...own].sort((a, b) => a - b),
+        "a writer's own order is kept",
+      );
     }
   });
 
   it("is fresh while it can look, and says so no longer once its connection is cut for good", async () => {
     assert.ok(tail.isFresh());
-    const other = openDatabase({ connection: test.connection, connections: 2, clock: systemClock, onError: () => undefined });
-    const lost = createTail({ database: { ...other, connect: async () => { throw new Error("no way back"); } }, clock: systemClock, log: silentLog });
+    const other = openDatabase({
+      connection: test.connection,
+      connections: 2,
+      clock: systemClock,
+      onError: () => undefined,
+    });
+    const lost = createTail({
+      database: {
+        ...other,
+        connect: async () => {
+          throw new Error("no way back");
+        },
+      },
+      clock: systemClock,
+      log: silentLog,
+    });
     assert.ok(!lost.isFresh());
     await assert.rejects(lost.start());
     assert.ok(!lost.isFresh());
@@ -114,7 +140,10 @@ describe("a cache that facts keep true", () => {
 
   it("serves nothing while the tail is not fresh", async () => {
     let isFresh = true;
-    const cache = createFactCache<{ v: number }>(stub(() => isFresh), 10);
+    const cache = createFactCache<{ v: number }>(
+      stub(() => isFresh),
+      10,
+    );
     let loads = 0;
     const load = async () => ({ v: (loads += 1) });
     await cache.get("k", load);
@@ -125,7 +154,10 @@ describe("a cache that facts keep true", () => {
   });
 
   it("does not keep what was read before an invalidation and arrived after it", async () => {
-    const cache = createFactCache<{ v: string }>(stub(() => true), 10);
+    const cache = createFactCache<{ v: string }>(
+      stub(() => true),
+      10,
+    );
     let finish: (value: { v: string }) => void = () => undefined;
     const slow = cache.get("k", () => new Promise((resolve) => (finish = resolve)));
     cache.drop("k");

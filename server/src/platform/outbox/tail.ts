@@ -137,7 +137,9 @@ class OutboxTail implements Tail {
   async start(): Promise<void> {
     await this.#connect();
     const client = this.#client as pg.Client;
-    const { rows } = await client.query<{ last: number }>("SELECT coalesce(max(seq), pg_sequence_last_value('outbox_seq_seq'), 0) AS last FROM outbox");
+    const { rows } = await client.query<{ last: number }>(
+      "SELECT coalesce(max(seq), pg_sequence_last_value('outbox_seq_seq'), 0) AS last FROM outbox",
+    );
     // Everything that is under way now must have ended before we say "from here on I see all".
     const suspects = await this.#running();
     const deadline = this.#needs.clock.elapsed() + HOLE_PATIENCE_MS;
@@ -249,7 +251,11 @@ class OutboxTail implements Tail {
     const startedAt = this.#needs.clock.elapsed();
     // Before the look: whoever has ended by now is seen by it.
     if (this.#hole) await this.#clear(this.#hole.suspects);
-    const { rows } = await (this.#client as pg.Client).query<Page>({ name: "outbox-tail", text: PAGE, values: [this.#last] });
+    const { rows } = await (this.#client as pg.Client).query<Page>({
+      name: "outbox-tail",
+      text: PAGE,
+      values: [this.#last],
+    });
     const page = rows[0];
     if (!page) throw new Error("the outbox query answered no row");
     this.#noticeGap(page, startedAt);
@@ -281,7 +287,9 @@ class OutboxTail implements Tail {
 
   #isDead(seq: number): boolean {
     if (this.#hole?.seq !== seq) return false;
-    return this.#hole.suspects.size === 0 || this.#needs.clock.elapsed() - this.#hole.since > HOLE_PATIENCE_MS;
+    return (
+      this.#hole.suspects.size === 0 || this.#needs.clock.elapsed() - this.#hole.since > HOLE_PATIENCE_MS
+    );
   }
 
   async #waitAtHole(): Promise<number> {
@@ -293,7 +301,10 @@ class OutboxTail implements Tail {
   }
 
   async #running(): Promise<Set<string>> {
-    const { rows } = await (this.#client as pg.Client).query<{ xid: string }>({ name: "outbox-running", text: RUNNING });
+    const { rows } = await (this.#client as pg.Client).query<{ xid: string }>({
+      name: "outbox-running",
+      text: RUNNING,
+    });
     return new Set(rows.map((row) => row.xid));
   }
 
@@ -307,9 +318,13 @@ class OutboxTail implements Tail {
   #noticeGap(page: Page, now: number): void {
     const away = now - this.#syncedAt;
     const isSetBack = this.#last > 0 && (page.drawn ?? 0) < this.#last;
-    const isSwept = page.oldest !== null && page.oldest > this.#last + 1 && away > (RETENTION_SECONDS * 1000) / 2;
+    const isSwept =
+      page.oldest !== null && page.oldest > this.#last + 1 && away > (RETENTION_SECONDS * 1000) / 2;
     if (!isSetBack && !(Number.isFinite(away) && isSwept)) return;
-    this.#needs.log.warn({ awaySeconds: Math.round(away / 1000), isSetBack }, "facts were lost to this node; whoever depends on them starts over");
+    this.#needs.log.warn(
+      { awaySeconds: Math.round(away / 1000), isSetBack },
+      "facts were lost to this node; whoever depends on them starts over",
+    );
     if (isSetBack) this.#last = page.drawn ?? 0;
     for (const listener of this.#gapListeners) listener();
   }

@@ -25,7 +25,11 @@ export const createEnvironment = endpoint({
   room,
   summary: "Add an environment to a project",
   params: z.object({ projectId: projectRef }),
-  body: z.object({ name: name(255), slug: slug(1, 64), position: z.number().int().min(1).max(10_000).optional() }),
+  body: z.object({
+    name: name(255),
+    slug: slug(1, 64),
+    position: z.number().int().min(1).max(10_000).optional(),
+  }),
   reply: changed,
   example: { body: { name: "Quality assurance", slug: "qa" } },
 });
@@ -38,7 +42,11 @@ export const updateEnvironment = endpoint({
   room,
   summary: "Rename or reorder an environment",
   params: one,
-  body: z.object({ name: name(255).optional(), slug: slug(1, 64).optional(), position: z.number().int().min(1).max(10_000).optional() }),
+  body: z.object({
+    name: name(255).optional(),
+    slug: slug(1, 64).optional(),
+    position: z.number().int().min(1).max(10_000).optional(),
+  }),
   reply: changed,
   example: { body: { name: "Testing" } },
 });

@@ -8,7 +8,13 @@ import { projectChanged } from "../events.ts";
 import type { Projects } from "../service.ts";
 import type { ProjectRow } from "../store.ts";
 import {
-  deleteEnvironment, findEnvironment, findEnvironmentBySlug, findEnvironmentInOrg, insertEnvironment, makeRoomAt, updateEnvironment,
+  deleteEnvironment,
+  findEnvironment,
+  findEnvironmentBySlug,
+  findEnvironmentInOrg,
+  insertEnvironment,
+  makeRoomAt,
+  updateEnvironment,
   type EnvironmentRow,
 } from "./store.ts";
 
@@ -20,17 +26,32 @@ export interface EnvironmentNeeds {
 }
 
 /** Told inside the transaction, before an environment goes: whoever keeps things in it clears them out and says so. */
-export type EnvironmentFarewell = (tx: Tx, actor: MemberActor, project: ProjectRow, environment: EnvironmentRow) => Promise<void>;
+export type EnvironmentFarewell = (
+  tx: Tx,
+  actor: MemberActor,
+  project: ProjectRow,
+  environment: EnvironmentRow,
+) => Promise<void>;
+
+interface Announced {
+  readonly project: ProjectRow;
+  readonly row: EnvironmentRow;
+}
 
 export type Environments = ReturnType<typeof createEnvironments>;
 
-const slugTaken = (slug: string) => conflict(`An environment with the slug ${slug} exists in this project already.`);
+const slugTaken = (slug: string) =>
+  conflict(`An environment with the slug ${slug} exists in this project already.`);
 
 export function createEnvironments({ db, clock, permissions, projects }: EnvironmentNeeds) {
   const farewells: EnvironmentFarewell[] = [];
 
   const require = (actor: MemberActor, project: ProjectRow, action: string, environment?: string) =>
-    permissions.requireInProject(actor, project.id, { action, subject: "environments", ...(environment === undefined ? {} : { attributes: { environment } }) });
+    permissions.requireInProject(actor, project.id, {
+      action,
+      subject: "environments",
+      ...(environment === undefined ? {} : { attributes: { environment } }),
+    });
 
   const find = async (project: ProjectRow, id: string): Promise<EnvironmentRow> => {
     const row = await db.read((q) => findEnvironment(q, project.id, id));
@@ -38,8 +59,13 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
     return row;
   };
 
-  const announce = (tx: Tx, actor: MemberActor, project: ProjectRow, event: string, row: EnvironmentRow): void => {
-    tx.audit(actor, { event, orgId: project.orgId, projectId: project.id, metadata: { environmentId: row.id, name: row.name, slug: row.slug } });
+  const announce = (tx: Tx, actor: MemberActor, event: string, { project, row }: Announced): void => {
+    tx.audit(actor, {
+      event,
+      orgId: project.orgId,
+      projectId: project.id,
+      metadata: { environmentId: row.id, name: row.name, slug: row.slug },
+    });
     tx.emit(projectChanged({ orgId: project.orgId, projectId: project.id }));
   };
 
@@ -55,31 +81,49 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
   return {
     onDelete: (farewell: EnvironmentFarewell) => void farewells.push(farewell),
 
-    async create(actor: MemberActor, ref: string, input: { name: string; slug: string; position?: number | undefined }): Promise<EnvironmentRow> {
+    async create(
+      actor: MemberActor,
+      ref: string,
+      input: { name: string; slug: string; position?: number | undefined },
+    ): Promise<EnvironmentRow> {
       const project = await projects.resolve(actor, ref);
       await require(actor, project, "create", input.slug);
       return orConflict(input.slug, () =>
         db.write(async (tx) => {
           if (input.position !== undefined) await makeRoomAt(tx, project.id, input.position);
-          const row = await insertEnvironment(tx, { id: newId(), projectId: project.id, name: input.name, slug: input.slug, position: input.position, at: clock.now() });
+          const row = await insertEnvironment(tx, {
+            id: newId(),
+            projectId: project.id,
+            name: input.name,
+            slug: input.slug,
+            position: input.position,
+            at: clock.now(),
+          });
           if (!row) throw notFound("The project", ref);
-          announce(tx, actor, project, "create-environment", row);
+          announce(tx, actor, "create-environment", { project, row });
           return row;
         }),
       );
     },
 
-    async update(actor: MemberActor, ref: string, id: string, patch: { name?: string | undefined; slug?: string | undefined; position?: number | undefined }): Promise<EnvironmentRow> {
+    async update(
+      actor: MemberActor,
+      ref: string,
+      id: string,
+      patch: { name?: string | undefined; slug?: string | undefined; position?: number | undefined },
+    ): Promise<EnvironmentRow> {
       const project = await projects.resolve(actor, ref);
       const before = await find(project, id);
       await require(actor, project, "edit", before.slug);
-      if (patch.slug !== undefined && patch.slug !== before.slug) await require(actor, project, "edit", patch.slug);
+      if (patch.slug !== undefined && patch.slug !== before.slug)
+        await require(actor, project, "edit", patch.slug);
       return orConflict(patch.slug, () =>
         db.write(async (tx) => {
-          if (patch.position !== undefined && patch.position !== before.position) await makeRoomAt(tx, project.id, patch.position);
+          if (patch.position !== undefined && patch.position !== before.position)
+            await makeRoomAt(tx, project.id, patch.position);
           const row = await updateEnvironment(tx, id, patch, clock.now());
           if (!row) throw notFound("The environment", id);
-          announce(tx, actor, project, "update-environment", row);
+          announce(tx, actor, "update-environment", { project, row });
           return row;
         }),
       );
@@ -93,7 +137,7 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
         for (const farewell of farewells) await farewell(tx, actor, project, before);
         const row = await deleteEnvironment(tx, id);
         if (!row) throw notFound("The environment", id);
-        announce(tx, actor, project, "delete-environment", row);
+        announce(tx, actor, "delete-environment", { project, row });
         return row;
       });
     },

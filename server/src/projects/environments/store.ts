@@ -20,7 +20,9 @@ const insertDefaults = sql(`
   INSERT INTO environments (id, project_id, name, slug, position, created_at, updated_at)
   SELECT d.id, $1, d.name, d.slug, d.position, $2, $2
   FROM unnest($3::uuid[], ARRAY['Development', 'Staging', 'Production'], ARRAY['dev', 'staging', 'prod'], ARRAY[1, 2, 3]) AS d (id, name, slug, position)`);
-const makeRoom = sql(`UPDATE environments SET position = position + 1 WHERE project_id = $1 AND position >= $2`);
+const makeRoom = sql(
+  `UPDATE environments SET position = position + 1 WHERE project_id = $1 AND position >= $2`,
+);
 const update = sql<EnvironmentRow>(`
   UPDATE environments SET name = coalesce($2, name), slug = coalesce($3, slug), position = coalesce($4, position), updated_at = $5
   WHERE id = $1 RETURNING ${COLUMNS}`);
@@ -30,13 +32,22 @@ const bySlug = sql<EnvironmentRow>(`SELECT ${COLUMNS} FROM environments WHERE pr
 const byIdInOrg = sql<EnvironmentRow>(`
   SELECT ${COLUMNS} FROM environments WHERE id = $2 AND project_id IN (SELECT p.id FROM projects p WHERE p.org_id = $1)`);
 
-export const insertDefaultEnvironments = (tx: Tx, projectId: string, at: Date) => tx.rows(insertDefaults, [projectId, at, [newId(), newId(), newId()]]);
-export const insertEnvironment = (tx: Tx, row: { id: string; projectId: string; name: string; slug: string; position: number | undefined; at: Date }) =>
-  tx.first(insert, [row.id, row.projectId, row.name, row.slug, row.position ?? null, row.at]);
-export const makeRoomAt = (tx: Tx, projectId: string, position: number) => tx.rows(makeRoom, [projectId, position]);
-export const updateEnvironment = (tx: Tx, id: string, patch: { name?: string | undefined; slug?: string | undefined; position?: number | undefined }, at: Date) =>
-  tx.first(update, [id, patch.name ?? null, patch.slug ?? null, patch.position ?? null, at]);
+export const insertDefaultEnvironments = (tx: Tx, projectId: string, at: Date) =>
+  tx.rows(insertDefaults, [projectId, at, [newId(), newId(), newId()]]);
+export const insertEnvironment = (
+  tx: Tx,
+  row: { id: string; projectId: string; name: string; slug: string; position: number | undefined; at: Date },
+) => tx.first(insert, [row.id, row.projectId, row.name, row.slug, row.position ?? null, row.at]);
+export const makeRoomAt = (tx: Tx, projectId: string, position: number) =>
+  tx.rows(makeRoom, [projectId, position]);
+export const updateEnvironment = (
+  tx: Tx,
+  id: string,
+  patch: { name?: string | undefined; slug?: string | undefined; position?: number | undefined },
+  at: Date,
+) => tx.first(update, [id, patch.name ?? null, patch.slug ?? null, patch.position ?? null, at]);
 export const deleteEnvironment = (tx: Tx, id: string) => tx.first(remove, [id]);
 export const findEnvironment = (q: Query, projectId: string, id: string) => q.first(byId, [projectId, id]);
-export const findEnvironmentBySlug = (q: Query, projectId: string, slug: string) => q.first(bySlug, [projectId, slug]);
+export const findEnvironmentBySlug = (q: Query, projectId: string, slug: string) =>
+  q.first(bySlug, [projectId, slug]);
 export const findEnvironmentInOrg = (q: Query, orgId: string, id: string) => q.first(byIdInOrg, [orgId, id]);

@@ -1,0 +1,135 @@
+/** Alerts and their channels. What they decide is remembered in occasions/, what they send in deliveries/. */
+import { escapeLike, searchSql, sql, type Query, type Tx } from "../platform/db/index.ts";
+import type { EventType } from "./contract.ts";
+import type { Filter } from "./filters/contract.ts";
+
+export type Digest = "hourly" | "daily" | null;
+
+export interface AlertRow {
+  readonly id: string;
+  readonly orgId: string;
+  readonly projectId: string;
+  readonly applicationId: string | null;
+  readonly name: string;
+  readonly description: string;
+  readonly eventType: EventType;
+  readonly alertBefore: string;
+  readonly filters: Filter[];
+  readonly enabled: boolean;
+  readonly isDaily: boolean;
+  readonly digest: Digest;
+  readonly lookedAt: Date | null;
+  readonly gatheredAt: Date;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+}
+
+export interface ChannelRow {
+  readonly id: string;
+  readonly alertId: string;
+  readonly position: number;
+  readonly channelType: string;
+  readonly enabled: boolean;
+  readonly destination: string;
+  readonly dataKeyId: string;
+  readonly settings: Buffer;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+}
+
+export interface LastRunRow {
+  readonly alertId: string;
+  readonly timestamp: Date;
+  readonly error: string | null;
+  readonly isFailed: boolean;
+}
+
+export const ALERT_COLUMNS = `a.id, a.org_id AS "orgId", a.project_id AS "projectId", a.application_id AS "applicationId", a.name, a.description,
+  a.event_type AS "eventType", a.alert_before AS "alertBefore", a.filters, a.enabled, a.is_daily AS "isDaily", a.digest,
+  a.looked_at AS "lookedAt", a.gathered_at AS "gatheredAt", a.created_at AS "createdAt", a.updated_at AS "updatedAt"`;
+const CHANNEL_COLUMNS = `id, alert_id AS "alertId", position, channel_type AS "channelType", enabled, destination,
+  data_key_id AS "dataKeyId", settings, created_at AS "createdAt", updated_at AS "updatedAt"`;
+
+const insert = sql(`
+  INSERT INTO alerts (id, org_id, project_id, application_id, name, description, event_type, alert_before, filters, enabled,
+    is_daily, digest, gathered_at, created_at, updated_at)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13, $13)`);
+const update = sql<{ id: string }>(`
+  UPDATE alerts SET name = $2, description = $3, event_type = $4, alert_before = $5, filters = $6, enabled = $7, is_daily = $8,
+    digest = $9, looked_at = NULL, updated_at = $10 WHERE id = $1 RETURNING id`);
+const remove = sql<{ id: string }>(`DELETE FROM alerts WHERE id = $1 RETURNING id`);
+const byId = sql<AlertRow>(`SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.id = $1 AND a.org_id = $2`);
+const projectsOf = sql<{ projectId: string }>(`SELECT DISTINCT project_id AS "projectId" FROM alerts WHERE org_id = $1`);
+
+const insertChannelRow = sql(`
+  INSERT INTO alert_channels (id, alert_id, position, channel_type, enabled, destination, data_key_id, settings, created_at, updated_at)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+  ON CONFLICT (id) DO UPDATE SET position = $3, channel_type = $4, enabled = $5, destination = $6, data_key_id = $7, settings = $8, updated_at = $10`);
+const removeChannels = sql(`DELETE FROM alert_channels WHERE alert_id = $1 AND id <> ALL($2::uuid[])`);
+const endDeliveries = sql(`
+  UPDATE alert_deliveries SET status = 'failed', last_error = 'The channel was removed.', updated_at = $3
+  WHERE alert_id = $1 AND status = 'pending' AND channel_id <> ALL($2::uuid[])`);
+const channelsOf = sql<ChannelRow>(`SELECT ${CHANNEL_COLUMNS} FROM alert_channels WHERE alert_id = ANY($1::uuid[]) ORDER BY alert_id, position`);
+const channelById = sql<ChannelRow & { readonly projectId: string }>(`
+  SELECT c.id, c.alert_id AS "alertId", c.position, c.channel_type AS "channelType", c.enabled, c.destination, c.data_key_id AS "dataKeyId",
+    c.settings, c.created_at AS "createdAt", c.updated_at AS "updatedAt", a.project_id AS "projectId"
+  FROM alert_channels c JOIN alerts a ON a.id = c.alert_id WHERE c.id = $1`);
+
+// The newest message that anything happened to; one channel that did not take it makes the run a failed one.
+const lastRuns = sql<LastRunRow>(`
+  SELECT w.id AS "alertId", d.at AS timestamp, d.error, d.error IS NOT NULL AS "isFailed"
+  FROM unnest($1::uuid[]) AS w(id)
+  CROSS JOIN LATERAL (
+    SELECT max(d.last_attempt_at) AS at, min(d.last_error) FILTER (WHERE d.status <> 'delivered') AS error
+    FROM alert_messages m JOIN alert_deliveries d ON d.message_id = m.id
+    WHERE m.alert_id = w.id AND d.last_attempt_at IS NOT NULL
+    GROUP BY m.created_at, m.id ORDER BY m.created_at DESC, m.id DESC LIMIT 1) d`);
+
+const applicationProject = sql<{ projectId: string }>(`
+  SELECT a.project_id AS "projectId" FROM pki_applications a JOIN projects p ON p.id = a.project_id WHERE a.id = $1 AND p.org_id = $2`);
+// The one the caller belongs to goes first; the oldest is the organisation's own.
+const certificateProject = sql<{ id: string }>(`
+  SELECT p.id FROM projects p
+  LEFT JOIN memberships m ON m.project_id = p.id AND (m.identity_id = $2 OR m.user_id = $2)
+  WHERE p.org_id = $1 AND p.type = 'cert-manager' ORDER BY (m.id IS NULL), p.created_at, p.id LIMIT 1`);
+
+export const insertAlert = (tx: Tx, a: Omit<AlertRow, "lookedAt" | "gatheredAt" | "updatedAt">) =>
+  tx.later(insert, [a.id, a.orgId, a.projectId, a.applicationId, a.name, a.description, a.eventType, a.alertBefore, JSON.stringify(a.filters), a.enabled, a.isDaily, a.digest, a.createdAt]);
+export const updateAlertRow = (tx: Tx, a: AlertRow, at: Date) =>
+  tx.first(update, [a.id, a.name, a.description, a.eventType, a.alertBefore, JSON.stringify(a.filters), a.enabled, a.isDaily, a.digest, at]);
+export const deleteAlertRow = (tx: Tx, id: string) => tx.first(remove, [id]);
+export const findAlert = (q: Query, orgId: string, id: string) => q.first(byId, [id, orgId]);
+export const listAlertProjects = (q: Query, orgId: string) => q.rows(projectsOf, [orgId]);
+
+export const putChannel = (tx: Tx, c: ChannelRow) =>
+  tx.later(insertChannelRow, [c.id, c.alertId, c.position, c.channelType, c.enabled, c.destination, c.dataKeyId, c.settings, c.createdAt, c.updatedAt]);
+export function keepOnlyChannels(tx: Tx, alertId: string, ids: readonly string[], at: Date): void {
+  tx.later(endDeliveries, [alertId, ids, at]);
+  tx.later(removeChannels, [alertId, ids]);
+}
+export const findChannels = (q: Query, alertIds: readonly string[]) => q.rows(channelsOf, [alertIds]);
+export const findChannel = (q: Query, id: string) => q.first(channelById, [id]);
+export const findLastRuns = (q: Query, alertIds: readonly string[]) => q.rows(lastRuns, [alertIds]);
+export const findApplicationProject = (q: Query, orgId: string, applicationId: string) => q.first(applicationProject, [applicationId, orgId]);
+export const findCertificateProject = (q: Query, orgId: string, actorId: string) => q.first(certificateProject, [orgId, actorId]);
+
+export interface AlertSearch {
+  readonly projectIds: readonly string[];
+  readonly applicationId: string | undefined;
+  readonly search: string | undefined;
+  readonly eventType: EventType | undefined;
+  readonly enabled: boolean | undefined;
+  readonly limit: number;
+  readonly offset: number;
+}
+
+const WHERE = `a.project_id = ANY($1::uuid[]) AND ($2::uuid IS NULL OR a.application_id = $2)
+  AND ($3::text IS NULL OR a.name ILIKE $3 OR a.description ILIKE $3) AND ($4::text IS NULL OR a.event_type = $4) AND ($5::boolean IS NULL OR a.enabled = $5)`;
+const page = searchSql<AlertRow>(`SELECT ${ALERT_COLUMNS} FROM alerts a WHERE ${WHERE} ORDER BY a.created_at DESC, a.id DESC LIMIT $6 OFFSET $7`);
+const count = searchSql<{ total: number }>(`SELECT count(*) AS total FROM alerts a WHERE ${WHERE}`);
+
+export async function searchAlerts(q: Query, s: AlertSearch): Promise<{ alerts: AlertRow[]; total: number }> {
+  const values = [s.projectIds, s.applicationId ?? null, s.search === undefined ? null : `%${escapeLike(s.search)}%`, s.eventType ?? null, s.enabled ?? null];
+  const [alerts, counted] = await Promise.all([q.rows(page, [...values, s.limit, s.offset]), q.first(count, values)]);
+  return { alerts, total: counted?.total ?? 0 };
+}

@@ -1,0 +1,59 @@
+import {
+  authorityInfoAccess, authorityKeyIdentifier, crlDistributionPoints, keyIdentifier, type Certificate, type Extension, type NameConstraints, type SigningKey,
+} from "../../x509/index.ts";
+
+/** An authority that is ready to sign: its key in memory, its certificate parsed, what all its children share built once. */
+export interface Issuer {
+  readonly authorityId: string;
+  readonly projectId: string;
+  readonly orgId: string;
+  readonly name: string;
+  readonly isUsable: boolean;
+  readonly keyId: string;
+  readonly certificateId: string;
+  readonly certificate: Certificate;
+  /** Its own certificate first, root last. */
+  readonly chain: readonly Buffer[];
+  /** Of this authority and of every one above it. */
+  readonly constraints: readonly NameConstraints[];
+  readonly signer: SigningKey;
+  readonly crlShards: number;
+  readonly crlUrls: readonly string[];
+  readonly hasManagedCrl: boolean;
+  readonly keyIdentifierExtension: Extension;
+  readonly accessExtension: Extension;
+}
+
+export const keyIdentifierOf = (certificate: Certificate): Buffer => certificate.extensions.subjectKeyIdentifier ?? keyIdentifier(certificate.publicKey);
+export const authorityExtension = (certificate: Certificate): Extension => authorityKeyIdentifier(keyIdentifierOf(certificate));
+
+/** The addresses that stand in certificates: short, and served without a token. */
+export const crlUrl = (base: string, keyId: string, shard: number): string => `${base}/pki/crl/${keyId}/${shard}`;
+export const ocspUrl = (base: string, keyId: string): string => `${base}/pki/ocsp/${keyId}`;
+export const issuerUrl = (base: string, certificateId: string): string => `${base}/pki/ca/${certificateId}`;
+
+export const accessExtension = (base: string, keyId: string, certificateId: string): Extension =>
+  authorityInfoAccess({ ocspUrls: [ocspUrl(base, keyId)], caIssuersUrls: [issuerUrl(base, certificateId)] });
+
+/** Which list a certificate would stand in, once revoked; fixed by its serial number. */
+export const shardOf = (serialNumber: string, shards: number): number => (shards <= 1 ? 0 : Number.parseInt(serialNumber.slice(-6), 16) % shards);
+
+/** The lists a certificate names: the shard's own, then any that the operator runs elsewhere. */
+export function listUrls(issuer: Pick<Issuer, "keyId" | "crlUrls" | "hasManagedCrl">, base: string, shard: number): string[] {
+  return [...(issuer.hasManagedCrl ? [crlUrl(base, issuer.keyId, shard)] : []), ...issuer.crlUrls];
+}
+
+const built = new WeakMap<Issuer, Map<number, Extension>>();
+
+/** Built once per shard: it is the same in every certificate there. */
+export function listExtension(issuer: Issuer, base: string, shard: number): Extension | undefined {
+  const ofIssuer = built.get(issuer) ?? new Map<number, Extension>();
+  built.set(issuer, ofIssuer);
+  const known = ofIssuer.get(shard);
+  if (known) return known;
+  const urls = listUrls(issuer, base, shard);
+  if (urls.length === 0) return undefined;
+  const made = crlDistributionPoints(urls);
+  ofIssuer.set(shard, made);
+  return made;
+}

@@ -1,0 +1,75 @@
+/**
+ * Authorities as signers. Importing a private key costs ten signatures, so a loaded issuer is kept until a fact says
+ * that its project's issuance changed; the key itself stays sealed in the database under the project's key.
+ */
+import type { Db } from "../../../platform/db/index.ts";
+import type { Keyring, Place } from "../../../platform/crypto/index.ts";
+import { createFactCache, type Tail } from "../../../platform/outbox/index.ts";
+import { badRequest, notFound } from "../../../platform/problem.ts";
+import { projectDeleted } from "../../../projects/index.ts";
+import { defaultSignatureAlgorithm, importPrivateKey, parseCertificate, type NameConstraints } from "../../x509/index.ts";
+import { issuanceChanged } from "../events.ts";
+import { accessExtension, authorityExtension, type Issuer } from "./model.ts";
+import { findActiveIssuer, findIssuerOfKey, type IssuerRow } from "./store.ts";
+
+export interface IssuerNeeds {
+  readonly db: Db;
+  readonly tail: Tail;
+  readonly keyring: Keyring;
+  /** Under which lists, status and issuers are fetched. */
+  readonly revocationUrl: string;
+}
+
+export const authorityKeyPlace = (keyId: string): Place => ({ table: "authority_keys", row: keyId, column: "sealed_key" });
+
+export type Issuers = ReturnType<typeof createIssuers>;
+
+const CACHED_ISSUERS = 2_000;
+
+export function createIssuers({ db, tail, keyring, revocationUrl }: IssuerNeeds) {
+  const cache = createFactCache<Issuer>(tail, CACHED_ISSUERS);
+  tail.onHint((fact) => {
+    if (issuanceChanged.is(fact) || projectDeleted.is(fact)) cache.dropWhere((issuer) => issuer.projectId === fact.data.projectId);
+  });
+
+  const open = async (row: IssuerRow): Promise<Issuer> => {
+    const vault = await keyring.vaultById(row.dataKeyId);
+    const key = importPrivateKey(vault.decrypt(row.sealedKey, authorityKeyPlace(row.keyId)));
+    const certificate = parseCertificate(row.der);
+    const above = row.chain.map(parseCertificate);
+    const constraints = [certificate, ...above].map((each) => each.extensions.nameConstraints).filter((each): each is NameConstraints => each !== undefined);
+    return {
+      ...row,
+      isUsable: row.status === "active" && !row.isDeleted,
+      certificate,
+      chain: [row.der, ...row.chain],
+      constraints,
+      signer: { key, algorithm: defaultSignatureAlgorithm(key) },
+      keyIdentifierExtension: authorityExtension(certificate),
+      accessExtension: accessExtension(revocationUrl, row.keyId, row.certificateId),
+    };
+  };
+
+  return {
+    revocationUrl,
+
+    /** To issue with: it must exist in the project, have a certificate and be active. */
+    async require(authorityId: string, projectId: string): Promise<Issuer> {
+      const issuer = await cache.get(authorityId, async () => {
+        const row = await db.read((q) => findActiveIssuer(q, authorityId));
+        return row && open(row);
+      });
+      if (!issuer) throw badRequest("The certificate authority has no certificate yet: give it one before it can issue.");
+      if (issuer.projectId !== projectId) throw notFound("The certificate authority", authorityId);
+      if (!issuer.isUsable) throw badRequest(`The certificate authority ${issuer.name} does not issue: it is disabled or deleted.`);
+      return issuer;
+    },
+
+    /** To speak about its certificates: also when it is disabled, deleted or has a newer key. */
+    ofKey: (keyId: string): Promise<Issuer | undefined> =>
+      cache.get(`key:${keyId}`, async () => {
+        const row = await db.read((q) => findIssuerOfKey(q, keyId));
+        return row && open(row);
+      }),
+  };
+}

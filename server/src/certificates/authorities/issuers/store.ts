@@ -1,0 +1,36 @@
+import { sql, type Query } from "../../../platform/db/index.ts";
+
+export interface IssuerRow {
+  readonly authorityId: string;
+  readonly projectId: string;
+  readonly orgId: string;
+  readonly name: string;
+  readonly status: string;
+  readonly isDeleted: boolean;
+  readonly crlUrls: string[];
+  readonly hasManagedCrl: boolean;
+  readonly crlShards: number;
+  readonly keyId: string;
+  readonly dataKeyId: string;
+  readonly sealedKey: Buffer;
+  readonly certificateId: string;
+  readonly der: Buffer;
+  readonly chain: Buffer[];
+}
+
+const COLUMNS = `a.id AS "authorityId", a.project_id AS "projectId", p.org_id AS "orgId", a.name, a.status, a.deleted_at IS NOT NULL AS "isDeleted",
+  a.crl_urls AS "crlUrls", a.has_managed_crl AS "hasManagedCrl", k.crl_shards AS "crlShards", k.id AS "keyId", k.data_key_id AS "dataKeyId",
+  k.sealed_key AS "sealedKey", c.id AS "certificateId", c.der, c.chain`;
+
+const active = sql<IssuerRow>(`
+  SELECT ${COLUMNS} FROM certificate_authorities a JOIN projects p ON p.id = a.project_id
+  JOIN authority_certificates c ON c.id = a.active_certificate_id JOIN authority_keys k ON k.id = c.key_id
+  WHERE a.id = $1`);
+// For revocation: the newest certificate of that very key, whether or not it still issues.
+const ofKey = sql<IssuerRow>(`
+  SELECT ${COLUMNS} FROM authority_keys k JOIN certificate_authorities a ON a.id = k.authority_id JOIN projects p ON p.id = a.project_id
+  JOIN authority_certificates c ON c.key_id = k.id
+  WHERE k.id = $1 ORDER BY c.version DESC LIMIT 1`);
+
+export const findActiveIssuer = (q: Query, authorityId: string) => q.first(active, [authorityId]);
+export const findIssuerOfKey = (q: Query, keyId: string) => q.first(ofKey, [keyId]);

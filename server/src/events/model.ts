@@ -1,0 +1,89 @@
+/** Which right an event needs, what a subscription asks for, and the words with which a stream is refused or ended. */
+import { compileGlob, type Glob } from "../platform/glob.ts";
+import { invalid, Problem, tooManyRequests, type Issue } from "../platform/problem.ts";
+import { EVENT_TYPES, type EventFilter, type EventType } from "./contract.ts";
+
+export const SUBJECT = "secret-events";
+
+export const ACTION_OF: Readonly<Record<EventType, string>> = {
+  "secret:create": "create",
+  "secret:update": "update",
+  "secret:delete": "delete",
+  "secret:import-mutation": "read",
+};
+
+/** Something that happened to a folder, as the outbox told it. */
+export interface SecretEvent {
+  readonly type: EventType;
+  readonly projectId: string;
+  readonly environment: string;
+  readonly path: string;
+  /** Null for an import mutation, which is about the folder as a whole. */
+  readonly keys: readonly string[] | null;
+  readonly xid: number;
+}
+
+export interface Filter {
+  readonly event: EventType;
+  /** Null: any. */
+  readonly environment: string | null;
+  readonly glob: Glob | null;
+}
+
+/** All of them are looked at before any is refused. */
+export function readRegister(register: readonly EventFilter[] | null | undefined): Filter[] {
+  if (!register || register.length === 0) return EVENT_TYPES.map((event) => ({ event, environment: null, glob: null }));
+  const issues: Issue[] = [];
+  const filters = register.map(({ event, conditions }, index): Filter => {
+    const pattern = conditions?.secretPath ?? null;
+    const environment = conditions?.environmentSlug ?? null;
+    if (pattern === null) return { event, environment, glob: null };
+    const compiled = compileGlob(pattern, "path");
+    if (compiled.ok) return { event, environment, glob: compiled.glob };
+    issues.push({ code: "custom", path: ["register", index, "conditions", "secretPath"], message: compiled.reason });
+    return { event, environment, glob: null };
+  });
+  if (issues.length > 0) throw invalid(issues);
+  return filters;
+}
+
+/**
+ * What was committed when a stream was opened. The transactions that were running then are after it, even if their
+ * ids are smaller.
+ */
+export interface Since {
+  readonly xmax: number;
+  readonly running: ReadonlySet<number>;
+}
+
+const NONE: ReadonlySet<number> = new Set();
+
+/** From PostgreSQL's own text: `xmin:xmax:running,running`. */
+export function readSnapshot(text: string): Since {
+  const [, xmax = "", running = ""] = text.split(":");
+  return { xmax: Number(xmax), running: running === "" ? NONE : new Set(running.split(",").map(Number)) };
+}
+
+export const isAfter = ({ xid }: SecretEvent, since: Since): boolean => xid >= since.xmax || since.running.has(xid);
+
+const RETRY_SECONDS = 30;
+export const tooManyStreams = (of: "project" | "identity", limit: number): Problem =>
+  tooManyRequests(
+    RETRY_SECONDS,
+    of === "project" ? `This project has ${limit} open event streams, which is the limit.` : `You have ${limit} open event streams, which is the limit.`,
+  );
+export const nodeStopping = (): Problem =>
+  new Problem(503, "ServiceUnavailable", "This server is stopping. Another one may answer.", { retryAfterSeconds: 2 });
+
+/** Why a stream ends, as its reader is told. */
+export const END = {
+  tokenExpired: "The access token has expired.",
+  tokenRevoked: "The access token was revoked, or its identity is gone.",
+  rightsGone: "You are no longer allowed to hear of these events.",
+  rightsUnknown: "Your rights cannot be checked at the moment. Subscribe again.",
+  licenceGone: "The feature eventSubscriptions is not available on your current plan.",
+  projectGone: "The project was deleted.",
+  tooSlow: "You read too slowly; events would have been lost. Subscribe again.",
+  eventsLost: "This server lost sight of the events for a while. Subscribe again.",
+  stopping: "This server is stopping. Subscribe again.",
+} as const;

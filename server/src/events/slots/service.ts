@@ -1,0 +1,113 @@
+/**
+ * How many streams a project and an identity have open, over all nodes. Each node writes down its own numbers and
+ * shows every few seconds that it lives; the numbers of a node that stopped showing itself no longer count. So a
+ * crash leaks nothing, and nobody has to clean up after it.
+ */
+import type { Db } from "../../platform/db/index.ts";
+import { newId } from "../../platform/ids.ts";
+import type { Log } from "../../platform/log.ts";
+import { readSnapshot, tooManyStreams, type Since } from "../model.ts";
+import { releaseSlots, removeNode, restateCounts, showNode, sweepNodes, takeSlot } from "./store.ts";
+
+export interface SlotNeeds {
+  readonly db: Db;
+  readonly log: Log;
+  readonly perProject: number;
+  readonly perActor: number;
+}
+
+export const BEAT_SECONDS = 2;
+const LEASE_SECONDS = 7;
+const DEAD_SECONDS = 60;
+const BEATS_PER_SWEEP = 15;
+const RELEASE_DELAY_MS = 100;
+
+export interface Slots {
+  /** Throws if the project or the actor has too many open; answers what was committed at that moment. */
+  take(projectId: string, actorId: string): Promise<Since>;
+  release(projectId: string, actorId: string): void;
+  /** To be called every BEAT_SECONDS while a slot is taken. */
+  beat(): Promise<void>;
+  leave(): Promise<void>;
+}
+
+export const createSlots = (needs: SlotNeeds): Slots => new NodeSlots(needs);
+
+class NodeSlots implements Slots {
+  readonly #needs: SlotNeeds;
+  readonly #nodeId = newId();
+  readonly #open = new Map<string, number>();
+  #freed = new Map<string, number>();
+  #releasing: NodeJS.Timeout | undefined;
+  #joined: Promise<void> | undefined;
+  #beats = 0;
+
+  constructor(needs: SlotNeeds) {
+    this.#needs = needs;
+  }
+
+  async take(projectId: string, actorId: string): Promise<Since> {
+    const { db, perProject, perActor } = this.#needs;
+    this.#joined ??= this.beat().catch((error: unknown) => {
+      this.#joined = undefined;
+      throw error;
+    });
+    await this.#joined;
+    const wanted = { nodeId: this.#nodeId, projectId, actorId, perProject, perActor };
+    const taking = await db.write((tx) => takeSlot(tx, wanted, LEASE_SECONDS), { audited: false });
+    if (!taking.isTaken) {
+      throw taking.inProject >= perProject ? tooManyStreams("project", perProject) : tooManyStreams("identity", perActor);
+    }
+    for (const id of [projectId, actorId]) count(this.#open, id, 1);
+    return readSnapshot(taking.snapshot);
+  }
+
+  release(projectId: string, actorId: string): void {
+    for (const id of [projectId, actorId]) {
+      count(this.#open, id, -1);
+      count(this.#freed, id, 1);
+    }
+    // Many streams tend to end together; they are written down together.
+    this.#releasing ??= setTimeout(() => {
+      this.#releasing = undefined;
+      this.#flush().catch((error: unknown) => this.#needs.log.debug({ reason: (error as Error).message }, "ended streams are written down later"));
+    }, RELEASE_DELAY_MS).unref();
+  }
+
+  async beat(): Promise<void> {
+    const { db } = this.#needs;
+    this.#beats += 1;
+    const isSweep = this.#beats % BEATS_PER_SWEEP === 0;
+    await db.write(
+      async (tx) => {
+        const shown = await showNode(tx, this.#nodeId);
+        // We were taken for dead, or the database lost its unlogged tables in a crash: say again what is open.
+        if (shown?.isNew && this.#open.size > 0) await restateCounts(tx, this.#nodeId, this.#open);
+        if (isSweep) await sweepNodes(tx, this.#nodeId, DEAD_SECONDS);
+      },
+      { audited: false },
+    );
+  }
+
+  async leave(): Promise<void> {
+    clearTimeout(this.#releasing);
+    if (this.#joined) await this.#needs.db.write((tx) => removeNode(tx, this.#nodeId), { audited: false }).catch(() => undefined);
+  }
+
+  async #flush(): Promise<void> {
+    const freed = this.#freed;
+    this.#freed = new Map();
+    try {
+      await this.#needs.db.write((tx) => releaseSlots(tx, this.#nodeId, freed), { audited: false });
+    } catch (error) {
+      for (const [id, n] of freed) count(this.#freed, id, n);
+      throw error;
+    }
+  }
+}
+
+function count(counts: Map<string, number>, id: string, change: number): void {
+  const next = (counts.get(id) ?? 0) + change;
+  if (next > 0) counts.set(id, next);
+  else counts.delete(id);
+}

@@ -1,0 +1,156 @@
+/**
+ * Imports and references, decided. docs/secret-resolution.md states the rules in prose; this is the same in code,
+ * pure: it looks things up in a World and never loads anything. What the World does not know yet is noted, loaded
+ * by the caller, and the question asked again.
+ *
+ * Everything is decided for one reader. What the reader may not read does not exist here, so nothing can be seen
+ * through an import or a reference that could not be seen directly.
+ */
+import { canonicalPath } from "../paths/contract.ts";
+
+export interface Reference {
+  /** Null: the folder of the secret that holds the reference. */
+  readonly environment: string | null;
+  readonly path: string | null;
+  readonly key: string;
+}
+
+/** Where a folder is, in the terms that references and imports use. */
+export interface Spot {
+  readonly projectId: string;
+  readonly environmentId: string;
+  readonly path: string;
+}
+
+export const spotKey = ({ environmentId, path }: Pick<Spot, "environmentId" | "path">): string =>
+  `${environmentId}:${path}`;
+
+/** A secret that this reader may read. */
+export interface Readable {
+  readonly id: string;
+  readonly key: string;
+  readonly spot: Spot;
+  readonly value: string;
+}
+
+export type Found = Readable | "absent" | "unknown";
+
+export interface World {
+  /** Null if the project has no such environment. */
+  environmentId(projectId: string, slug: string): string | null | "unknown";
+  /** The folder's own secret (a personal override before the shared one), without imports. */
+  own(spot: Spot, key: string): Found;
+  /** In order; empty if there is no such folder. */
+  imports(spot: Spot): readonly Spot[] | "unknown";
+}
+
+const REFERENCE = /\$\{([^{}]*)\}/g;
+const MAX_REFERENCE = 1024;
+export const MAX_EXPANDED = 1024 * 1024;
+export const MAX_CHAIN = 64;
+export const MAX_STEPS = 10_000;
+
+/** What stands between the braces, or null if that is not a reference: then it is just text. */
+export function parseReference(inner: string): Reference | null {
+  if (inner.length > MAX_REFERENCE) return null;
+  const parts = inner.trim().split(".");
+  const key = parts.at(-1) ?? "";
+  if (key === "" || parts.includes("")) return null;
+  const [environment] = parts;
+  if (parts.length === 1 || environment === undefined) return { environment: null, path: null, key };
+  const path = canonicalPath(`/${parts.slice(1, -1).join("/")}`);
+  return path.ok ? { environment, path: path.path, key } : null;
+}
+
+export const mayRefer = (value: string): boolean => value.includes("${");
+
+export function referencesIn(value: string): Reference[] {
+  if (!mayRefer(value)) return [];
+  return [...value.matchAll(REFERENCE)].flatMap((match) => parseReference(match[1] ?? "") ?? []);
+}
+
+/** A folder's secret by name as the reader sees it: its own, else that of the first import that has it. */
+export function findEffective(world: World, spot: Spot, key: string): Found {
+  const visited = new Set<string>();
+  const open: Spot[] = [spot];
+  // Depth first, in order. A folder met again has nothing to add: what it has was found the first time.
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    if (visited.has(spotKey(next))) continue;
+    visited.add(spotKey(next));
+    const own = world.own(next, key);
+    if (own !== "absent") return own;
+    const imports = world.imports(next);
+    if (imports === "unknown") return "unknown";
+    for (let at = imports.length - 1; at >= 0; at -= 1) open.push(imports[at] as Spot);
+  }
+  return "absent";
+}
+
+export function findReferred(world: World, from: Spot, reference: Reference): Found {
+  if (reference.environment === null || reference.path === null) return findEffective(world, from, reference.key);
+  const environmentId = world.environmentId(from.projectId, reference.environment);
+  if (environmentId === "unknown") return "unknown";
+  if (environmentId === null) return "absent";
+  return findEffective(world, { projectId: from.projectId, environmentId, path: reference.path }, reference.key);
+}
+
+export interface Want {
+  readonly from: Spot;
+  readonly reference: Reference;
+}
+
+interface Expansion {
+  readonly text: string;
+  /** A cycle was cut somewhere below: the text depends on where the walk came from and must not be reused. */
+  readonly isCut: boolean;
+}
+
+export class Expander {
+  readonly #world: World;
+  readonly #known = new Map<string, string>();
+  readonly wants: Want[] = [];
+  #steps = MAX_STEPS;
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  expand(secret: Readable): string {
+    return this.#expand(secret, new Set([secret.id])).text;
+  }
+
+  #expand(secret: Readable, chain: Set<string>): Expansion {
+    const known = this.#known.get(secret.id);
+    if (known !== undefined) return { text: known, isCut: false };
+    if (!mayRefer(secret.value)) return { text: secret.value, isCut: false };
+    let isCut = false;
+    let length = secret.value.length;
+    const text = secret.value.replace(REFERENCE, (whole, inner: string) => {
+      const part = this.#follow(secret, inner, chain);
+      if (part === "cut") isCut = true;
+      if (part === null || part === "cut") return whole;
+      isCut ||= part.isCut;
+      length += part.text.length - whole.length;
+      // A value that grows without measure (a doubling chain) stays as it is written.
+      if (length <= MAX_EXPANDED) return part.text;
+      length -= part.text.length - whole.length;
+      return whole;
+    });
+    if (!isCut) this.#known.set(secret.id, text);
+    return { text, isCut };
+  }
+
+  #follow(secret: Readable, inner: string, chain: Set<string>): Expansion | "cut" | null {
+    const reference = parseReference(inner);
+    if (reference === null) return null;
+    this.#steps -= 1;
+    const found = findReferred(this.#world, secret.spot, reference);
+    if (found === "unknown") this.wants.push({ from: secret.spot, reference });
+    if (found === "unknown" || found === "absent") return null;
+    if (chain.has(found.id) || chain.size >= MAX_CHAIN || this.#steps < 0) return "cut";
+    chain.add(found.id);
+    const expansion = this.#expand(found, chain);
+    chain.delete(found.id);
+    return expansion;
+  }
+}

@@ -1,0 +1,38 @@
+import { sql, type Query } from "../../platform/db/index.ts";
+import type { FolderPlace, SecretRow } from "../model.ts";
+import { SECRET_COLUMNS } from "../store.ts";
+
+export interface ReachedFolder extends FolderPlace {
+  /** [environment, path] of each import, in order. */
+  readonly imports: readonly (readonly [string, string, string])[] | null;
+}
+
+const MAX_FOLDERS = 2000;
+
+// Every folder that the given ones lead to through imports, loops included once.
+const reached = sql<ReachedFolder>(`
+  WITH RECURSIVE reach (environment_id, path) AS (
+    SELECT e, p FROM unnest($1::uuid[], $2::text[]) AS s (e, p)
+    UNION
+    SELECT i.source_environment_id, i.source_path
+    FROM reach r JOIN folders f ON f.environment_id = r.environment_id AND f.path = r.path
+      JOIN secret_imports i ON i.folder_id = f.id)
+  SELECT f.id, f.project_id AS "projectId", f.environment_id AS "environmentId", e.slug AS environment, f.path,
+    (SELECT json_agg(json_build_array(i.source_project_id, i.source_environment_id, i.source_path) ORDER BY i.position, i.id)
+     FROM secret_imports i WHERE i.folder_id = f.id) AS imports
+  FROM reach r JOIN folders f ON f.environment_id = r.environment_id AND f.path = r.path
+    JOIN environments e ON e.id = f.environment_id
+  LIMIT ${MAX_FOLDERS}`);
+const inFolders = sql<SecretRow>(`
+  SELECT ${SECRET_COLUMNS} FROM secrets s
+  WHERE s.folder_id = ANY($1::uuid[]) AND (s.owner_id IS NULL OR s.owner_id = $2::uuid) ORDER BY s.folder_id, s.key, s.owner_id NULLS FIRST`);
+const byKeys = sql<SecretRow>(`
+  SELECT ${SECRET_COLUMNS} FROM secrets s
+  WHERE s.folder_id = ANY($1::uuid[]) AND s.key = ANY($3::text[]) AND (s.owner_id IS NULL OR s.owner_id = $2::uuid)`);
+
+export const foldersReached = (q: Query, spots: readonly { environmentId: string; path: string }[]) =>
+  q.rows(reached, [spots.map((spot) => spot.environmentId), spots.map((spot) => spot.path)]);
+export const secretsInFolders = (q: Query, folderIds: readonly string[], ownerId: string | null) =>
+  q.rows(inFolders, [folderIds, ownerId]);
+export const secretsByKeys = (q: Query, folderIds: readonly string[], ownerId: string | null, keys: readonly string[]) =>
+  q.rows(byKeys, [folderIds, ownerId, keys]);

@@ -1,0 +1,76 @@
+import { sql, type Query, type Tx } from "../platform/db/index.ts";
+import type { FolderPlace, SecretRow } from "./model.ts";
+import { stampOf } from "./stamps/store.ts";
+
+export const SECRET_COLUMNS = `s.id, s.folder_id AS "folderId", s.key, s.owner_id AS "ownerId", s.version, s.key_id AS "keyId", s.value, s.comment,
+  s.metadata, s.tag_ids AS "tagIds", s.skip_multiline AS "skipMultiline", s.reminder_note AS "reminderNote",
+  s.reminder_days AS "reminderDays", s.created_at AS "createdAt", s.updated_at AS "updatedAt"`;
+
+/** A row of a read: the folder is there, the secret may not be. */
+export interface FoundSecret extends SecretRow {
+  readonly foundFolderId: string;
+  readonly path: string;
+  readonly hasImports: boolean;
+  readonly stamp: string;
+}
+export type FoundFolder = FoundSecret | (Omit<FoundSecret, keyof SecretRow> & { readonly id: null });
+
+// The stamp and the rows come from one statement, hence from one snapshot: a tag is never newer than its content.
+const READ = `SELECT f.id AS "foundFolderId", f.path, EXISTS (SELECT 1 FROM secret_imports i WHERE i.folder_id = f.id) AS "hasImports", `;
+const one = sql<FoundFolder>(`
+  ${READ} ${stampOf("$4")} AS stamp, ${SECRET_COLUMNS}
+  FROM folders f LEFT JOIN secrets s ON s.folder_id = f.id AND s.key = $3 AND s.owner_id IS NOT DISTINCT FROM $5::uuid
+  WHERE f.environment_id = $1 AND f.path = $2`);
+const ofFolder = sql<FoundFolder>(`
+  ${READ} ${stampOf("$3")} AS stamp, ${SECRET_COLUMNS}
+  FROM folders f LEFT JOIN secrets s ON s.folder_id = f.id AND (s.owner_id IS NULL OR s.owner_id = $4::uuid)
+  WHERE f.environment_id = $1 AND f.path = $2 ORDER BY s.key, s.owner_id NULLS FIRST`);
+const ofTree = sql<FoundFolder>(`
+  ${READ} ${stampOf("$3")} AS stamp, ${SECRET_COLUMNS}
+  FROM folders f LEFT JOIN secrets s ON s.folder_id = f.id AND (s.owner_id IS NULL OR s.owner_id = $4::uuid)
+  WHERE f.environment_id = $1 AND (f.path = $2 OR f.path LIKE $5) ORDER BY f.path, s.key, s.owner_id NULLS FIRST`);
+const byId = sql<SecretRow & { orgId: string; projectId: string; environmentId: string; environment: string; path: string }>(`
+  SELECT p.org_id AS "orgId", f.project_id AS "projectId", f.environment_id AS "environmentId", e.slug AS environment, f.path, ${SECRET_COLUMNS}
+  FROM secrets s JOIN folders f ON f.id = s.folder_id JOIN environments e ON e.id = f.environment_id JOIN projects p ON p.id = f.project_id
+  WHERE s.id = $1 AND p.org_id = $2`);
+const lockShared = sql(`SELECT pg_advisory_xact_lock_shared(project_lock_key($1))`);
+const lockAlone = sql(`SELECT pg_advisory_xact_lock(project_lock_key($1))`);
+const folderAt = sql<FolderPlace>(`
+  SELECT f.id, f.project_id AS "projectId", f.environment_id AS "environmentId", e.slug AS environment, f.path
+  FROM folders f JOIN environments e ON e.id = f.environment_id WHERE f.environment_id = $1 AND f.path = $2`);
+// In one order everywhere, so that two batches cannot wait for each other.
+const forUpdate = sql<SecretRow>(`
+  SELECT ${SECRET_COLUMNS} FROM folders f JOIN secrets s ON s.folder_id = f.id
+  WHERE f.environment_id = $1 AND f.path = $2 AND s.key = ANY($3::text[]) ORDER BY s.id FOR UPDATE OF s`);
+const idsForUpdate = sql<SecretRow>(`
+  SELECT ${SECRET_COLUMNS} FROM folders f JOIN secrets s ON s.folder_id = f.id
+  WHERE f.environment_id = $1 AND f.path = $2 AND s.key IN
+    (SELECT k.key FROM secrets k WHERE k.id = ANY($3::uuid[]) AND k.folder_id = f.id AND k.owner_id IS NULL)
+  ORDER BY s.id FOR UPDATE OF s`);
+const treeForUpdate = sql<SecretRow>(`
+  SELECT ${SECRET_COLUMNS} FROM secrets s WHERE s.folder_id = ANY($1::uuid[]) ORDER BY s.id FOR UPDATE OF s`);
+
+export const likeBelow = (path: string): string => (path === "/" ? "/%" : `${path.replace(/_/g, "\\_")}/%`);
+
+export interface FolderAddress {
+  readonly environmentId: string;
+  readonly path: string;
+}
+
+export const readOne = (q: Query, at: FolderAddress, key: string, more: { projectId: string; ownerId: string | null }) =>
+  q.first(one, [at.environmentId, at.path, key, more.projectId, more.ownerId]);
+export const readFolder = (q: Query, at: FolderAddress, more: { projectId: string; ownerId: string | null; recursive: boolean }) =>
+  more.recursive
+    ? q.rows(ofTree, [at.environmentId, at.path, more.projectId, more.ownerId, likeBelow(at.path)])
+    : q.rows(ofFolder, [at.environmentId, at.path, more.projectId, more.ownerId]);
+export const readById = (q: Query, id: string, orgId: string) => q.first(byId, [id, orgId]);
+
+/** Taken before anything is looked at: nothing above the secrets moves until this write has ended. */
+export const holdTree = (tx: Tx, projectId: string) => tx.rows(lockShared, [projectId]);
+/** For changes of the tree itself. */
+export const holdTreeAlone = (tx: Tx, projectId: string) => tx.rows(lockAlone, [projectId]);
+export const findFolder = (q: Query, at: FolderAddress) => q.first(folderAt, [at.environmentId, at.path]);
+/** Shared secrets and everyone's overrides of these names. */
+export const lockByKeys = (tx: Tx, at: FolderAddress, keys: readonly string[]) => tx.rows(forUpdate, [at.environmentId, at.path, keys]);
+export const lockByIds = (tx: Tx, at: FolderAddress, ids: readonly string[]) => tx.rows(idsForUpdate, [at.environmentId, at.path, ids]);
+export const lockInFolders = (tx: Tx, folderIds: readonly string[]) => tx.rows(treeForUpdate, [folderIds]);
