@@ -53,7 +53,7 @@ function operationOf(endpoint: Endpoint): Json {
     responses: {
       "200": {
         description: "Done.",
-        content: { "application/json": { schema: schemaOf(endpoint.reply, "output") } },
+        content: { [endpoint.replyType]: { schema: schemaOf(endpoint.reply, "output") } },
       },
       "400": problem("Malformed, or against a rule of the domain."),
       ...(endpoint.access === "public"

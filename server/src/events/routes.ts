@@ -1,0 +1,7 @@
+import { serve, type Route } from "../platform/http/index.ts";
+import * as contract from "./contract.ts";
+import type { Events } from "./service.ts";
+
+export const eventRoutes = (events: Events): Route[] => [
+  serve(contract.subscribeToProjectEvents, ({ actor, body, headers, reply }) => events.subscribe(actor, body, { header: headers.authorization, open: reply.stream })),
+];
