@@ -26,7 +26,15 @@ if (files.length === 0) {
 const postgres = await startTestPostgres();
 const runner = spawn(
   process.execPath,
-  ["--enable-source-maps", "--test", "--test-concurrency=2", "--test-reporter=spec", ...files],
+  [
+    "--enable-source-maps",
+    "--test",
+    "--test-concurrency=2",
+    "--test-force-exit",
+    "--test-timeout=180000",
+    "--test-reporter=spec",
+    ...files,
+  ],
   {
     cwd: ROOT,
     stdio: "inherit",

@@ -1,10 +1,14 @@
 /** The one path into the server's package for the web and the command line: what may be said, and nothing that does it. */
 export * as admin from "./admin/contract.ts";
 export * as audit from "./audit/contract.ts";
+export * as alerts from "./alerts/contract.ts";
+export * as alertCalendars from "./alerts/calendar/contract.ts";
+export * as alertDeliveries from "./alerts/deliveries/contract.ts";
 export * as accessTokens from "./auth/access-tokens/contract.ts";
 export * as sessions from "./auth/sessions/contract.ts";
 export * as tokenAuth from "./auth/token/contract.ts";
 export * as universalAuth from "./auth/universal/contract.ts";
+export * as events from "./events/contract.ts";
 export * as identities from "./identities/contract.ts";
 export * as identityMemberships from "./identities/memberships/contract.ts";
 export * as licences from "./licences/contract.ts";

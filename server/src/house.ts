@@ -2,6 +2,7 @@
 import { fileURLToPath } from "node:url";
 import type pg from "pg";
 import { adminRoutes, createAdmin } from "./admin/index.ts";
+import { openAlerts, type AlertRoomNeeds, type AlertWork } from "./alerts/index.ts";
 import { auditJobs, auditRoutes, createAudit } from "./audit/index.ts";
 import {
   authJobs,
@@ -15,6 +16,7 @@ import {
   flushUses,
   type AuthServices,
 } from "./auth/index.ts";
+import { createEvents, createSlots, eventRoutes, type Events } from "./events/index.ts";
 import {
   createIdentityControl,
   createIdentityMemberships,
@@ -23,7 +25,17 @@ import {
   identityRoutes,
 } from "./identities/index.ts";
 import { createLicences, licenceRoutes } from "./licences/index.ts";
+import {
+  createAcceptances,
+  createInvitationGrants,
+  createInvitations,
+  createOrgMembers,
+  createProjectMembers,
+  memberJobs,
+  memberRoutes,
+} from "./members/index.ts";
 import { createMemberships } from "./memberships/index.ts";
+import { createMailer, createNotifications } from "./notifications/index.ts";
 import { createOrganizations, organizationRoutes } from "./organizations/index.ts";
 import { createPermissions } from "./permissions/index.ts";
 import type { Clock } from "./platform/clock.ts";
@@ -39,10 +51,12 @@ import {
 } from "./platform/http/index.ts";
 import { createJobs, type Jobs } from "./platform/jobs/index.ts";
 import type { Log } from "./platform/log.ts";
+import { createOutbound } from "./platform/outbound.ts";
 import { createTail, outboxJobs, type Tail } from "./platform/outbox/index.ts";
 import type { Sealed } from "./platform/sealed.ts";
 import { createEnvironments, createProjects, projectRoutes } from "./projects/index.ts";
 import { createRoles, roleRoutes } from "./roles/index.ts";
+import { createSecrets, secretsRoutes, type Secrets } from "./secrets/index.ts";
 import { createStatus, statusRoutes } from "./status/index.ts";
 
 export interface HouseOptions {
@@ -59,6 +73,9 @@ export interface House {
   readonly jobs: Jobs;
   readonly tail: Tail;
   readonly routes: readonly Route[];
+  readonly events: Events;
+  readonly secrets: Secrets;
+  readonly alertWork: AlertWork;
   readonly rateLimits: RateLimits;
   /** Begins what the house does unasked; tests leave it out and call the jobs themselves. */
   startWork(): void;
@@ -89,6 +106,18 @@ async function openRooms(options: HouseOptions, database: Database, tail: Tail) 
   const memberships = createMemberships({ db, clock, permissions });
   const projects = createProjects({ db, clock, tail, keyring, permissions });
   const environments = createEnvironments({ db, clock, permissions, projects });
+  const auditReads = config.auditReads;
+  const secrets = createSecrets({
+    db,
+    clock,
+    log,
+    tail,
+    keyring,
+    permissions,
+    projects,
+    environments,
+    auditReads,
+  });
   const organizations = createOrganizations({ db, clock, permissions });
   const roles = createRoles({ db, clock, permissions, projects });
   const identities = {
@@ -105,6 +134,13 @@ async function openRooms(options: HouseOptions, database: Database, tail: Tail) 
     universalAuths: createUniversalAuths({ db, clock, keyring, control }),
     universalLogin: createUniversalLogin({ db, clock, keyring, tokens: accessTokens }),
   };
+  const grants = createInvitationGrants({ permissions, memberships });
+  const members = {
+    ofOrganization: createOrgMembers({ db, clock, permissions, memberships }),
+    ofProject: createProjectMembers({ db, clock, permissions, memberships, projects }),
+    invitations: createInvitations({ db, clock, keyring, permissions, projects, grants }),
+    acceptances: createAcceptances({ db, clock, keyring, grants, sessions: auth.sessions }),
+  };
   const licences = createLicences({ db, clock, tail, keyring, permissions, log });
   await licences.ensureIssuer(config.databaseUrl ? undefined : config.dataDir);
   const audit = createAudit({
@@ -118,24 +154,59 @@ async function openRooms(options: HouseOptions, database: Database, tail: Tail) 
   await audit.ensurePartitions();
   const admin = createAdmin({ db, clock, keyring, permissions, accessTokens, licences });
   const status = createStatus({ db, clock, config });
+  const authentication = createAuthentication({ keyring, accessTokens, sessions: auth.sessions });
+  const events = openEvents(options, { db, tail, projects, permissions, licences, authentication });
+
+  const alerts = openAlertRoom(options, { db, clock, log, tail, keyring, permissions, projects });
 
   const routes: Route[] = [
     ...adminRoutes(admin),
     ...authRoutes(auth),
     ...organizationRoutes(organizations),
     ...projectRoutes(projects, environments),
+    ...secretsRoutes(secrets),
     ...roleRoutes(roles),
     ...identityRoutes(identities),
+    ...memberRoutes(members),
     ...licenceRoutes(licences),
     ...auditRoutes(audit),
+    ...eventRoutes(events),
+    ...alerts.routes,
   ];
   routes.push(...statusRoutes(status, () => routes));
   return {
     routes,
     auth,
-    authentication: createAuthentication({ keyring, accessTokens, sessions: auth.sessions }),
-    jobs: [...authJobs(auth), ...auditJobs(audit), ...outboxJobs(db)],
+    authentication,
+    events,
+    secrets,
+    alertWork: alerts.work,
+    jobs: [
+      ...authJobs(auth),
+      ...memberJobs(members.invitations),
+      ...auditJobs(audit),
+      ...alerts.work.jobs,
+      ...outboxJobs(db),
+    ],
   };
+}
+
+function openEvents(
+  { config, clock, log }: HouseOptions,
+  { db, ...rooms }: Omit<Parameters<typeof createEvents>[0], "slots" | "clock" | "log"> & { db: Database },
+): Events {
+  const limits = { perProject: config.streamsPerProject, perActor: config.streamsPerIdentity };
+  return createEvents({ clock, log, ...rooms, slots: createSlots({ db, log, ...limits }) });
+}
+
+function openAlertRoom({ config, clock }: HouseOptions, needs: AlertRoomNeeds) {
+  const outbound = createOutbound({ allowed: config.allowPrivateTargets });
+  const mailer = config.smtpUrl ? createMailer(config.smtpUrl, config.mailFrom) : undefined;
+  const notifications = createNotifications({ outbound, clock, mailer, pagerDutyUrl: config.pagerDutyUrl });
+  return openAlerts(needs, {
+    notifications,
+    publicUrl: config.publicUrl ?? `http://localhost:${config.port}`,
+  });
 }
 
 export async function openHouse(options: HouseOptions): Promise<House> {
@@ -163,7 +234,7 @@ type Opened = Awaited<ReturnType<typeof openRooms>> & { readonly database: Datab
 
 function assemble(
   { config, clock, log }: HouseOptions,
-  { database, tail, routes, auth, authentication, jobs: work }: Opened,
+  { database, tail, routes, auth, authentication, events, secrets, alertWork, jobs: work }: Opened,
 ): House {
   const limits = { read: config.rateLimitRead, write: config.rateLimitWrite, login: config.rateLimitLogin };
   const rateLimits = createRateLimits({ limits, db: database, clock, log });
@@ -192,8 +263,12 @@ function assemble(
     tail,
     routes,
     rateLimits,
+    events,
+    secrets,
+    alertWork,
     startWork() {
       jobs.start();
+      alertWork.start();
       rateLimits.start();
       flushing = setInterval(() => void flush(), FLUSH_MS).unref();
     },
@@ -203,11 +278,19 @@ function assemble(
       return typeof address === "object" && address !== null ? address.port : config.port;
     },
     async close() {
+      // First, because the door waits for every open answer.
+      await events.stop();
       await app.close();
       clearInterval(flushing);
       rateLimits.stop();
       await jobs.stop();
+      await alertWork.stop();
       await flush();
+      await secrets
+        .flush()
+        .catch((error: unknown) =>
+          log.error({ reason: (error as Error).message }, "readings were not written to the audit log"),
+        );
       await tail.stop();
       await database.close();
     },

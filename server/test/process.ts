@@ -25,6 +25,8 @@ function launch(env: Record<string, string>) {
     env: { PATH, HOME, PORT: "0", ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
+  // A test that fails half-way must not leave its server behind.
+  process.once("exit", () => child.kill("SIGKILL"));
   const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
   let errors = "";
   child.stderr.on("data", (chunk: Buffer) => (errors += chunk.toString()));

@@ -6,7 +6,7 @@
  * due first, by hours. So a window over the end dates is a little wider around the last days of a month, and
  * `dueFrom` has the last word on each certificate.
  */
-import { badRequest, type Problem } from "../platform/problem.ts";
+
 
 export const DEFAULT_BEFORE = "30d";
 export const BEFORE = /^0*[1-9]\d{0,3}[hdwmy]$/;
@@ -80,4 +80,4 @@ export function digestIsDue(digest: "hourly" | "daily" | null, gatheredAt: Date,
   return gatheredAt.toISOString().slice(0, length) < now.toISOString().slice(0, length);
 }
 
-export const noChannelLeft = (): Problem => badRequest("All channels of this alert are disabled: there is nothing to test.");
+

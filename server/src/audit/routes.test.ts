@@ -46,6 +46,13 @@ describe("the audit log at the door", () => {
   const allIds = async (client: Client, query: string): Promise<string[]> =>
     idsOf(await client.get(`${LOGS}?limit=1000&${query}`));
 
+  it("keeps the rows of a new instance in their month from the very first on", async () => {
+    const stray = await onDatabase((client) => client.query("SELECT event FROM audit_log_default"));
+    const all = await onDatabase((client) => client.query("SELECT event FROM audit_log"));
+    assert.deepEqual(stray.rows, []);
+    assert.ok(all.rows.length > 0);
+  });
+
   it("tells who did what, from where and in which request", async () => {
     const tenant = await house.newTenant();
     const made = await tenant.post(

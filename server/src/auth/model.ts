@@ -19,9 +19,13 @@ export interface Lifetime {
 }
 
 /** Seconds from now until a token made (or renewed) now ends, given its age. Not positive: it cannot be renewed. */
-export function lifetimeOf(settings: Pick<TokenSettings, "ttl" | "maxTtl" | "period">, ageSeconds: number): Lifetime {
+export function lifetimeOf(
+  settings: Pick<TokenSettings, "ttl" | "maxTtl" | "period">,
+  ageSeconds: number,
+): Lifetime {
   // A periodic token lives for one period at a time, for as long as someone keeps renewing it.
-  if (settings.period > 0) return { expiresIn: settings.period, maxTtl: Math.max(settings.period, UNLIMITED_SECONDS) };
+  if (settings.period > 0)
+    return { expiresIn: settings.period, maxTtl: Math.max(settings.period, UNLIMITED_SECONDS) };
   const maxTtl = settings.maxTtl === 0 ? UNLIMITED_SECONDS : settings.maxTtl;
   const ttl = settings.ttl === 0 ? UNLIMITED_SECONDS : settings.ttl;
   return { expiresIn: Math.min(ttl, Math.floor(maxTtl - ageSeconds)), maxTtl };
@@ -40,16 +44,20 @@ export function addressList(cidrs: readonly string[]): BlockList | undefined {
   return list;
 }
 
-export const isTrusted = (list: BlockList | undefined, address: string): boolean => list === undefined || isListed(list, address);
+export const isTrusted = (list: BlockList | undefined, address: string): boolean =>
+  list === undefined || isListed(list, address);
 
 export function describeCidr(cidr: string) {
   const [address = "", prefix = "32"] = cidr.split("/");
   return { type: isIP(address) === 6 ? "ipv6" : "ipv4", prefix: Number(prefix), ipAddress: address };
 }
 
-export const noToken = () => unauthorized("This needs an access token: send the header Authorization: Bearer <token>.");
+export const noToken = () =>
+  unauthorized("This needs an access token: send the header Authorization: Bearer <token>.");
 export const tokenInvalid = () => tokenRejected("The access token is not valid.");
 export const tokenExpired = () => tokenRejected("The access token has expired.");
-export const tokenRevoked = () => unauthorized("The access token was revoked or used up, or its identity is gone.");
+export const tokenRevoked = () =>
+  unauthorized("The access token was revoked or used up, or its identity is gone.");
 export const credentialsWrong = () => unauthorized("Invalid credentials.");
-export const lockedOut = (seconds: number) => unauthorized(`Locked after too many failed logins from this address. Try again in ${seconds} seconds.`);
+export const lockedOut = (seconds: number) =>
+  unauthorized(`Locked after too many failed logins from this address. Try again in ${seconds} seconds.`);

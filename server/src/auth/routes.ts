@@ -26,7 +26,14 @@ export const authRoutes = (services: AuthServices): Route[] => [
 
 const loginRoutes = ({ accessTokens, sessions: people, universalLogin }: AuthServices): Route[] => [
   servePublic(universal.universalLogin, ({ body, caller }) =>
-    universalLogin.login({ clientId: body.clientId, clientSecret: seal(body.clientSecret), organizationSlug: body.organizationSlug }, caller),
+    universalLogin.login(
+      {
+        clientId: body.clientId,
+        clientSecret: seal(body.clientSecret),
+        organizationSlug: body.organizationSlug,
+      },
+      caller,
+    ),
   ),
   servePublic(tokens.renewToken, ({ body, caller }) => accessTokens.renew(body.accessToken, caller)),
   servePublic(tokens.revokeToken, async ({ body, caller }) => {
@@ -37,7 +44,10 @@ const loginRoutes = ({ accessTokens, sessions: people, universalLogin }: AuthSer
     const { token: accessToken, expiresIn } = await people.login(body.email, seal(body.password), caller);
     return { accessToken, expiresIn, tokenType: "Bearer" as const };
   }),
-  serve(sessions.selectOrganization, async ({ actor, body }) => ({ token: (await people.selectOrganization(actor, body.organizationId)).token, isMfaEnabled: false })),
+  serve(sessions.selectOrganization, async ({ actor, body }) => ({
+    token: (await people.selectOrganization(actor, body.organizationId)).token,
+    isMfaEnabled: false,
+  })),
   serve(sessions.checkAuth, async () => ({ message: "Authenticated" })),
   serve(sessions.logout, async ({ actor }) => {
     await people.logout(actor);
@@ -51,26 +61,60 @@ const loginRoutes = ({ accessTokens, sessions: people, universalLogin }: AuthSer
 ];
 
 const universalRoutes = (auths: UniversalAuths): Route[] => [
-  serve(universal.attachUniversalAuth, async ({ actor, params, body }) => ({ identityUniversalAuth: await auths.attach(actor, params.identityId, body) })),
-  serve(universal.getUniversalAuth, async ({ actor, params }) => ({ identityUniversalAuth: await auths.get(actor, params.identityId) })),
-  serve(universal.updateUniversalAuth, async ({ actor, params, body }) => ({ identityUniversalAuth: await auths.update(actor, params.identityId, body) })),
-  serve(universal.detachUniversalAuth, async ({ actor, params }) => ({ identityUniversalAuth: await auths.detach(actor, params.identityId) })),
-  serve(universal.clearLockouts, async ({ actor, params }) => ({ deleted: await auths.clearLockouts(actor, params.identityId) })),
-  serve(universal.createClientSecret, ({ actor, params, body }) => auths.createSecret(actor, params.identityId, body)),
-  serve(universal.listClientSecrets, async ({ actor, params }) => ({ clientSecretData: await auths.listSecrets(actor, params.identityId) })),
-  serve(universal.getClientSecret, async ({ actor, params }) => ({ clientSecretData: await auths.getSecret(actor, params.identityId, params.clientSecretId) })),
-  serve(universal.revokeClientSecret, async ({ actor, params }) => ({ clientSecretData: await auths.revokeSecret(actor, params.identityId, params.clientSecretId) })),
+  serve(universal.attachUniversalAuth, async ({ actor, params, body }) => ({
+    identityUniversalAuth: await auths.attach(actor, params.identityId, body),
+  })),
+  serve(universal.getUniversalAuth, async ({ actor, params }) => ({
+    identityUniversalAuth: await auths.get(actor, params.identityId),
+  })),
+  serve(universal.updateUniversalAuth, async ({ actor, params, body }) => ({
+    identityUniversalAuth: await auths.update(actor, params.identityId, body),
+  })),
+  serve(universal.detachUniversalAuth, async ({ actor, params }) => ({
+    identityUniversalAuth: await auths.detach(actor, params.identityId),
+  })),
+  serve(universal.clearLockouts, async ({ actor, params }) => ({
+    deleted: await auths.clearLockouts(actor, params.identityId),
+  })),
+  serve(universal.createClientSecret, ({ actor, params, body }) =>
+    auths.createSecret(actor, params.identityId, body),
+  ),
+  serve(universal.listClientSecrets, async ({ actor, params }) => ({
+    clientSecretData: await auths.listSecrets(actor, params.identityId),
+  })),
+  serve(universal.getClientSecret, async ({ actor, params }) => ({
+    clientSecretData: await auths.getSecret(actor, params.identityId, params.clientSecretId),
+  })),
+  serve(universal.revokeClientSecret, async ({ actor, params }) => ({
+    clientSecretData: await auths.revokeSecret(actor, params.identityId, params.clientSecretId),
+  })),
 ];
 
 const tokenRoutes = (auths: TokenAuths): Route[] => [
-  serve(token.attachTokenAuth, async ({ actor, params, body }) => ({ identityTokenAuth: await auths.attach(actor, params.identityId, body) })),
-  serve(token.getTokenAuth, async ({ actor, params }) => ({ identityTokenAuth: await auths.get(actor, params.identityId) })),
-  serve(token.updateTokenAuth, async ({ actor, params, body }) => ({ identityTokenAuth: await auths.update(actor, params.identityId, body) })),
-  serve(token.detachTokenAuth, async ({ actor, params }) => ({ identityTokenAuth: await auths.detach(actor, params.identityId) })),
-  serve(token.createToken, ({ actor, params, body }) => auths.createToken(actor, params.identityId, body.name)),
-  serve(token.listTokens, async ({ actor, params, query }) => ({ tokens: await auths.listTokens(actor, params.identityId, query) })),
-  serve(token.getToken, async ({ actor, params }) => ({ token: await auths.getToken(actor, params.tokenId) })),
-  serve(token.renameToken, async ({ actor, params, body }) => ({ token: await auths.renameToken(actor, params.tokenId, body.name) })),
+  serve(token.attachTokenAuth, async ({ actor, params, body }) => ({
+    identityTokenAuth: await auths.attach(actor, params.identityId, body),
+  })),
+  serve(token.getTokenAuth, async ({ actor, params }) => ({
+    identityTokenAuth: await auths.get(actor, params.identityId),
+  })),
+  serve(token.updateTokenAuth, async ({ actor, params, body }) => ({
+    identityTokenAuth: await auths.update(actor, params.identityId, body),
+  })),
+  serve(token.detachTokenAuth, async ({ actor, params }) => ({
+    identityTokenAuth: await auths.detach(actor, params.identityId),
+  })),
+  serve(token.createToken, ({ actor, params, body }) =>
+    auths.createToken(actor, params.identityId, body.name),
+  ),
+  serve(token.listTokens, async ({ actor, params, query }) => ({
+    tokens: await auths.listTokens(actor, params.identityId, query),
+  })),
+  serve(token.getToken, async ({ actor, params }) => ({
+    token: await auths.getToken(actor, params.tokenId),
+  })),
+  serve(token.renameToken, async ({ actor, params, body }) => ({
+    token: await auths.renameToken(actor, params.tokenId, body.name),
+  })),
   serve(token.revokeTokenById, async ({ actor, params }) => {
     await auths.revokeToken(actor, params.tokenId);
     return { message: "The token was revoked." };

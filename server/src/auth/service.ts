@@ -21,7 +21,11 @@ export interface AuthenticationNeeds {
 
 const BEARER = /^bearer +(\S+)$/i;
 
-export function createAuthentication({ keyring, accessTokens, sessions }: AuthenticationNeeds): Authentication {
+export function createAuthentication({
+  keyring,
+  accessTokens,
+  sessions,
+}: AuthenticationNeeds): Authentication {
   const key = keyring.instanceKey("token-signing");
   const claimsOf = (header: string | undefined): Claims => {
     const text = header === undefined || header.length > 8192 ? undefined : BEARER.exec(header.trim())?.[1];
@@ -33,7 +37,9 @@ export function createAuthentication({ keyring, accessTokens, sessions }: Authen
   return {
     async authenticate(header, caller) {
       const claims = claimsOf(header);
-      return claims["authTokenType"] === "identityAccessToken" ? accessTokens.authenticate(claims, caller) : sessions.authenticate(claims, caller);
+      return claims["authTokenType"] === "identityAccessToken"
+        ? accessTokens.authenticate(claims, caller)
+        : sessions.authenticate(claims, caller);
     },
     endOf: (header) => Number(claimsOf(header)["exp"]) * 1000,
     isLive: (actor) => (actor.kind === "identity" ? accessTokens.isLive(actor) : sessions.isLive(actor)),

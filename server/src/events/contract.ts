@@ -2,7 +2,12 @@ import { z } from "zod";
 import { endpoint } from "../platform/http/endpoint.ts";
 import { projectRef } from "../projects/contract.ts";
 
-export const EVENT_TYPES = ["secret:create", "secret:update", "secret:delete", "secret:import-mutation"] as const;
+export const EVENT_TYPES = [
+  "secret:create",
+  "secret:update",
+  "secret:delete",
+  "secret:import-mutation",
+] as const;
 export const eventType = z.enum(EVENT_TYPES);
 export type EventType = z.output<typeof eventType>;
 

@@ -4,6 +4,7 @@ import { invalid, Problem, tooManyRequests, type Issue } from "../platform/probl
 import { EVENT_TYPES, type EventFilter, type EventType } from "./contract.ts";
 
 export const SUBJECT = "secret-events";
+export const FEATURE = "eventSubscriptions";
 
 export const ACTION_OF: Readonly<Record<EventType, string>> = {
   "secret:create": "create",
@@ -32,7 +33,8 @@ export interface Filter {
 
 /** All of them are looked at before any is refused. */
 export function readRegister(register: readonly EventFilter[] | null | undefined): Filter[] {
-  if (!register || register.length === 0) return EVENT_TYPES.map((event) => ({ event, environment: null, glob: null }));
+  if (!register || register.length === 0)
+    return EVENT_TYPES.map((event) => ({ event, environment: null, glob: null }));
   const issues: Issue[] = [];
   const filters = register.map(({ event, conditions }, index): Filter => {
     const pattern = conditions?.secretPath ?? null;
@@ -40,7 +42,11 @@ export function readRegister(register: readonly EventFilter[] | null | undefined
     if (pattern === null) return { event, environment, glob: null };
     const compiled = compileGlob(pattern, "path");
     if (compiled.ok) return { event, environment, glob: compiled.glob };
-    issues.push({ code: "custom", path: ["register", index, "conditions", "secretPath"], message: compiled.reason });
+    issues.push({
+      code: "custom",
+      path: ["register", index, "conditions", "secretPath"],
+      message: compiled.reason,
+    });
     return { event, environment, glob: null };
   });
   if (issues.length > 0) throw invalid(issues);
@@ -64,16 +70,21 @@ export function readSnapshot(text: string): Since {
   return { xmax: Number(xmax), running: running === "" ? NONE : new Set(running.split(",").map(Number)) };
 }
 
-export const isAfter = ({ xid }: SecretEvent, since: Since): boolean => xid >= since.xmax || since.running.has(xid);
+export const isAfter = ({ xid }: SecretEvent, since: Since): boolean =>
+  xid >= since.xmax || since.running.has(xid);
 
 const RETRY_SECONDS = 30;
 export const tooManyStreams = (of: "project" | "identity", limit: number): Problem =>
   tooManyRequests(
     RETRY_SECONDS,
-    of === "project" ? `This project has ${limit} open event streams, which is the limit.` : `You have ${limit} open event streams, which is the limit.`,
+    of === "project"
+      ? `This project has ${limit} open event streams, which is the limit.`
+      : `You have ${limit} open event streams, which is the limit.`,
   );
 export const nodeStopping = (): Problem =>
-  new Problem(503, "ServiceUnavailable", "This server is stopping. Another one may answer.", { retryAfterSeconds: 2 });
+  new Problem(503, "ServiceUnavailable", "This server is stopping. Another one may answer.", {
+    retryAfterSeconds: 2,
+  });
 
 /** Why a stream ends, as its reader is told. */
 export const END = {

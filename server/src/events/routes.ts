@@ -1,7 +1,9 @@
-import { serve, type Route } from "../platform/http/index.ts";
+import { serveStream, type Route } from "../platform/http/index.ts";
 import * as contract from "./contract.ts";
 import type { Events } from "./service.ts";
 
 export const eventRoutes = (events: Events): Route[] => [
-  serve(contract.subscribeToProjectEvents, ({ actor, body, headers, reply }) => events.subscribe(actor, body, { header: headers.authorization, open: reply.stream })),
+  serveStream(contract.subscribeToProjectEvents, ({ actor, body, headers, reply }) =>
+    events.subscribe(actor, body, { header: String(headers["authorization"]), open: reply.stream }),
+  ),
 ];

@@ -17,7 +17,8 @@ describe("the identities of a project", () => {
   after(() => house.close());
 
   const at = (more = "", ref = project.id) => `/api/v1/projects/${ref}/identities${more}`;
-  const make = async (body: Record<string, unknown> = {}, ref = project.id) => (await tenant.post(at("", ref), { name: unique("bot"), ...body })).body.identity;
+  const make = async (body: Record<string, unknown> = {}, ref = project.id) =>
+    (await tenant.post(at("", ref), { name: unique("bot"), ...body })).body.identity;
   const withRole = async (permissions: readonly unknown[]) => {
     const slug = await aRole(tenant, project.id, permissions);
     return anIdentity(tenant, house.base, project.id, { roles: [{ role: slug }] });
@@ -40,7 +41,8 @@ describe("the identities of a project", () => {
 
     it("are found by a part of the name in any case, wildcards taken literally", async () => {
       const { id } = await aProject(tenant);
-      for (const name of ["100% Done", "100x done", "a_b", "axb", "back\\slash", "Ünïcode"]) await make({ name }, id);
+      for (const name of ["100% Done", "100x done", "a_b", "axb", "back\\slash", "Ünïcode"])
+        await make({ name }, id);
       const find = async (term: string) => {
         const { body } = await tenant.get(at(`?search=${encodeURIComponent(term)}`, id));
         assert.equal(body.totalCount, body.identities.length);
@@ -57,7 +59,21 @@ describe("the identities of a project", () => {
     });
 
     it("S-30 refuse every page size that is not a whole number within bounds", async () => {
-      for (const query of ["limit=0", "limit=-1", "limit=1e9", "limit=1001", "limit=NaN", "limit=1.5", "limit=0x10", "limit=1&limit=2", "limit[]=1", "offset=-1", "offset=1e3", "offset=NaN", "limit=%20"]) {
+      for (const query of [
+        "limit=0",
+        "limit=-1",
+        "limit=1e9",
+        "limit=1001",
+        "limit=NaN",
+        "limit=1.5",
+        "limit=0x10",
+        "limit=1&limit=2",
+        "limit[]=1",
+        "offset=-1",
+        "offset=1e3",
+        "offset=NaN",
+        "limit=%20",
+      ]) {
         const { status, body } = await tenant.get(at(`?${query}`));
         if (query === "limit[]=1") assert.equal(status, 200, "an unknown key is ignored");
         else assert.deepEqual([status, body.error], [422, "ValidationFailure"], query);
@@ -68,20 +84,39 @@ describe("the identities of a project", () => {
 
     it("S-25 show and count only what the reader could read one by one", async () => {
       const [seen, hidden] = [await make(), await make()];
-      const { client } = await withRole([{ subject: "identity", action: ["read"], conditions: { identityId: { $in: [seen.id] } } }]);
+      const { client } = await withRole([
+        { subject: "identity", action: ["read"], conditions: { identityId: { $in: [seen.id] } } },
+      ]);
       assert.equal((await client.get(at(`/${hidden.id}`))).status, 403);
       const { body } = await client.get(at());
-      assert.deepEqual([body.identities.map((identity: { id: string }) => identity.id), body.totalCount], [[seen.id], 1]);
-      assert.deepEqual((await client.get(at(`?search=${hidden.name}`))).body, { identities: [], totalCount: 0 });
+      assert.deepEqual(
+        [body.identities.map((identity: { id: string }) => identity.id), body.totalCount],
+        [[seen.id], 1],
+      );
+      assert.deepEqual((await client.get(at(`?search=${hidden.name}`))).body, {
+        identities: [],
+        totalCount: 0,
+      });
       const memberships = (await client.get(`/api/v1/projects/${project.id}/memberships/identities`)).body;
-      assert.deepEqual([memberships.identityMemberships.map((m: { identityId: string }) => m.identityId), memberships.totalCount], [[seen.id], 1]);
+      assert.deepEqual(
+        [
+          memberships.identityMemberships.map((m: { identityId: string }) => m.identityId),
+          memberships.totalCount,
+        ],
+        [[seen.id], 1],
+      );
     });
 
     it("S-25 leave out what an inverted rule denies", async () => {
       const hidden = await make();
       const { client } = await withRole([
         { subject: "identity", action: ["read"] },
-        { subject: "identity", action: ["read"], inverted: true, conditions: { identityId: { $eq: hidden.id } } },
+        {
+          subject: "identity",
+          action: ["read"],
+          inverted: true,
+          conditions: { identityId: { $eq: hidden.id } },
+        },
       ]);
       const all = (await tenant.get(at("?limit=1000"))).body;
       const { body } = await client.get(at("?limit=1000"));
@@ -103,8 +138,12 @@ describe("the identities of a project", () => {
       assert.deepEqual({ ...renamed, updatedAt: made.updatedAt }, { ...made, name: "other" });
       assert.ok(Date.parse(renamed.updatedAt) > Date.parse(made.updatedAt));
       const shielded = (await tenant.patch(at(`/${made.id}`), { hasDeleteProtection: true })).body.identity;
-      assert.deepEqual([shielded.hasDeleteProtection, shielded.name, shielded.metadata], [true, "other", made.metadata]);
-      const bare = (await tenant.patch(at(`/${made.id}`), { hasDeleteProtection: false, metadata: [] })).body.identity;
+      assert.deepEqual(
+        [shielded.hasDeleteProtection, shielded.name, shielded.metadata],
+        [true, "other", made.metadata],
+      );
+      const bare = (await tenant.patch(at(`/${made.id}`), { hasDeleteProtection: false, metadata: [] })).body
+        .identity;
       assert.deepEqual([bare.hasDeleteProtection, bare.metadata, bare.name], [false, [], "other"]);
       const nothing = await tenant.patch(at(`/${made.id}`), {});
       assert.equal(nothing.status, 200);
@@ -112,29 +151,57 @@ describe("the identities of a project", () => {
     });
 
     it("replace their metadata as a whole", async () => {
-      const made = await make({ metadata: [{ key: "a", value: "1" }, { key: "b", value: "2" }] });
+      const made = await make({
+        metadata: [
+          { key: "a", value: "1" },
+          { key: "b", value: "2" },
+        ],
+      });
       const { body } = await tenant.patch(at(`/${made.id}`), { metadata: [{ key: "c", value: "3" }] });
-      assert.deepEqual(body.identity.metadata.map((item: { key: string }) => item.key), ["c"]);
+      assert.deepEqual(
+        body.identity.metadata.map((item: { key: string }) => item.key),
+        ["c"],
+      );
     });
 
     it("refuse null and sizes beyond the bounds with 422", async () => {
       const made = await make();
-      for (const body of [{ name: null }, { name: "" }, { name: "x".repeat(256) }, { metadata: null }, { hasDeleteProtection: null }, { metadata: [{ key: "" }] }]) {
+      for (const body of [
+        { name: null },
+        { name: "" },
+        { name: "x".repeat(256) },
+        { metadata: null },
+        { hasDeleteProtection: null },
+        { metadata: [{ key: "" }] },
+      ]) {
         assert.equal((await tenant.patch(at(`/${made.id}`), body)).status, 422, JSON.stringify(body));
       }
     });
 
     it("need edit on that identity", async () => {
       const [own, other] = [await make(), await make()];
-      const { client } = await withRole([{ subject: "identity", action: ["edit"], conditions: { identityId: { $eq: own.id } } }]);
+      const { client } = await withRole([
+        { subject: "identity", action: ["edit"], conditions: { identityId: { $eq: own.id } } },
+      ]);
       assert.equal((await client.patch(at(`/${own.id}`), { name: "x" })).status, 200);
       assert.equal((await client.patch(at(`/${other.id}`), { name: "x" })).body.error, "PermissionDenied");
     });
 
     it("S-31 never change owner, instance rights or id by mass assignment", async () => {
       const made = await make();
-      const { body } = await tenant.patch(at(`/${made.id}`), { name: "x", id: newId(), orgId: newId(), projectId: newId(), isInstanceAdmin: true, authMethods: ["x"], roles: [{ role: "admin" }] });
-      assert.deepEqual([body.identity.id, body.identity.orgId, body.identity.projectId, body.identity.authMethods], [made.id, tenant.orgId, project.id, []]);
+      const { body } = await tenant.patch(at(`/${made.id}`), {
+        name: "x",
+        id: newId(),
+        orgId: newId(),
+        projectId: newId(),
+        isInstanceAdmin: true,
+        authMethods: ["x"],
+        roles: [{ role: "admin" }],
+      });
+      assert.deepEqual(
+        [body.identity.id, body.identity.orgId, body.identity.projectId, body.identity.authMethods],
+        [made.id, tenant.orgId, project.id, []],
+      );
     });
   });
 
@@ -143,7 +210,11 @@ describe("the identities of a project", () => {
       const made = await make();
       const { status, body } = await tenant.delete(at(`/${made.id}`));
       assert.deepEqual([status, body], [200, { identity: made }]);
-      for (const answer of [await tenant.get(at(`/${made.id}`)), await tenant.patch(at(`/${made.id}`), {}), await tenant.delete(at(`/${made.id}`))]) {
+      for (const answer of [
+        await tenant.get(at(`/${made.id}`)),
+        await tenant.patch(at(`/${made.id}`), {}),
+        await tenant.delete(at(`/${made.id}`)),
+      ]) {
         assert.deepEqual([answer.status, answer.body.error], [404, "NotFound"]);
       }
     });
@@ -169,10 +240,17 @@ describe("the identities of a project", () => {
       const nodes = [bot.client, clientOf(second.base, bot.token)] as const;
       for (const node of nodes) assert.equal((await node.get(at())).status, 200);
       await tenant.delete(at(`/${bot.id}`));
-      assert.equal((await nodes[0].get(at())).status, 401, "the node that deleted it refuses the very next request");
+      assert.equal(
+        (await nodes[0].get(at())).status,
+        401,
+        "the node that deleted it refuses the very next request",
+      );
       await until(async () => (await nodes[1].get(at())).status === 401, 1000);
       assert.equal((await house.anonymous.post("/api/v1/auth/universal-auth/login", bot)).status, 401);
-      assert.equal((await house.anonymous.post("/api/v1/auth/token/renew", { accessToken: bot.token })).status, 401);
+      assert.equal(
+        (await house.anonymous.post("/api/v1/auth/token/renew", { accessToken: bot.token })).status,
+        401,
+      );
     });
 
     it("S-58 go with their project, and so do their tokens, on every node", async () => {
@@ -204,19 +282,31 @@ describe("the identities of a project", () => {
   });
 
   describe("as members", () => {
-    const membership = (identityId: string, ref = project.id) => `/api/v2/workspace/${ref}/identity-memberships/${identityId}`;
-    const orgIdentity = async (client: Client = tenant) => (await client.post("/api/v1/identities", { name: unique("org-bot") })).body.identity;
+    const membership = (identityId: string, ref = project.id) =>
+      `/api/v2/workspace/${ref}/identity-memberships/${identityId}`;
+    const orgIdentity = async (client: Client = tenant) =>
+      (await client.post("/api/v1/identities", { name: unique("org-bot") })).body.identity;
 
     it("are taken in with one role or several, read, changed and let go", async () => {
       const identity = await orgIdentity();
       const added = await tenant.post(membership(identity.id), { role: "viewer" });
       assert.equal(added.status, 200);
       const held = added.body.identityMembership;
-      assert.deepEqual([held.identityId, held.project.id, held.identity.id, held.roles.length, held.roles[0].role], [identity.id, project.id, identity.id, 1, "viewer"]);
+      assert.deepEqual(
+        [held.identityId, held.project.id, held.identity.id, held.roles.length, held.roles[0].role],
+        [identity.id, project.id, identity.id, 1, "viewer"],
+      );
       assert.equal((await tenant.post(membership(identity.id), { role: "viewer" })).body.error, "Conflict");
       assert.deepEqual((await tenant.get(membership(identity.id))).body.identityMembership, held);
-      assert.deepEqual((await tenant.get(`/api/v2/workspace/identity-memberships/${held.id}`)).body.identityMembership, held);
-      const changed = (await tenant.patch(membership(identity.id), { roles: [{ role: "member" }, { role: "viewer", isTemporary: true, temporaryRange: "1h" }] })).body;
+      assert.deepEqual(
+        (await tenant.get(`/api/v2/workspace/identity-memberships/${held.id}`)).body.identityMembership,
+        held,
+      );
+      const changed = (
+        await tenant.patch(membership(identity.id), {
+          roles: [{ role: "member" }, { role: "viewer", isTemporary: true, temporaryRange: "1h" }],
+        })
+      ).body;
       assert.deepEqual(changed.roles.map((role: { role: string }) => role.role).sort(), ["member", "viewer"]);
       assert.equal((await tenant.patch(membership(identity.id), { roles: [] })).status, 422);
       assert.equal((await tenant.delete(membership(identity.id))).status, 200);
@@ -228,7 +318,9 @@ describe("the identities of a project", () => {
       const identity = await orgIdentity();
       await tenant.post(membership(identity.id), { role: "viewer" });
       await tenant.post(`/api/v1/auth/token-auth/identities/${identity.id}`, {});
-      const { accessToken } = (await tenant.post(`/api/v1/auth/token-auth/identities/${identity.id}/tokens`, {})).body;
+      const { accessToken } = (
+        await tenant.post(`/api/v1/auth/token-auth/identities/${identity.id}/tokens`, {})
+      ).body;
       const nodes = [house.as(accessToken), clientOf(second.base, accessToken)] as const;
       for (const node of nodes) assert.equal((await node.get(at())).status, 200);
       await tenant.patch(membership(identity.id), { roles: [{ role: "no-access" }] });
@@ -250,25 +342,51 @@ describe("the identities of a project", () => {
 
     it("are given at most what the giver holds", async () => {
       const identity = await orgIdentity();
-      const { client } = await withRole([{ subject: "identity", action: ["read", "create", "edit", "assign-role"] }]);
-      assert.equal((await client.post(membership(identity.id), { role: "admin" })).body.error, "PermissionBoundaryError");
+      const { client } = await withRole([
+        { subject: "identity", action: ["read", "create", "edit", "assign-role"] },
+      ]);
+      assert.equal(
+        (await client.post(membership(identity.id), { role: "admin" })).body.error,
+        "PermissionBoundaryError",
+      );
       assert.equal((await client.post(membership(identity.id), { role: "no-access" })).status, 200);
-      assert.equal((await client.patch(membership(identity.id), { roles: [{ role: "viewer" }] })).body.error, "PermissionBoundaryError");
-      assert.equal((await client.patch(membership(identity.id), { roles: [{ role: "no-such" }] })).status, 404);
+      assert.equal(
+        (await client.patch(membership(identity.id), { roles: [{ role: "viewer" }] })).body.error,
+        "PermissionBoundaryError",
+      );
+      assert.equal(
+        (await client.patch(membership(identity.id), { roles: [{ role: "no-such" }] })).status,
+        404,
+      );
     });
   });
 
   describe("of the organisation", () => {
     it("are created, read, listed, changed and deleted", async () => {
-      const created = await tenant.post("/api/v1/identities", { name: "  ci ", organizationId: tenant.orgId, role: "member", metadata: [{ key: "k", value: "v" }] });
+      const created = await tenant.post("/api/v1/identities", {
+        name: "  ci ",
+        organizationId: tenant.orgId,
+        role: "member",
+        metadata: [{ key: "k", value: "v" }],
+      });
       assert.equal(created.status, 200);
       const { identity } = created.body;
-      assert.deepEqual([identity.name, identity.orgId, identity.projectId, identity.authMethods, identity.metadata[0].key], ["ci", tenant.orgId, null, [], "k"]);
+      assert.deepEqual(
+        [identity.name, identity.orgId, identity.projectId, identity.authMethods, identity.metadata[0].key],
+        ["ci", tenant.orgId, null, [], "k"],
+      );
       const got = (await tenant.get(`/api/v1/identities/${identity.id}`)).body.identity;
-      assert.deepEqual([got.identity.id, got.role, got.orgId, got.metadata], [identity.id, "member", tenant.orgId, identity.metadata]);
+      assert.deepEqual(
+        [got.identity.id, got.role, got.orgId, got.metadata],
+        [identity.id, "member", tenant.orgId, identity.metadata],
+      );
       const listed = (await tenant.get(`/api/v1/identities?orgId=${tenant.orgId}&search=CI`)).body;
       assert.ok(listed.identities.some((row: { identityId: string }) => row.identityId === identity.id));
-      const changed = await tenant.patch(`/api/v1/identities/${identity.id}`, { role: "no-access", name: "ci-2", hasDeleteProtection: true });
+      const changed = await tenant.patch(`/api/v1/identities/${identity.id}`, {
+        role: "no-access",
+        name: "ci-2",
+        hasDeleteProtection: true,
+      });
       assert.deepEqual([changed.status, changed.body.identity.name], [200, "ci-2"]);
       assert.equal((await tenant.get(`/api/v1/identities/${identity.id}`)).body.identity.role, "no-access");
       assert.equal((await tenant.delete(`/api/v1/identities/${identity.id}`)).status, 400);
@@ -284,14 +402,26 @@ describe("the identities of a project", () => {
     });
 
     it("S-25 are listed only to those who could read them one by one", async () => {
-      const [seen, hidden] = [(await tenant.post("/api/v1/identities", { name: "seen" })).body.identity, (await tenant.post("/api/v1/identities", { name: "hidden" })).body.identity];
+      const [seen, hidden] = [
+        (await tenant.post("/api/v1/identities", { name: "seen" })).body.identity,
+        (await tenant.post("/api/v1/identities", { name: "hidden" })).body.identity,
+      ];
       const slug = unique("role");
-      await tenant.post("/api/v1/organization/roles", { slug, name: "r", permissions: [{ subject: "identity", action: "read", conditions: { identityId: seen.id } }] });
+      await tenant.post("/api/v1/organization/roles", {
+        slug,
+        name: "r",
+        permissions: [{ subject: "identity", action: "read", conditions: { identityId: seen.id } }],
+      });
       const reader = (await tenant.post("/api/v1/identities", { name: "reader", role: slug })).body.identity;
       await tenant.post(`/api/v1/auth/token-auth/identities/${reader.id}`, {});
-      const client = house.as((await tenant.post(`/api/v1/auth/token-auth/identities/${reader.id}/tokens`, {})).body.accessToken);
+      const client = house.as(
+        (await tenant.post(`/api/v1/auth/token-auth/identities/${reader.id}/tokens`, {})).body.accessToken,
+      );
       const { body } = await client.get("/api/v1/identities");
-      assert.deepEqual([body.identities.map((row: { identityId: string }) => row.identityId), body.totalCount], [[seen.id], 1]);
+      assert.deepEqual(
+        [body.identities.map((row: { identityId: string }) => row.identityId), body.totalCount],
+        [[seen.id], 1],
+      );
       assert.equal((await client.get(`/api/v1/identities/${hidden.id}`)).status, 403);
     });
   });

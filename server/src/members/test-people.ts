@@ -78,6 +78,29 @@ export const look = (t: TestHouse, text: string, values: readonly unknown[] = []
     return rows;
   });
 
+/**
+ * A race with a certain outcome: `first` is done in a transaction of its own that commits only when the request
+ * waits for it, or has ended without waiting.
+ */
+export const against = (
+  t: TestHouse,
+  first: readonly [text: string, values: readonly unknown[]][],
+  request: () => Promise<Answer>,
+): Promise<Answer> =>
+  withClient(t.database.server, t.database.connection.database, async (client) => {
+    await client.query("BEGIN");
+    for (const [text, values] of first) await client.query(text, [...values]);
+    let hasEnded = false;
+    const asked = request().finally(() => {
+      hasEnded = true;
+    });
+    const waiting =
+      "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    while (!hasEnded && (await look(t, waiting)).length === 0);
+    await client.query("COMMIT");
+    return asked;
+  });
+
 export async function eventsOf(t: TestHouse, orgId: string): Promise<string[]> {
   const rows = await look(t, "SELECT event FROM audit_log WHERE org_id = $1 ORDER BY at, id", [orgId]);
   return rows.map((row) => (row as { event: string }).event);

@@ -8,7 +8,15 @@ import type { Db } from "../platform/db/index.ts";
 import { createFactCache, type Tail } from "../platform/outbox/index.ts";
 import { badRequest, permissionBoundary, permissionDenied } from "../platform/problem.ts";
 import { accessChanged } from "./events.ts";
-import { builtinRules, compileRules, missingFrom, type Ability, type Attributes, type Rule, type Scope } from "./model/index.ts";
+import {
+  builtinRules,
+  compileRules,
+  missingFrom,
+  type Ability,
+  type Attributes,
+  type Rule,
+  type Scope,
+} from "./model/index.ts";
 import { rolesInOrganization, rolesInProject, type HeldRole } from "./store.ts";
 
 export interface PermissionNeeds {
@@ -29,7 +37,11 @@ interface Rights extends Standing {
   readonly orgId: string;
   readonly projectId: string | null;
   readonly actorId: string;
-  readonly rules: readonly Rule[];
+  /**
+   * What the actor can do or will be able to without anyone granting anything more: roles that have yet to start
+   * count, and a denial that ends by itself does not.
+   */
+  readonly prospects: readonly Rule[];
 }
 
 export interface Permissions {
@@ -41,8 +53,11 @@ export interface Permissions {
   requireInOrganization(actor: MemberActor, wanted: Wanted): Promise<Ability>;
   /** Any role, even one without rights, is enough to see that a project exists and what it is called. */
   requireMember(actor: MemberActor, projectId: string): Promise<void>;
-  /** The rules that someone else holds, for asking whether one may act in their name. */
-  rulesOf(identity: { readonly id: string; readonly orgId: string }, projectId: string | null): Promise<readonly Rule[]>;
+  /** The rules that someone else holds or is about to, for asking whether one may act in their name. */
+  rulesOf(
+    identity: { readonly id: string; readonly orgId: string },
+    projectId: string | null,
+  ): Promise<readonly Rule[]>;
   /** Nobody grants more than they hold: throws what is missing. */
   requireHolds(holder: Ability, rules: readonly Rule[], what: string): void;
   requireInstanceAdmin(actor: MemberActor): void;
@@ -56,19 +71,25 @@ export interface Wanted {
 
 const CACHED_RIGHTS = 50_000;
 
-function rightsFrom(held: readonly HeldRole[], scope: Scope, now: number): Pick<Rights, "ability" | "rules" | "isMember" | "validUntil"> {
+function rightsFrom(
+  held: readonly HeldRole[],
+  scope: Scope,
+  now: number,
+): Pick<Rights, "ability" | "prospects" | "isMember" | "validUntil"> {
   const rules: Rule[] = [];
+  const prospects: Rule[] = [];
   let validUntil = Number.POSITIVE_INFINITY;
   for (const role of held) {
     const starts = role.startsAt?.getTime() ?? Number.NEGATIVE_INFINITY;
     const ends = role.endsAt?.getTime() ?? Number.POSITIVE_INFINITY;
-    if (now < starts) validUntil = Math.min(validUntil, starts);
-    else if (now < ends) {
-      validUntil = Math.min(validUntil, ends);
-      rules.push(...(role.role === "custom" ? (role.rules ?? []) : (builtinRules(scope, role.role) ?? [])));
-    }
+    if (now >= ends) continue;
+    const given = role.role === "custom" ? (role.rules ?? []) : (builtinRules(scope, role.role) ?? []);
+    const lasts = role.startsAt === null && role.endsAt === null;
+    prospects.push(...given.filter((rule) => lasts || rule.inverted !== true));
+    if (now >= starts) rules.push(...given);
+    validUntil = Math.min(validUntil, now < starts ? starts : ends);
   }
-  return { ability: compileRules(rules), rules, isMember: held.length > 0, validUntil };
+  return { ability: compileRules(rules), prospects, isMember: held.length > 0, validUntil };
 }
 
 export function deny(ability: Ability, { action, subject, attributes }: Wanted): never {
@@ -90,11 +111,22 @@ export function createPermissions({ db, tail, clock }: PermissionNeeds): Permiss
     );
   });
 
-  const load = async (actor: { readonly kind: "identity" | "user"; readonly id: string }, orgId: string, projectId: string | null): Promise<Rights> => {
+  const load = async (
+    actor: { readonly kind: "identity" | "user"; readonly id: string },
+    orgId: string,
+    projectId: string | null,
+  ): Promise<Rights> => {
     const key = `${projectId ?? orgId}:${actor.id}`;
     const fetch = async (): Promise<Rights> => {
-      const held = await db.read((q) => (projectId ? rolesInProject(q, projectId, actor) : rolesInOrganization(q, orgId, actor)));
-      return { orgId, projectId, actorId: actor.id, ...rightsFrom(held, projectId ? "project" : "organization", clock.millis()) };
+      const held = await db.read((q) =>
+        projectId ? rolesInProject(q, projectId, actor) : rolesInOrganization(q, orgId, actor),
+      );
+      return {
+        orgId,
+        projectId,
+        actorId: actor.id,
+        ...rightsFrom(held, projectId ? "project" : "organization", clock.millis()),
+      };
     };
     const rights = (await cache.get(key, fetch)) as Rights;
     if (clock.millis() < rights.validUntil) return rights;
@@ -102,7 +134,8 @@ export function createPermissions({ db, tail, clock }: PermissionNeeds): Permiss
     return fetch();
   };
 
-  const inProject = async (actor: MemberActor, projectId: string) => (await load(actor, orgOf(actor), projectId)).ability;
+  const inProject = async (actor: MemberActor, projectId: string) =>
+    (await load(actor, orgOf(actor), projectId)).ability;
   const inOrganization = async (actor: MemberActor) => (await load(actor, orgOf(actor), null)).ability;
 
   const check = (ability: Ability, wanted: Wanted): Ability =>
@@ -118,19 +151,25 @@ export function createPermissions({ db, tail, clock }: PermissionNeeds): Permiss
       const { isMember } = await load(actor, orgOf(actor), projectId);
       if (!isMember) throw permissionDenied("You are not a member of this project.", []);
     },
-    rulesOf: async (identity, projectId) => (await load({ kind: "identity", id: identity.id }, identity.orgId, projectId)).rules,
+    rulesOf: async (identity, projectId) =>
+      (await load({ kind: "identity", id: identity.id }, identity.orgId, projectId)).prospects,
     requireHolds(holder, rules, what) {
       const missing = missingFrom(holder, rules);
-      if (missing.length > 0) throw permissionBoundary(`You cannot grant ${what}: it holds more than you do.`, missing);
+      if (missing.length > 0)
+        throw permissionBoundary(`You cannot grant ${what}: it holds more than you do.`, missing);
     },
     requireInstanceAdmin(actor) {
-      if (!actor.isInstanceAdmin) throw permissionDenied("Only an instance admin may do this.", [{ action: "manage", subject: "instance", inverted: false }]);
+      if (!actor.isInstanceAdmin)
+        throw permissionDenied("Only an instance admin may do this.", [
+          { action: "manage", subject: "instance", inverted: false },
+        ]);
     },
   };
 }
 
 /** A user session has no organisation until one is selected; until then it can reach nothing of any. */
 export function orgOf(actor: MemberActor): string {
-  if (actor.orgId === null) throw badRequest("Select an organisation first: POST /api/v3/auth/select-organization.");
+  if (actor.orgId === null)
+    throw badRequest("Select an organisation first: POST /api/v3/auth/select-organization.");
   return actor.orgId;
 }

@@ -22,7 +22,12 @@ const wrong = (rule: string): never => {
   throw new ConfigError(rule);
 };
 
-function integer(name: string, about: string, fallback: number, [min, max]: readonly [number, number]): Variable<number> {
+function integer(
+  name: string,
+  about: string,
+  fallback: number,
+  [min, max]: readonly [number, number],
+): Variable<number> {
   const parse = (text: string | undefined): number => {
     if (text === undefined) return fallback;
     const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
@@ -33,28 +38,41 @@ function integer(name: string, about: string, fallback: number, [min, max]: read
 
 function choice<T extends string>(name: string, about: string, options: readonly [T, ...T[]]): Variable<T> {
   const parse = (text: string | undefined): T =>
-    text === undefined ? options[0] : (options.find((o) => o === text) ?? wrong(`must be one of ${options.join(", ")}`));
+    text === undefined
+      ? options[0]
+      : (options.find((o) => o === text) ?? wrong(`must be one of ${options.join(", ")}`));
   return { name, about: `${about} One of: ${options.join(", ")}.`, shownDefault: options[0], parse };
 }
 
-function text<T>(name: string, about: string, shownDefault: string, parse: (text: string | undefined) => T): Variable<T> {
+function text<T>(
+  name: string,
+  about: string,
+  shownDefault: string,
+  parse: (text: string | undefined) => T,
+): Variable<T> {
   return { name, about, shownDefault, parse };
 }
 
 export function parseRootKey(text: string): Buffer {
   const key = Buffer.from(text.trim(), "base64");
-  return key.length === 32 && /^[A-Za-z0-9+/]{43}=$/.test(text.trim()) ? key : wrong("must be 32 bytes in base64 (openssl rand -base64 32)");
+  return key.length === 32 && /^[A-Za-z0-9+/]{43}=$/.test(text.trim())
+    ? key
+    : wrong("must be 32 bytes in base64 (openssl rand -base64 32)");
 }
 
 /** A CIDR list such as `10.0.0.0/8, ::1`; a bare address is itself alone. */
 export function parseCidrs(text: string | undefined): BlockList {
   const list = new BlockList();
-  for (const entry of (text ?? "").split(",").map((part) => part.trim()).filter((part) => part !== "")) {
+  for (const entry of (text ?? "")
+    .split(",")
+    .map((part) => part.trim())
+    .filter((part) => part !== "")) {
     const [address = "", prefix, ...rest] = entry.split("/");
     const family = isIP(address);
     const bits = family === 6 ? 128 : 32;
     const length = prefix === undefined ? bits : /^\d{1,3}$/.test(prefix) ? Number(prefix) : -1;
-    if (family === 0 || rest.length > 0 || length < 0 || length > bits) wrong(`must be a comma-separated list of addresses or CIDR ranges; "${entry}" is neither`);
+    if (family === 0 || rest.length > 0 || length < 0 || length > bits)
+      wrong(`must be a comma-separated list of addresses or CIDR ranges; "${entry}" is neither`);
     list.addSubnet(address, length, family === 6 ? "ipv6" : "ipv4");
   }
   return list;
@@ -62,25 +80,109 @@ export function parseCidrs(text: string | undefined): BlockList {
 
 function parseUrl(text: string, protocols: readonly string[]): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  return url && protocols.includes(url.protocol) ? text.replace(/\/+$/, "") : wrong(`must be a URL that starts with ${protocols.map((p) => `${p}//`).join(" or ")}`);
+  return url && protocols.includes(url.protocol)
+    ? text.replace(/\/+$/, "")
+    : wrong(`must be a URL that starts with ${protocols.map((p) => `${p}//`).join(" or ")}`);
 }
 
 const PER_MINUTE = [0, 1_000_000_000] as const;
 
 export const VARIABLES = {
   port: integer("PORT", "Port of the HTTP interface; 0 takes a free one.", 8080, [0, 65535]),
-  host: text("KEYWARD_HOST", "Address to listen on.", "127.0.0.1", (t) => (t === undefined ? "127.0.0.1" : isIP(t) || t === "localhost" ? t : wrong("must be an IP address or localhost"))),
-  dataDir: text("KEYWARD_DATA_DIR", "Folder of the embedded PostgreSQL and of the root key file.", "./data", (t) => resolve(t ?? "./data")),
-  databaseUrl: text("DATABASE_URL", "A PostgreSQL to use instead of the embedded one; several nodes may share it.", "(embedded)", (t) => (t === undefined ? undefined : new Sealed(parseUrl(t, ["postgres:", "postgresql:"])))),
-  databaseConnections: integer("KEYWARD_DATABASE_CONNECTIONS", "Connections for writing; reading takes four more, listening one.", 10, [2, 500]),
-  rootKey: text("KEYWARD_ROOT_KEY", "Root key: 32 bytes in base64. Needed with DATABASE_URL; the embedded default keeps it in the data folder.", "(root.key in the data folder)", (t) => (t === undefined ? undefined : new Sealed(parseRootKey(t)))),
-  publicUrl: text("KEYWARD_PUBLIC_URL", "Address under which users reach this server; used in links.", "http://localhost:PORT", (t) => (t === undefined ? undefined : parseUrl(t, ["http:", "https:"]))),
-  trustedProxies: text("KEYWARD_TRUSTED_PROXIES", "Proxies whose X-Forwarded-For is believed (CIDR list).", "(none)", parseCidrs),
-  rateLimitRead: integer("KEYWARD_RATE_LIMIT_READ", "Reading requests per minute and caller; 0 = off.", 6000, PER_MINUTE),
-  rateLimitWrite: integer("KEYWARD_RATE_LIMIT_WRITE", "Changing requests per minute and caller; 0 = off.", 3000, PER_MINUTE),
-  rateLimitLogin: integer("KEYWARD_RATE_LIMIT_LOGIN", "Logins per minute and address; 0 = off.", 600, PER_MINUTE),
-  auditRetentionDays: integer("KEYWARD_AUDIT_RETENTION_DAYS", "Audit rows older than this are dropped, a month at a time; 0 = keep for ever.", 0, [0, 36500]),
-  metricsToken: text("KEYWARD_METRICS_TOKEN", "Bearer token for GET /metrics; without it /metrics answers on loopback only.", "(loopback only)", (t) => (t === undefined ? undefined : new Sealed(t))),
+  host: text("KEYWARD_HOST", "Address to listen on.", "127.0.0.1", (t) =>
+    t === undefined
+      ? "127.0.0.1"
+      : isIP(t) || t === "localhost"
+        ? t
+        : wrong("must be an IP address or localhost"),
+  ),
+  dataDir: text(
+    "KEYWARD_DATA_DIR",
+    "Folder of the embedded PostgreSQL and of the root key file.",
+    "./data",
+    (t) => resolve(t ?? "./data"),
+  ),
+  databaseUrl: text(
+    "DATABASE_URL",
+    "A PostgreSQL to use instead of the embedded one; several nodes may share it.",
+    "(embedded)",
+    (t) => (t === undefined ? undefined : new Sealed(parseUrl(t, ["postgres:", "postgresql:"]))),
+  ),
+  databaseConnections: integer(
+    "KEYWARD_DATABASE_CONNECTIONS",
+    "Connections for writing; reading takes four more, listening one.",
+    10,
+    [2, 500],
+  ),
+  rootKey: text(
+    "KEYWARD_ROOT_KEY",
+    "Root key: 32 bytes in base64. Needed with DATABASE_URL; the embedded default keeps it in the data folder.",
+    "(root.key in the data folder)",
+    (t) => (t === undefined ? undefined : new Sealed(parseRootKey(t))),
+  ),
+  publicUrl: text(
+    "KEYWARD_PUBLIC_URL",
+    "Address under which users reach this server; used in links.",
+    "http://localhost:PORT",
+    (t) => (t === undefined ? undefined : parseUrl(t, ["http:", "https:"])),
+  ),
+  trustedProxies: text(
+    "KEYWARD_TRUSTED_PROXIES",
+    "Proxies whose X-Forwarded-For is believed (CIDR list).",
+    "(none)",
+    parseCidrs,
+  ),
+  rateLimitRead: integer(
+    "KEYWARD_RATE_LIMIT_READ",
+    "Reading requests per minute and caller; 0 = off.",
+    6000,
+    PER_MINUTE,
+  ),
+  rateLimitWrite: integer(
+    "KEYWARD_RATE_LIMIT_WRITE",
+    "Changing requests per minute and caller; 0 = off.",
+    3000,
+    PER_MINUTE,
+  ),
+  rateLimitLogin: integer(
+    "KEYWARD_RATE_LIMIT_LOGIN",
+    "Logins per minute and address; 0 = off.",
+    600,
+    PER_MINUTE,
+  ),
+  streamsPerProject: integer(
+    "KEYWARD_STREAMS_PER_PROJECT",
+    "Event streams that a project may have open, over all nodes.",
+    10_000,
+    [1, 10_000_000],
+  ),
+  streamsPerIdentity: integer(
+    "KEYWARD_STREAMS_PER_IDENTITY",
+    "Event streams that an identity or user may have open, over all nodes.",
+    1000,
+    [1, 10_000_000],
+  ),
+  smtpUrl: text("KEYWARD_SMTP_URL", "Mail server for alerts: smtp://user:password@host:587 (STARTTLS; demanded with ?requireTLS=true) or smtps://…", "(no mail)", (t) => (t === undefined ? undefined : new Sealed(parseUrl(t, ["smtp:", "smtps:"])))),
+  mailFrom: text("KEYWARD_MAIL_FROM", "Sender of mails, such as Keyward <keyward@example.com>.", "Keyward <keyward@localhost>", (t) => (t === undefined || !/[\r\n]/.test(t) ? (t ?? "Keyward <keyward@localhost>") : wrong("must be one line"))),
+  pagerDutyUrl: text("KEYWARD_PAGERDUTY_URL", "PagerDuty's Events API; accounts in Europe use https://events.eu.pagerduty.com/v2/enqueue.", "https://events.pagerduty.com/v2/enqueue", (t) => (t === undefined ? "https://events.pagerduty.com/v2/enqueue" : parseUrl(t, ["https:", "http:"]))),
+  allowPrivateTargets: text("KEYWARD_ALLOW_PRIVATE_TARGETS", "Private addresses that webhooks may reach (CIDR list); also allows plain http.", "(none)", parseCidrs),
+  auditReads: choice(
+    "KEYWARD_AUDIT_READS",
+    "When a reading of secret values is in the audit log: within a second, before the answer, or never.",
+    ["async", "strict", "off"],
+  ),
+  auditRetentionDays: integer(
+    "KEYWARD_AUDIT_RETENTION_DAYS",
+    "Audit rows older than this are dropped, a month at a time; 0 = keep for ever.",
+    0,
+    [0, 36500],
+  ),
+  metricsToken: text(
+    "KEYWARD_METRICS_TOKEN",
+    "Bearer token for GET /metrics; without it /metrics answers on loopback only.",
+    "(loopback only)",
+    (t) => (t === undefined ? undefined : new Sealed(t)),
+  ),
   logLevel: choice("KEYWARD_LOG_LEVEL", "How much to log.", ["info", "debug", "warn", "error", "silent"]),
 } as const;
 
@@ -98,7 +200,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   });
   const config = Object.fromEntries(entries) as unknown as Config;
   if (config.databaseUrl && !config.rootKey) {
-    throw new ConfigError("KEYWARD_ROOT_KEY must be set when DATABASE_URL is: every node of a cluster needs the same root key.");
+    throw new ConfigError(
+      "KEYWARD_ROOT_KEY must be set when DATABASE_URL is: every node of a cluster needs the same root key.",
+    );
   }
   return config;
 }

@@ -58,8 +58,19 @@ const toView = ({ rules, projectId, ...row }: RoleRow): RoleView => ({
 });
 const kindOf = (scope: RoleScope) => (scope.projectId === null ? "organization" : "project");
 
-function parseRules(given: readonly unknown[], scope: RoleScope): Rule[] {
-  const checked = checkRules(given, kindOf(scope));
+/**
+ * Denials that a change takes away, said as grants. Whoever holds the role gains what it denied, so lifting a denial
+ * is granting: otherwise someone whom one role keeps from a thing, and who may edit roles, would just edit that role.
+ */
+function lifted(before: readonly Rule[], after: readonly Rule[]): Rule[] {
+  const kept = new Set(after.filter((rule) => rule.inverted).map((rule) => JSON.stringify(rule)));
+  return before
+    .filter((rule) => rule.inverted && !kept.has(JSON.stringify(rule)))
+    .map((rule) => ({ ...rule, inverted: false }));
+}
+
+function parseRules(given: readonly unknown[], place: RolePlace): Rule[] {
+  const checked = checkRules(given, place === undefined ? "organization" : "project");
   if (checked.ok) return [...checked.rules];
   throw invalid(
     checked.issues
@@ -71,22 +82,23 @@ function parseRules(given: readonly unknown[], scope: RoleScope): Rule[] {
 export type Roles = ReturnType<typeof createRoles>;
 
 export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
-  const enter = async (
-    actor: MemberActor,
-    place: RolePlace,
-    action: string,
-  ): Promise<{ scope: RoleScope; ability: Ability }> => {
-    const wanted = { action, subject: "role" };
-    if (place === undefined)
-      return {
-        scope: { orgId: orgOf(actor), projectId: null },
-        ability: await permissions.requireInOrganization(actor, wanted),
-      };
+  const locate = async (actor: MemberActor, place: RolePlace): Promise<RoleScope> => {
+    if (place === undefined) return { orgId: orgOf(actor), projectId: null };
     const project = await projects.resolve(actor, place);
-    return {
-      scope: { orgId: project.orgId, projectId: project.id },
-      ability: await permissions.requireInProject(actor, project.id, wanted),
-    };
+    return { orgId: project.orgId, projectId: project.id };
+  };
+
+  const require = (actor: MemberActor, { projectId }: RoleScope, action: string): Promise<Ability> => {
+    const wanted = { action, subject: "role" };
+    return projectId === null
+      ? permissions.requireInOrganization(actor, wanted)
+      : permissions.requireInProject(actor, projectId, wanted);
+  };
+
+  const find = async (scope: RoleScope, roleId: string): Promise<RoleRow> => {
+    const row = await db.read((q) => findRole(q, scope, roleId));
+    if (!row) throw notFound("The role", roleId);
+    return row;
   };
 
   const builtinView = (scope: RoleScope, slug: string): RoleView => ({
@@ -117,8 +129,9 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
 
   return {
     async create(actor: MemberActor, place: RolePlace, input: NewRole): Promise<RoleView> {
-      const { scope, ability } = await enter(actor, place, "create");
-      const rules = parseRules(input.permissions, scope);
+      const rules = parseRules(input.permissions, place);
+      const scope = await locate(actor, place);
+      const ability = await require(actor, scope, "create");
       refuseBuiltin(scope, input.slug);
       permissions.requireHolds(ability, rules, `the role ${input.slug}`);
       return orConflict(input.slug, () =>
@@ -143,13 +156,15 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
     },
 
     async list(actor: MemberActor, place: RolePlace): Promise<RoleView[]> {
-      const { scope } = await enter(actor, place, "read");
+      const scope = await locate(actor, place);
+      await require(actor, scope, "read");
       const custom = await db.read((q) => listRoles(q, scope));
       return [...builtinSlugs(kindOf(scope)).map((slug) => builtinView(scope, slug)), ...custom.map(toView)];
     },
 
     async get(actor: MemberActor, place: RolePlace, slug: string): Promise<RoleView> {
-      const { scope } = await enter(actor, place, "read");
+      const scope = await locate(actor, place);
+      await require(actor, scope, "read");
       if (builtinRules(kindOf(scope), slug) !== null) return builtinView(scope, slug);
       const row = await db.read((q) => findRoleBySlug(q, scope, slug));
       if (!row) throw notFound("The role", slug);
@@ -162,13 +177,15 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
       roleId: string,
       change: RoleChange,
     ): Promise<RoleView> {
-      const { scope, ability } = await enter(actor, place, "edit");
-      const before = await db.read((q) => findRole(q, scope, roleId));
-      if (!before) throw notFound("The role", roleId);
-      const rules = change.permissions === undefined ? before.rules : parseRules(change.permissions, scope);
+      const given = change.permissions === undefined ? undefined : parseRules(change.permissions, place);
+      const scope = await locate(actor, place);
+      const before = await find(scope, roleId);
+      const ability = await require(actor, scope, "edit");
+      const rules = given ?? before.rules;
       const slug = change.slug ?? before.slug;
       if (slug !== before.slug) refuseBuiltin(scope, slug);
-      if (change.permissions !== undefined) permissions.requireHolds(ability, rules, `the role ${slug}`);
+      if (given)
+        permissions.requireHolds(ability, [...given, ...lifted(before.rules, given)], `the role ${slug}`);
       const description = change.description === undefined ? before.description : change.description;
       return orConflict(slug, () =>
         db.write(async (tx) => {
@@ -190,9 +207,10 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
     },
 
     async delete(actor: MemberActor, place: RolePlace, roleId: string): Promise<RoleView> {
-      const { scope } = await enter(actor, place, "delete");
-      const before = await db.read((q) => findRole(q, scope, roleId));
-      if (!before) throw notFound("The role", roleId);
+      const scope = await locate(actor, place);
+      const before = await find(scope, roleId);
+      const ability = await require(actor, scope, "delete");
+      permissions.requireHolds(ability, lifted(before.rules, []), `what the role ${before.slug} denies`);
       await db.write(async (tx) => {
         if (!(await deleteRole(tx, roleId))) throw notFound("The role", roleId);
         tx.audit(actor, { event: "delete-role", ...scope, metadata: { roleId, slug: before.slug } });

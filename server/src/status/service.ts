@@ -18,7 +18,7 @@ export function createStatus({ db, clock, config }: StatusNeeds) {
   return {
     async check() {
       await db.read(ping);
-      return { date: clock.now(), message: "Ok", emailConfigured: false };
+      return { date: clock.now(), message: "Ok", emailConfigured: config.smtpUrl !== undefined };
     },
     /** Printed once, at the first request: most nodes are never asked. */
     openApi(endpoints: readonly Endpoint[]): string {

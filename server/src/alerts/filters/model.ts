@@ -12,7 +12,7 @@ export interface Candidate {
   readonly isCa: boolean;
 }
 
-export type Matcher = (candidate: Candidate) => boolean;
+export type Matcher = (candidate: Prepared) => boolean;
 
 export const fold = (text: string): string => text.replace(/[A-Z]+/g, (part) => part.toLowerCase());
 
@@ -32,49 +32,52 @@ export function wildcardMatches(pattern: readonly string[], text: readonly strin
   return at === pattern.length;
 }
 
-type TextTest = (text: string) => boolean;
-
-function textTest(operator: Filter["operator"], value: string): TextTest {
-  const folded = fold(value);
-  switch (operator) {
-    case "equals":
-      return (text) => text === value;
-    case "contains":
-      return (text) => fold(text).includes(folded);
-    case "starts_with":
-      return (text) => fold(text).startsWith(folded);
-    case "ends_with":
-      return (text) => fold(text).endsWith(folded);
-    case "matches": {
-      const pattern = [...folded];
-      return (text) => wildcardMatches(pattern, [...fold(text)]);
-    }
-  }
+interface Text {
+  readonly exact: string;
+  readonly folded: string;
 }
 
-function textsOf(field: Filter["field"], candidate: Candidate): readonly string[] {
-  const profile = candidate.profileName === null ? [] : [candidate.profileName];
-  switch (field) {
-    case "profile_name":
-      return profile;
-    case "common_name":
-      return [candidate.commonName];
-    case "san":
-      return candidate.san;
-    case "any":
-      return [...profile, candidate.commonName, ...candidate.san];
-    case "include_cas":
-      return [];
+/** A certificate made ready to be asked by many alerts: its texts are folded once, not once per alert. */
+export interface Prepared {
+  readonly isCa: boolean;
+  readonly texts: Readonly<Record<Exclude<Filter["field"], "include_cas">, readonly Text[]>>;
+}
+
+const asText = (exact: string): Text => ({ exact, folded: fold(exact) });
+
+export function prepare({ commonName, san, profileName, isCa }: Candidate): Prepared {
+  const profile = profileName === null ? [] : [asText(profileName)];
+  const name = [asText(commonName)];
+  const names = san.map(asText);
+  return { isCa, texts: { profile_name: profile, common_name: name, san: names, any: [...profile, ...name, ...names] } };
+}
+
+type TextTest = (text: Text) => boolean;
+
+function textTest(operator: Filter["operator"], value: string): TextTest {
+  const wanted = fold(value);
+  switch (operator) {
+    case "equals":
+      return ({ exact }) => exact === value;
+    case "contains":
+      return ({ folded }) => folded.includes(wanted);
+    case "starts_with":
+      return ({ folded }) => folded.startsWith(wanted);
+    case "ends_with":
+      return ({ folded }) => folded.endsWith(wanted);
+    case "matches": {
+      const pattern = [...wanted];
+      return ({ folded }) => wildcardMatches(pattern, [...folded]);
+    }
   }
 }
 
 export function compileFilters(filters: readonly Filter[]): Matcher {
   const withAuthorities = includesAuthorities(filters);
-  const tests = filters
-    .filter((filter) => filter.field !== "include_cas")
-    .map(({ field, operator, value }) => {
-      const wanted = (Array.isArray(value) ? value : [String(value)]).map((one) => textTest(operator, one));
-      return (candidate: Candidate) => textsOf(field, candidate).some((text) => wanted.some((test) => test(text)));
-    });
+  const tests = filters.flatMap(({ field, operator, value }) => {
+    if (field === "include_cas") return [];
+    const wanted = (Array.isArray(value) ? value : [String(value)]).map((one) => textTest(operator, one));
+    return [(candidate: Prepared) => candidate.texts[field].some((text) => wanted.some((test) => test(text)))];
+  });
   return (candidate) => (withAuthorities || !candidate.isCa) && tests.every((test) => test(candidate));
 }

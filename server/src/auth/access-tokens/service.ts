@@ -12,6 +12,7 @@ import { newId } from "../../platform/ids.ts";
 import { createFactCache, type Tail } from "../../platform/outbox/index.ts";
 import { addressForbidden } from "../../platform/problem.ts";
 import { identityChanged, identityDeleted } from "../../identities/index.ts";
+import { projectDeleted } from "../../projects/index.ts";
 import { tokensChanged } from "../events.ts";
 import {
   addressList,
@@ -77,6 +78,8 @@ export function createAccessTokens({ db, clock, tail, keyring }: AccessTokenNeed
       else live.drop(tokenId);
     } else if (identityDeleted.is(fact) || identityChanged.is(fact)) {
       live.dropWhere((token) => token.identityId === fact.data.identityId);
+    } else if (projectDeleted.is(fact)) {
+      live.dropWhere((token) => token.projectId === fact.data.projectId);
     }
   });
 

@@ -6,6 +6,8 @@ export interface TokenState {
   readonly identityId: string;
   readonly identityName: string;
   readonly orgId: string;
+  /** The project that the identity goes with; null for one of the organisation. */
+  readonly projectId: string | null;
   readonly isInstanceAdmin: boolean;
   readonly authMethod: string;
   readonly usesLimit: number;
@@ -40,7 +42,7 @@ const insert = sql(`
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11)`);
 // A token is as good as its client secret, and its trusted addresses are those of its method as they are now.
 const state = sql<TokenState>(`
-  SELECT t.id, i.id AS "identityId", i.name AS "identityName", i.org_id AS "orgId", i.is_instance_admin AS "isInstanceAdmin",
+  SELECT t.id, i.id AS "identityId", i.name AS "identityName", i.org_id AS "orgId", i.project_id AS "projectId", i.is_instance_admin AS "isInstanceAdmin",
     t.auth_method AS "authMethod", t.uses_limit AS "usesLimit",
     CASE t.auth_method WHEN 'universal-auth' THEN u.access_token_trusted_ips ELSE k.access_token_trusted_ips END AS "trustedIps"
   FROM access_tokens t JOIN identities i ON i.id = t.identity_id

@@ -1,13 +1,7 @@
 /** People's sessions: a password gets one, it names an organisation once one is selected, and it can be ended. */
-import { systemActor, type Caller, type MemberActor, type UserActor } from "../../platform/actor.ts";
+import type { Caller, MemberActor, UserActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
-import {
-  checkPassword,
-  hashPassword,
-  signToken,
-  type Claims,
-  type Keyring,
-} from "../../platform/crypto/index.ts";
+import { hashPassword, signToken, type Claims, type Keyring } from "../../platform/crypto/index.ts";
 import type { Db, Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { createFactCache, type Tail } from "../../platform/outbox/index.ts";
@@ -22,8 +16,9 @@ import {
   type UserView,
 } from "../../users/index.ts";
 import { sessionsChanged } from "../events.ts";
-import { countFailure, findLockout, forgetFailures, sweepLockouts } from "../lockouts/store.ts";
-import { credentialsWrong, lockedOut, tokenExpired, tokenInvalid, tokenRevoked } from "../model.ts";
+import { forgetFailures, sweepLockouts } from "../lockouts/store.ts";
+import { tokenExpired, tokenInvalid, tokenRevoked } from "../model.ts";
+import { createPasswordAttempts, PASSWORD_METHOD } from "./attempts/service.ts";
 import {
   findSession,
   insertSession,
@@ -42,8 +37,6 @@ export interface SessionNeeds {
 }
 
 const SESSION_SECONDS = 12 * 3600;
-const METHOD = "password";
-const LOCKOUT = { threshold: 5, lockSeconds: 300, resetSeconds: 900 };
 const CACHED_SESSIONS = 20_000;
 const KEEP_LOCKOUTS_MS = 86_400_000;
 
@@ -57,6 +50,7 @@ export type Sessions = ReturnType<typeof createSessions>;
 
 export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
   const key = keyring.instanceKey("token-signing");
+  const attempts = createPasswordAttempts({ db, clock, keyring });
   const live = createFactCache<SessionState>(tail, CACHED_SESSIONS);
   tail.onHint((fact) => {
     if (sessionsChanged.is(fact)) {
@@ -85,7 +79,7 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
       authTokenType: "accessToken",
       userId: user.id,
       tokenVersionId: id,
-      authMethod: METHOD,
+      authMethod: PASSWORD_METHOD,
       organizationId: orgId,
       subOrganizationId: orgId,
       iat: Math.floor(at.getTime() / 1000),
@@ -100,7 +94,7 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
     name: session.email,
     orgId: session.orgId,
     tokenId: session.id,
-    authMethod: METHOD,
+    authMethod: PASSWORD_METHOD,
     isInstanceAdmin: session.isInstanceAdmin,
     caller,
   });
@@ -111,22 +105,6 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
     return actor;
   };
 
-  /** Counted before the password is looked at, so that many guesses at once cannot slip past the count. */
-  const reserveAttempt = async (user: UserRow | undefined, address: string): Promise<void> => {
-    if (!user) return;
-    const attempt = { subjectId: user.id, method: METHOD, address };
-    const now = clock.now();
-    const known = await db.read((q) => findLockout(q, attempt));
-    if (known?.lockedUntil && known.lockedUntil > now)
-      throw lockedOut(Math.ceil((known.lockedUntil.getTime() - now.getTime()) / 1000));
-    const counted = await db.write(
-      (tx) => countFailure(tx, attempt, { ...LOCKOUT, threshold: LOCKOUT.threshold + 1 }, now),
-      { audited: false },
-    );
-    if (counted?.lockedUntil && counted.lockedUntil > now)
-      throw lockedOut(Math.ceil((counted.lockedUntil.getTime() - now.getTime()) / 1000));
-  };
-
   return {
     async login(
       email: string,
@@ -134,35 +112,30 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
       caller: Caller,
     ): Promise<{ token: string; expiresIn: number }> {
       const user = await db.read((q) => findUserByEmail(q, email));
-      await reserveAttempt(user, caller.ip);
-      const isRight = await checkPassword(password, user?.passwordHash ?? undefined);
-      if (!user || !isRight) {
-        const actor = systemActor("login", caller);
-        await db.write(async (tx) =>
-          tx.audit(actor, {
-            event: "login-refused",
-            orgId: null,
-            metadata: { method: METHOD, userId: user?.id ?? null },
-          }),
-        );
-        throw credentialsWrong();
-      }
-      return db.write(async (tx) => {
-        await forgetFailures(tx, user.id, METHOD, caller.ip);
-        const session = open(tx, user, null);
-        const actor: UserActor = {
-          kind: "user",
-          id: user.id,
-          name: user.email,
-          orgId: null,
-          tokenId: "",
-          authMethod: METHOD,
-          isInstanceAdmin: user.isInstanceAdmin,
-          caller,
-        };
-        tx.audit(actor, { event: "login", orgId: null, metadata: { method: METHOD } });
-        return session;
-      });
+      return attempts.attempt({ email, user, password, caller }, (known) =>
+        db.write(async (tx) => {
+          await forgetFailures(tx, known.id, PASSWORD_METHOD, caller.ip);
+          const { id, email: name, isInstanceAdmin } = known;
+          tx.audit(
+            {
+              kind: "user",
+              id,
+              name,
+              orgId: null,
+              tokenId: "",
+              authMethod: PASSWORD_METHOD,
+              isInstanceAdmin,
+              caller,
+            },
+            {
+              event: "login",
+              orgId: null,
+              metadata: { method: PASSWORD_METHOD },
+            },
+          );
+          return open(tx, known, null);
+        }),
+      );
     },
 
     async selectOrganization(
@@ -206,17 +179,18 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
     },
 
     async changePassword(actor: MemberActor, current: Sealed<string>, next: Sealed<string>): Promise<void> {
-      const user = requireUser(actor);
-      const row = await db.read((q) => findUser(q, user.id));
-      await reserveAttempt(row, actor.caller.ip);
-      if (!(await checkPassword(current, row?.passwordHash ?? undefined))) throw credentialsWrong();
-      const hash = await hashPassword(next);
-      await db.write(async (tx) => {
-        await forgetFailures(tx, user.id, METHOD, actor.caller.ip);
-        await setPasswordHash(tx, user.id, hash, clock.now());
-        await revokeSessions(tx, user.id);
-        tx.audit(user, { event: "change-password", orgId: user.orgId, metadata: {} });
-        tx.emit(sessionsChanged({ userId: user.id, sessionId: null }));
+      const actingUser = requireUser(actor);
+      const { caller } = actor;
+      const user = await db.read((q) => findUser(q, actingUser.id));
+      await attempts.attempt({ email: actingUser.name, user, password: current, caller }, async ({ id }) => {
+        const hash = await hashPassword(next);
+        await db.write(async (tx) => {
+          await forgetFailures(tx, id, PASSWORD_METHOD, caller.ip);
+          await setPasswordHash(tx, id, hash, clock.now());
+          await revokeSessions(tx, id);
+          tx.audit(actingUser, { event: "change-password", orgId: actingUser.orgId, metadata: {} });
+          tx.emit(sessionsChanged({ userId: id, sessionId: null }));
+        });
       });
     },
 

@@ -119,6 +119,7 @@ export function createUniversalAuths({ db, clock, keyring, control }: UniversalA
       return db.write(async (tx) => {
         const row = await updateUniversalAuth(tx, identityId, settings, clock.now());
         if (!row) throw notFound("Universal auth of the identity", identityId);
+        if (!row.lockoutEnabled) await forgetFailures(tx, identityId, METHOD, null);
         tx.audit(actor, {
           event: "update-universal-auth",
           orgId: identity.orgId,
@@ -137,6 +138,7 @@ export function createUniversalAuths({ db, clock, keyring, control }: UniversalA
         const row = await deleteUniversalAuth(tx, identityId);
         if (!row) throw notFound("Universal auth of the identity", identityId);
         await dropAuthMethod(tx, identityId, METHOD, clock.now());
+        await forgetFailures(tx, identityId, METHOD, null);
         tx.audit(actor, {
           event: "detach-universal-auth",
           orgId: identity.orgId,

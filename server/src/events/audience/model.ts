@@ -35,7 +35,8 @@ const bodyOf = (path: string): string => (path === "/" ? "" : path);
 
 function* foldersAbove(body: string): Generator<string> {
   yield "";
-  for (let slash = body.indexOf("/", 1); slash > 0; slash = body.indexOf("/", slash + 1)) yield body.slice(0, slash);
+  for (let slash = body.indexOf("/", 1); slash > 0; slash = body.indexOf("/", slash + 1))
+    yield body.slice(0, slash);
   if (body !== "") yield body;
 }
 

@@ -32,6 +32,7 @@ export interface Listener {
   readonly since: Since;
   readonly tokenEndsAt: number;
   readonly stream: EventStream;
+  readonly pingedWith: Set<Listener>;
   /** The last event that was considered for it: several of its filters may meet one event. */
   considered: SecretEvent | undefined;
   /** For how long a hall has waited for it since it was last calm. */
@@ -55,14 +56,18 @@ export class Holder {
     this.#load = load;
   }
 
-  get validUntil(): number {
-    return this.#validUntil;
+  /** Has a temporary role started or ended since the rights were looked up? */
+  isOutdated(now: number): boolean {
+    return now >= this.#validUntil && this.#running === undefined;
   }
 
   allows(event: SecretEvent): boolean {
     if (this.#judged === event) return this.#verdict;
     this.#judged = event;
-    this.#verdict = this.#ability.can(ACTION_OF[event.type], SUBJECT, { environment: event.environment, secretPath: event.path });
+    this.#verdict = this.#ability.can(ACTION_OF[event.type], SUBJECT, {
+      environment: event.environment,
+      secretPath: event.path,
+    });
     return this.#verdict;
   }
 
@@ -96,7 +101,7 @@ export class Holder {
   }
 }
 
-type Step = SecretEvent | Promise<unknown>;
+export type Step = SecretEvent | Promise<unknown>;
 
 export class Hall {
   readonly projectId: string;
@@ -109,6 +114,8 @@ export class Hall {
   readonly #brimming = new Set<Listener>();
   #steps: Step[] = [];
   #isReading = false;
+  /** Frames handed over since everyone else had a turn. */
+  #written = 0;
 
   constructor(project: { readonly id: string; readonly orgId: string }, nextFrameId: () => number) {
     this.projectId = project.id;
@@ -130,47 +137,45 @@ export class Hall {
     this.#brimming.delete(listener);
   }
 
-  announce(event: SecretEvent): void {
-    this.#line(event);
-  }
-
-  /** What is announced later waits for this. It must not reject. */
-  waitFor(settled: Promise<unknown>): void {
-    this.#line(settled);
-  }
-
-  #line(step: Step): void {
+  /** At the end of the line: an event, or something that what comes later must wait for and that never rejects. */
+  line(step: Step): void {
     this.#steps.push(step);
+  }
+
+  /** Moves the line. */
+  readOut(): void {
     if (!this.#isReading) void this.#read();
   }
 
   async #read(): Promise<void> {
     this.#isReading = true;
-    let budget = SLICE;
     for (let steps = this.#takeSteps(); steps.length > 0; steps = this.#takeSteps()) {
       for (const step of steps) {
         if (step instanceof Promise) {
           this.#uncork();
           await step;
-          continue;
-        }
-        const isBurst = steps.length > 1;
-        let frames: Frame[] | undefined;
-        for (const listener of this.#listenersOf(step)) {
-          if (!listener.stream.isOpen || !listener.holder.allows(step)) continue;
-          frames ??= messagesOf(step).map((data) => new Frame({ event: step.type, id: this.#nextFrameId(), data }));
-          this.#send(listener, frames, isBurst);
-          budget -= frames.length;
-          if (budget > 0) continue;
-          this.#uncork();
-          await turn();
-          budget = SLICE;
-        }
-        if (this.#brimming.size > 0) await this.#letReadersCatchUp();
+        } else await this.#tell(step, steps.length > 1);
       }
     }
     this.#uncork();
     this.#isReading = false;
+  }
+
+  async #tell(event: SecretEvent, isBurst: boolean): Promise<void> {
+    let frames: Frame[] | undefined;
+    for (const listener of this.#listenersOf(event)) {
+      if (!listener.stream.isOpen || !listener.holder.allows(event)) continue;
+      frames ??= messagesOf(event).map(
+        (data) => new Frame({ event: event.type, id: this.#nextFrameId(), data }),
+      );
+      this.#send(listener, frames, isBurst);
+      this.#written += frames.length;
+      if (this.#written < SLICE) continue;
+      this.#uncork();
+      await turn();
+      this.#written = 0;
+    }
+    if (this.#brimming.size > 0) await this.#letReadersCatchUp();
   }
 
   #takeSteps(): Step[] {

@@ -56,7 +56,9 @@ class NodeSlots implements Slots {
     const wanted = { nodeId: this.#nodeId, projectId, actorId, perProject, perActor };
     const taking = await db.write((tx) => takeSlot(tx, wanted, LEASE_SECONDS), { audited: false });
     if (!taking.isTaken) {
-      throw taking.inProject >= perProject ? tooManyStreams("project", perProject) : tooManyStreams("identity", perActor);
+      throw taking.inProject >= perProject
+        ? tooManyStreams("project", perProject)
+        : tooManyStreams("identity", perActor);
     }
     for (const id of [projectId, actorId]) count(this.#open, id, 1);
     return readSnapshot(taking.snapshot);
@@ -70,7 +72,9 @@ class NodeSlots implements Slots {
     // Many streams tend to end together; they are written down together.
     this.#releasing ??= setTimeout(() => {
       this.#releasing = undefined;
-      this.#flush().catch((error: unknown) => this.#needs.log.debug({ reason: (error as Error).message }, "ended streams are written down later"));
+      this.#flush().catch((error: unknown) =>
+        this.#needs.log.debug({ reason: (error as Error).message }, "ended streams are written down later"),
+      );
     }, RELEASE_DELAY_MS).unref();
   }
 
@@ -91,7 +95,10 @@ class NodeSlots implements Slots {
 
   async leave(): Promise<void> {
     clearTimeout(this.#releasing);
-    if (this.#joined) await this.#needs.db.write((tx) => removeNode(tx, this.#nodeId), { audited: false }).catch(() => undefined);
+    if (this.#joined)
+      await this.#needs.db
+        .write((tx) => removeNode(tx, this.#nodeId), { audited: false })
+        .catch(() => undefined);
   }
 
   async #flush(): Promise<void> {

@@ -65,9 +65,11 @@ export async function takeSlot(tx: Tx, wanted: Wanted, leaseSeconds: number): Pr
 
 type Counts = ReadonlyMap<string, number>;
 
-export const releaseSlots = (tx: Tx, nodeId: string, freed: Counts) => tx.rows(release, [nodeId, [...freed.keys()], [...freed.values()]]);
+export const releaseSlots = (tx: Tx, nodeId: string, freed: Counts) =>
+  tx.rows(release, [nodeId, [...freed.keys()], [...freed.values()]]);
 export const showNode = (tx: Tx, nodeId: string) => tx.first(beat, [nodeId]);
-export const restateCounts = (tx: Tx, nodeId: string, counts: Counts) => tx.rows(restate, [nodeId, [...counts.keys()], [...counts.values()]]);
+export const restateCounts = (tx: Tx, nodeId: string, counts: Counts) =>
+  tx.rows(restate, [nodeId, [...counts.keys()], [...counts.values()]]);
 
 export async function sweepNodes(tx: Tx, nodeId: string, deadSeconds: number): Promise<void> {
   await Promise.all([tx.rows(forgetDead, [deadSeconds]), tx.rows(sweep, [nodeId])]);

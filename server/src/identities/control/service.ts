@@ -6,7 +6,13 @@ import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
 import type { Db } from "../../platform/db/index.ts";
 import { notFound } from "../../platform/problem.ts";
-import { EVERY_ACTION, EVERY_SUBJECT, orgOf, type Permissions } from "../../permissions/index.ts";
+import {
+  EVERY_ACTION,
+  EVERY_SUBJECT,
+  missingFrom,
+  orgOf,
+  type Permissions,
+} from "../../permissions/index.ts";
 import { findIdentity, type IdentityRow } from "../store.ts";
 import { projectsOfIdentity } from "./store.ts";
 
@@ -21,6 +27,7 @@ export interface IdentityControl {
 
 /** Actions that hand out the power to act as the identity. */
 const EMPOWERING = new Set(["edit-auth", "create-token"]);
+const EVERYTHING = [{ subject: EVERY_SUBJECT, action: EVERY_ACTION }];
 
 export function createIdentityControl(needs: {
   readonly db: Db;
@@ -33,7 +40,7 @@ export function createIdentityControl(needs: {
     const inOrg = await permissions.inOrganization(actor);
     permissions.requireHolds(inOrg, await permissions.rulesOf(identity, null), "the rights of this identity");
     // An organisation admin answers for everything in it; anyone else needs the identity's rights in each project.
-    if (identity.projectId === null && inOrg.can(EVERY_ACTION, EVERY_SUBJECT)) return;
+    if (identity.projectId === null && missingFrom(inOrg, EVERYTHING).length === 0) return;
     const projectIds = await db.read((q) => projectsOfIdentity(q, identity.id));
     for (const projectId of projectIds) {
       permissions.requireHolds(

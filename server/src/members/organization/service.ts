@@ -11,7 +11,7 @@ import type { OrgMemberView } from "./contract.ts";
 import {
   findOrgMember,
   isLastAdmin,
-  lockMembers,
+  lockMember,
   pageOfOrgMembers,
   removeFromOrg,
   type OrgMemberRow,
@@ -103,7 +103,7 @@ export class OrgMembers {
 
 /** The member as they are now, with nobody else changing members of this organisation until the end. */
 async function findAlone(tx: Tx, orgId: string, id: string): Promise<OrgMemberRow> {
-  await lockMembers(tx, orgId);
+  await lockMember(tx, orgId, id);
   const row = await findOrgMember(tx, orgId, id);
   if (!row) throw notFound("The member", id);
   return row;

@@ -37,6 +37,9 @@ const countSearch = searchSql<{ count: number }>(
 );
 // NO KEY UPDATE lines up those who change members, but not those who only add rows that point at the organisation.
 const lock = sql(`SELECT id FROM organizations WHERE id = $1 FOR NO KEY UPDATE`);
+// Whoever is adding this person to a project holds a share of the row: waiting for them before anything is deleted
+// lets the deletion see what they added.
+const lockOne = sql(`SELECT id FROM memberships WHERE id = $1 AND org_id = $2 FOR UPDATE`);
 // A temporary admin is no answer to "who remains?": the role ends by itself.
 const admins = sql<{ id: string }>(`
   SELECT m.id FROM memberships m WHERE ${IN_ORG} AND m.user_id IS NOT NULL
@@ -47,9 +50,12 @@ const removeEverywhere = sql(`DELETE FROM memberships WHERE org_id = $1 AND user
 const endSessions = sql(`UPDATE user_sessions SET is_revoked = true WHERE org_id = $1 AND user_id = $2`);
 
 export const findOrgMember = (q: Query, orgId: string, id: string) => q.first(one, [orgId, id]);
-export const lockMembers = (tx: Tx, orgId: string) => tx.rows(lock, [orgId]);
+export async function lockMember(tx: Tx, orgId: string, id: string): Promise<void> {
+  await tx.rows(lock, [orgId]);
+  await tx.rows(lockOne, [id, orgId]);
+}
 
-/** Only meaningful after `lockMembers`: two admins who demote each other must not both succeed. */
+/** Only meaningful after `lockMember`: two admins who demote each other must not both succeed. */
 export async function isLastAdmin(tx: Tx, orgId: string, id: string): Promise<boolean> {
   const found = await tx.rows(admins, [orgId]);
   return found.length === 1 && found[0]?.id === id;

@@ -3,7 +3,16 @@ import { after, before, describe, test } from "node:test";
 import { anIdentity, aProject, aRole } from "../../../test/builders.ts";
 import { openTestHouse, type Tenant, type TestHouse } from "../../../test/harness.ts";
 import { newId } from "../../platform/ids.ts";
-import { anAddress, aPerson, eventsOf, expectStatus, look, refusalOf, type Person } from "../test-people.ts";
+import {
+  against,
+  anAddress,
+  aPerson,
+  eventsOf,
+  expectStatus,
+  look,
+  refusalOf,
+  type Person,
+} from "../test-people.ts";
 
 const pathOf = (project: { id: string }) => `/api/v1/projects/${project.id}/memberships`;
 
@@ -150,17 +159,32 @@ describe("people in a project", () => {
       }
     });
 
-    test("against a removal from the organisation at the same time leaves nobody behind in the project", async () => {
+    test("waits for a removal from the organisation that is under way, and then finds nobody", async () => {
       const project = await aProject(tenant);
       const person = await aPerson(t, tenant);
-      await Promise.all([
+      const removal = "DELETE FROM memberships WHERE id = $1";
+      const answer = await against(t, [[removal, [person.membershipId]]], () =>
         tenant.post(pathOf(project), { emails: [person.email] }),
-        tenant.delete(`/api/v1/organization/members/${person.membershipId}`),
-      ]);
-      const left = await look(t, "SELECT 1 FROM memberships WHERE org_id = $1 AND user_id = $2", [
-        tenant.orgId,
-        person.userId,
-      ]);
+      );
+      assert.equal(answer.status, 404);
+    });
+
+    test("under way makes a removal from the organisation wait, and take the new membership too", async () => {
+      const project = await aProject(tenant);
+      const person = await aPerson(t, tenant);
+      const { membershipId, userId } = person;
+      const addition = `INSERT INTO memberships (id, org_id, project_id, user_id, created_at, updated_at)
+        VALUES ($1, $2, $3, $4, now(), now())`;
+      const answer = await against(
+        t,
+        [
+          ["SELECT id FROM memberships WHERE id = $1 FOR SHARE", [membershipId]],
+          [addition, [newId(), tenant.orgId, project.id, userId]],
+        ],
+        () => tenant.delete(`/api/v1/organization/members/${membershipId}`),
+      );
+      assert.equal(answer.status, 200);
+      const left = await look(t, "SELECT 1 FROM memberships WHERE user_id = $1", [userId]);
       assert.equal(left.length, 0);
     });
   });

@@ -5,4 +5,5 @@ export { endpoint, moment, name, queryBoolean, queryInteger, slug, uuid, type En
 export { createMetrics, type Metrics } from "./metrics.ts";
 export { toOpenApi } from "./openapi.ts";
 export { createRateLimits, type RateLimits } from "./rate-limits.ts";
-export { Raw, serve, servePublic, type Route } from "./serve.ts";
+export { Raw, serve, servePublic, serveStream, type ReplyControl, type Route } from "./serve.ts";
+export { Backlog, EventStream, Frame } from "./sse.ts";

@@ -59,3 +59,14 @@ export function servePublic<
   if (endpoint.access !== "public") throw new Error(`${endpoint.id} needs a token: use serve`);
   return { endpoint, answer: answer as Route["answer"] };
 }
+
+/** For an endpoint whose answer is what it opens with `reply.stream`. */
+export function serveStream<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType>(
+  endpoint: Endpoint<P, Q, B>,
+  answer: (
+    call: Call<z.output<P>, z.output<Q>, z.output<B>> & { readonly actor: MemberActor },
+  ) => Promise<void>,
+): Route {
+  if (endpoint.access !== "token") throw new Error(`${endpoint.id} is public: use servePublic`);
+  return { endpoint, answer: answer as Route["answer"] };
+}

@@ -53,12 +53,15 @@ function referencesOf(change: Change): NewReference[] {
 
 type Kind = "create" | "update" | "delete";
 
+/** A folder that was moved is the same folder in another place: what counts is the place. */
+const spotOf = (folder: { readonly environmentId: string; readonly path: string }): string => `${folder.environmentId}:${folder.path}`;
+
 /** What the change looks like from outside: a rename or move is a name that goes and a name that comes. */
 function effectsOf(change: Change): { readonly folder: FolderPlace; readonly kind: Kind; readonly key: string }[] {
   if (change.kind === "create") return [{ folder: change.after.folder, kind: "create", key: change.after.key }];
   if (change.kind === "delete") return [{ folder: change.from, kind: "delete", key: change.before.key }];
   const { before, from, after } = change;
-  if (before.key === after.key && from.id === after.folder.id) return [{ folder: from, kind: "update", key: after.key }];
+  if (before.key === after.key && spotOf(from) === spotOf(after.folder)) return [{ folder: from, kind: "update", key: after.key }];
   return [
     { folder: from, kind: "delete", key: before.key },
     { folder: after.folder, kind: "create", key: after.key },
@@ -72,8 +75,8 @@ const ORDER: readonly Kind[] = ["delete", "create", "update"];
 function announce(tx: Tx, { orgId, projectId }: ChangeContext, changes: readonly Change[], affected: readonly Dependant[]): void {
   const groups = new Map<string, { folder: FolderPlace; kinds: Map<Kind, string[]> }>();
   for (const effect of changes.filter((change) => ownerOf(change) === null).flatMap(effectsOf)) {
-    const group = groups.get(effect.folder.id) ?? { folder: effect.folder, kinds: new Map<Kind, string[]>() };
-    groups.set(effect.folder.id, group);
+    const group = groups.get(spotOf(effect.folder)) ?? { folder: effect.folder, kinds: new Map<Kind, string[]>() };
+    groups.set(spotOf(effect.folder), group);
     group.kinds.set(effect.kind, [...(group.kinds.get(effect.kind) ?? []), effect.key]);
   }
   for (const { folder, kinds } of groups.values()) {
@@ -87,9 +90,9 @@ function announce(tx: Tx, { orgId, projectId }: ChangeContext, changes: readonly
 
 /** The folders that changed themselves have said so; the others hear that what they show changed. */
 export function announceAffected(tx: Tx, affected: readonly Dependant[], origins: readonly { environmentId: string; path: string }[]): void {
-  const own = new Set(origins.map((folder) => `${folder.environmentId}:${folder.path}`));
+  const own = new Set(origins.map(spotOf));
   for (const { orgId, projectId, environmentId, environment, path } of affected) {
-    if (!own.has(`${environmentId}:${path}`)) tx.emit(importsMutated({ orgId, projectId, environment, path }));
+    if (!own.has(spotOf({ environmentId, path }))) tx.emit(importsMutated({ orgId, projectId, environment, path }));
   }
 }
 

@@ -11,7 +11,13 @@ import type { AccessTokens } from "../../access-tokens/service.ts";
 import { countFailure, forgetFailures } from "../../lockouts/store.ts";
 import { addressList, credentialsWrong, isTrusted, lockedOut } from "../../model.ts";
 import { digestOf, METHOD } from "../service.ts";
-import { findLogin, noteClientSecretUses, useClientSecret, type LoginState, type NotedUse } from "../store.ts";
+import {
+  findLogin,
+  noteClientSecretUses,
+  useClientSecret,
+  type LoginState,
+  type NotedUse,
+} from "../store.ts";
 
 export interface UniversalLoginNeeds {
   readonly db: Db;
@@ -21,67 +27,127 @@ export interface UniversalLoginNeeds {
 }
 
 export interface UniversalLogin {
-  login(given: { readonly clientId: string; readonly clientSecret: Sealed<string>; readonly organizationSlug: string | undefined }, caller: Caller): Promise<GrantedToken>;
+  login(
+    given: {
+      readonly clientId: string;
+      readonly clientSecret: Sealed<string>;
+      readonly organizationSlug: string | undefined;
+    },
+    caller: Caller,
+  ): Promise<GrantedToken>;
   flushUses(): Promise<void>;
+}
+
+interface NewUse extends NotedUse {
+  readonly secretId: string;
 }
 
 export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLoginNeeds): UniversalLogin {
   let noted = new Map<string, NotedUse>();
 
-  const note = (secretId: string, identityId: string, at: Date): void => {
+  const note = ({ secretId, identityId, uses, at }: NewUse): void => {
     const known = noted.get(secretId);
     if (known) {
-      known.uses += 1;
+      known.uses += uses;
       known.at = at;
-    } else noted.set(secretId, { uses: 1, at, identityId });
+    } else noted.set(secretId, { uses, at, identityId });
   };
 
-  const refuse = async (state: LoginState | undefined, caller: Caller, clientId: string, reason: string): Promise<Problem> => {
+  const refuse = async (
+    state: LoginState | undefined,
+    caller: Caller,
+    clientId: string,
+    reason: string,
+  ): Promise<Problem> => {
     return db.write(async (tx) => {
       const actor = state ? asActor(state, caller) : systemActor("login", caller);
-      tx.audit(actor, { event: "login-refused", orgId: state?.orgId ?? null, metadata: { method: METHOD, reason, clientId: clientId.slice(0, 64) } });
+      tx.audit(actor, {
+        event: "login-refused",
+        orgId: state?.orgId ?? null,
+        metadata: { method: METHOD, reason, clientId: clientId.slice(0, 64) },
+      });
       if (!state?.lockoutEnabled || reason !== "wrong-secret") return credentialsWrong();
-      const policy = { threshold: state.lockoutThreshold, lockSeconds: state.lockoutDurationSeconds, resetSeconds: state.lockoutCounterResetSeconds };
-      await countFailure(tx, { subjectId: state.identityId, method: METHOD, address: caller.ip }, policy, clock.now());
+      const policy = {
+        threshold: state.lockoutThreshold,
+        lockSeconds: state.lockoutDurationSeconds,
+        resetSeconds: state.lockoutCounterResetSeconds,
+      };
+      await countFailure(
+        tx,
+        { subjectId: state.identityId, method: METHOD, address: caller.ip },
+        policy,
+        clock.now(),
+      );
       return credentialsWrong();
     });
   };
 
   /** Undefined = may log in; otherwise why not, in the words of the audit trail. */
-  const objection = (state: LoginState, organizationSlug: string | undefined, now: Date): string | undefined => {
+  const objection = (
+    state: LoginState,
+    organizationSlug: string | undefined,
+    now: Date,
+  ): string | undefined => {
     if (state.secretId === null) return "wrong-secret";
     if (state.secretIsRevoked) return "revoked-secret";
     if (state.secretExpiresAt !== null && state.secretExpiresAt <= now) return "expired-secret";
     if (state.secretUsesLimit && (state.secretUses ?? 0) >= state.secretUsesLimit) return "used-up-secret";
-    return organizationSlug !== undefined && organizationSlug !== "" && organizationSlug !== state.orgSlug ? "other-organisation" : undefined;
+    return organizationSlug !== undefined && organizationSlug !== "" && organizationSlug !== state.orgSlug
+      ? "other-organisation"
+      : undefined;
   };
 
   return {
     async login({ clientId, clientSecret, organizationSlug }, caller) {
       const digest = digestOf(keyring, clientSecret.open());
       // An unknown id takes the same look as a known one.
-      const state = await db.read((q) => findLogin(q, isUuid(clientId) ? clientId : newId(), digest, caller.ip));
+      const state = await db.read((q) =>
+        findLogin(q, isUuid(clientId) ? clientId : newId(), digest, caller.ip),
+      );
       if (!state) throw await refuse(undefined, caller, clientId, "unknown-client");
       const now = clock.now();
-      if (state.lockedUntil !== null && state.lockedUntil > now) throw lockedOut(Math.ceil((state.lockedUntil.getTime() - now.getTime()) / 1000));
+      if (state.lockedUntil !== null && state.lockedUntil > now) {
+        await refuse(state, caller, clientId, "locked-out");
+        throw lockedOut(Math.ceil((state.lockedUntil.getTime() - now.getTime()) / 1000));
+      }
       const reason = objection(state, organizationSlug, now);
       if (reason !== undefined) throw await refuse(state, caller, clientId, reason);
       if (!isTrusted(addressList(state.clientSecretTrustedIps), caller.ip)) {
         await refuse(state, caller, clientId, "untrusted-address");
-        throw addressForbidden("Your address is not among the trusted addresses of this identity's client secrets.");
+        throw addressForbidden(
+          "Your address is not among the trusted addresses of this identity's client secrets.",
+        );
       }
       const secretId = state.secretId as string;
       const isCounted = (state.secretUsesLimit ?? 0) > 0;
       const granted = await db.write(async (tx) => {
-        if (isCounted && !(await useClientSecret(tx, secretId, now))) throw credentialsWrong();
+        if (isCounted && !(await useClientSecret(tx, secretId, now))) {
+          // Someone else took the last use since we looked.
+          tx.audit(asActor(state, caller), {
+            event: "login-refused",
+            orgId: state.orgId,
+            metadata: { method: METHOD, reason: "used-up-secret", clientId },
+          });
+          return undefined;
+        }
         if (state.hasFailures) await forgetFailures(tx, state.identityId, METHOD, caller.ip);
-        const settings = { ttl: state.accessTokenTTL, maxTtl: state.accessTokenMaxTTL, period: state.accessTokenPeriod, usesLimit: state.accessTokenNumUsesLimit };
+        const settings = {
+          ttl: state.accessTokenTTL,
+          maxTtl: state.accessTokenMaxTTL,
+          period: state.accessTokenPeriod,
+          usesLimit: state.accessTokenNumUsesLimit,
+        };
         const token = tokens.issue(tx, { bearer: state, method: METHOD, settings, clientSecretId: secretId });
-        tx.audit(asActor(state, caller), { event: "login", orgId: state.orgId, metadata: { method: METHOD, clientSecretId: secretId } });
+        tx.audit(asActor(state, caller), {
+          event: "login",
+          orgId: state.orgId,
+          metadata: { method: METHOD, clientSecretId: secretId },
+        });
         return token;
       });
+      if (!granted) throw credentialsWrong();
       // Counting every login on one row would line all logins of an identity up behind each other's commits.
-      if (!isCounted) note(secretId, state.identityId, now);
+      note({ secretId, identityId: state.identityId, uses: isCounted ? 0 : 1, at: now });
       return granted;
     },
 
@@ -95,5 +161,14 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
 }
 
 function asActor(state: LoginState, caller: Caller): IdentityActor {
-  return { kind: "identity", id: state.identityId, name: state.identityName, orgId: state.orgId, tokenId: "", authMethod: METHOD, isInstanceAdmin: false, caller };
+  return {
+    kind: "identity",
+    id: state.identityId,
+    name: state.identityName,
+    orgId: state.orgId,
+    tokenId: "",
+    authMethod: METHOD,
+    isInstanceAdmin: false,
+    caller,
+  };
 }

@@ -1,0 +1,93 @@
+/**
+ * A calendar of expiries for programs that can only fetch an address. The address holds a key: the link's id and a
+ * MAC over it, so that none can be guessed and none needs to be stored; deleting the row revokes it.
+ */
+import { createHmac, timingSafeEqual } from "node:crypto";
+import type { MemberActor } from "../../platform/actor.ts";
+import type { Clock } from "../../platform/clock.ts";
+import { deriveKey, type Keyring } from "../../platform/crypto/index.ts";
+import type { Db } from "../../platform/db/index.ts";
+import { isUuid, newId } from "../../platform/ids.ts";
+import { notFound } from "../../platform/problem.ts";
+import { orgOf, type Permissions } from "../../permissions/index.ts";
+import type { Scopes } from "../scopes/service.ts";
+import { getCalendar, type CalendarView } from "./contract.ts";
+import { toCalendar } from "./model.ts";
+import { findCalendar, findCalendarById, insertCalendar, listCalendarsOf, markCalendarUsed, readUpcoming, removeCalendar } from "./store.ts";
+
+export interface CalendarNeeds {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly keyring: Keyring;
+  readonly permissions: Permissions;
+  readonly scopes: Scopes;
+  readonly publicUrl: string;
+}
+
+const SHOWN_EXPIRIES = 1000;
+/** How often the time of the last use is written down at most. */
+const USE_STEP_MS = 3_600_000;
+
+export type Calendars = ReturnType<typeof createCalendars>;
+
+export function createCalendars(needs: CalendarNeeds) {
+  const { db, clock, permissions, scopes, publicUrl } = needs;
+  const secret = deriveKey(needs.keyring.instanceKey("credential-lookup"), "alert-calendar");
+  const macOf = (id: string): Buffer => createHmac("sha256", secret).update(id).digest();
+  const keyOf = (id: string): string => `${id}.${macOf(id).toString("base64url")}`;
+
+  const idBehind = (key: string): string | undefined => {
+    const [id = "", mac = ""] = key.split(".");
+    const given = Buffer.from(mac, "base64url");
+    const isOurs = isUuid(id) && given.length === 32 && timingSafeEqual(given, macOf(id)) && key === keyOf(id);
+    return isOurs ? id : undefined;
+  };
+
+  const enter = async (actor: MemberActor, projectId: string | undefined, action: string) => {
+    const project = await scopes.resolve(actor, { projectId });
+    await permissions.requireInProject(actor, project.projectId, { action, subject: "pki-alerts" });
+    return project;
+  };
+
+  return {
+    async create(actor: MemberActor, projectRef: string | undefined): Promise<CalendarView & { url: string }> {
+      const { projectId, orgId } = await enter(actor, projectRef, "create");
+      const row = { id: newId(), projectId, at: clock.now() };
+      await db.write(async (tx) => {
+        insertCalendar(tx, row);
+        tx.audit(actor, { event: "create-alert-calendar", orgId, projectId, metadata: { calendarId: row.id } });
+      });
+      return { id: row.id, projectId, createdAt: row.at, lastUsedAt: null, url: `${publicUrl}${getCalendar.path}?key=${keyOf(row.id)}` };
+    },
+
+    async list(actor: MemberActor, projectRef: string | undefined): Promise<CalendarView[]> {
+      const { projectId } = await enter(actor, projectRef, "read");
+      return db.read((q) => listCalendarsOf(q, projectId));
+    },
+
+    async delete(actor: MemberActor, id: string): Promise<CalendarView> {
+      const orgId = orgOf(actor);
+      const row = await db.read((q) => findCalendar(q, orgId, id));
+      if (!row) throw notFound("The calendar link", id);
+      await permissions.requireInProject(actor, row.projectId, { action: "delete", subject: "pki-alerts" });
+      await db.write(async (tx) => {
+        if (!(await removeCalendar(tx, id))) throw notFound("The calendar link", id);
+        tx.audit(actor, { event: "delete-alert-calendar", orgId, projectId: row.projectId, metadata: { calendarId: id } });
+      });
+      return row;
+    },
+
+    /** Whoever has the link; a wrong one and a revoked one are both unknown. */
+    async read(key: string): Promise<string> {
+      const id = idBehind(key);
+      const row = id === undefined ? undefined : await db.read((q) => findCalendarById(q, id));
+      if (!row) throw notFound("This calendar");
+      const now = clock.now();
+      if (row.lastUsedAt === null || now.getTime() - row.lastUsedAt.getTime() > USE_STEP_MS) {
+        await db.write(async (tx) => markCalendarUsed(tx, row.id, now), { audited: false });
+      }
+      const certificates = await db.read((q) => readUpcoming(q, row.projectId, now, SHOWN_EXPIRIES));
+      return toCalendar(certificates, { now, viewUrl: (certificateId) => `${publicUrl}/projects/${row.projectId}/certificates/${certificateId}` });
+    },
+  };
+}

@@ -1,0 +1,51 @@
+/**
+ * The life of a delivery: pending until it is delivered or failed. Attempts come at growing distances with jitter, so
+ * that a receiver which comes back is not greeted by everyone at once, for a day from the first attempt; the last one
+ * falls on the end of that day.
+ */
+import type { Outcome } from "../../notifications/index.ts";
+
+const FIRST_DELAY_MS = 15_000;
+const LONGEST_DELAY_MS = 3 * 3_600_000;
+const PATIENCE_MS = 24 * 3_600_000;
+const UNREADY_DELAY_MS = 60_000;
+
+/** How long a claim holds; a node that has not said anything by then is taken for dead. */
+export const CLAIM_MS = 120_000;
+
+export interface Attempt {
+  /** This one included. */
+  readonly attempts: number;
+  readonly firstAttemptAt: Date;
+  readonly now: Date;
+  /** 0 … 1 */
+  readonly chance: number;
+}
+
+export type Verdict =
+  | { readonly status: "delivered" }
+  | { readonly status: "failed"; readonly error: string }
+  | { readonly status: "pending"; readonly error: string; readonly nextAt: Date; readonly counts: boolean };
+
+export function backOffMs(attempts: number, chance: number): number {
+  const full = Math.min(FIRST_DELAY_MS * 2 ** Math.min(attempts - 1, 30), LONGEST_DELAY_MS);
+  return Math.round(full * (0.5 + chance));
+}
+
+export function judge(outcome: Outcome, attempt: Attempt): Verdict {
+  const { now } = attempt;
+  switch (outcome.kind) {
+    case "taken":
+      return { status: "delivered" };
+    case "refused":
+      return { status: "failed", error: outcome.reason };
+    case "unready":
+      return { status: "pending", error: outcome.reason, nextAt: new Date(now.getTime() + UNREADY_DELAY_MS), counts: false };
+    case "later": {
+      const deadline = attempt.firstAttemptAt.getTime() + PATIENCE_MS;
+      if (now.getTime() >= deadline) return { status: "failed", error: `${outcome.reason} (given up after a day)` };
+      const wish = Math.max(backOffMs(attempt.attempts, attempt.chance), (outcome.afterSeconds ?? 0) * 1000);
+      return { status: "pending", error: outcome.reason, nextAt: new Date(Math.min(now.getTime() + wish, deadline)), counts: true };
+    }
+  }
+}

@@ -1,0 +1,168 @@
+/**
+ * Sending. Every node may send; a claim in the database makes sure that of all nodes one sends a delivery at a time,
+ * and the claim runs out by itself when that node dies. Nothing is said to be sent until the receiver took it, so a
+ * death between the two leads to one repeat, with the same id. Receivers are isolated: each destination gets a few
+ * places, and what waits for a dead one waits there.
+ */
+import type { Clock } from "../../platform/clock.ts";
+import type { Db } from "../../platform/db/index.ts";
+import type { Log } from "../../platform/log.ts";
+import type { Notifications, Outcome } from "../../notifications/index.ts";
+import type { Channels } from "../channels/service.ts";
+import { findChannel } from "../store.ts";
+import { CLAIM_MS, judge } from "./model.ts";
+import { claimDeliveries, markDelivered, markFailed, postpone, type ClaimedDelivery } from "./store.ts";
+
+export interface DeliveryNeeds {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly notifications: Notifications;
+  readonly channels: Channels;
+  /** 0 … 1, for jitter. */
+  readonly chance?: () => number;
+}
+
+const PER_DESTINATION = 4;
+const AT_ONCE = 256;
+const POLL_MS = 1000;
+/** Well below the time a claim holds: whoever takes longer has lost. */
+const SEND_LIMIT_MS = 90_000;
+const UPKEEP = { audited: false } as const;
+
+export interface Deliveries {
+  /** Sends whatever is due now, waits for all of it and answers how many attempts were made; tests call it. */
+  sendDue(): Promise<number>;
+  /** There may be something to send: look soon. */
+  wake(): void;
+  start(): void;
+  stop(): Promise<void>;
+}
+
+export function createDeliveries(needs: DeliveryNeeds): Deliveries {
+  return new Sender(needs);
+}
+
+class Sender implements Deliveries {
+  readonly #needs: DeliveryNeeds;
+  readonly #underWay = new Map<string, number>();
+  readonly #sends = new Set<Promise<void>>();
+  #timer: NodeJS.Timeout | undefined;
+  #claiming: Promise<number> | undefined;
+  #isRunning = false;
+
+  constructor(needs: DeliveryNeeds) {
+    this.#needs = needs;
+  }
+
+  async sendDue(): Promise<number> {
+    let all = 0;
+    for (;;) {
+      const claimed = await this.#claim();
+      all += claimed;
+      if (claimed === 0 && this.#sends.size === 0) return all;
+      await Promise.race(this.#sends);
+    }
+  }
+
+  wake(): void {
+    if (this.#isRunning) this.#schedule(0);
+  }
+
+  start(): void {
+    this.#isRunning = true;
+    this.#schedule(POLL_MS);
+  }
+
+  async stop(): Promise<void> {
+    this.#isRunning = false;
+    clearTimeout(this.#timer);
+    await this.#claiming?.catch(() => undefined);
+    await Promise.all(this.#sends);
+  }
+
+  #schedule(delay: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => void this.#turn(), delay).unref();
+  }
+
+  async #turn(): Promise<void> {
+    try {
+      await this.#claim();
+    } catch (error) {
+      this.#needs.log.warn({ reason: (error as Error).message }, "deliveries cannot be claimed; trying again");
+    }
+    if (this.#isRunning) this.#schedule(POLL_MS);
+  }
+
+  /** One claim at a time per node; a second caller waits for the first and then looks itself. */
+  async #claim(): Promise<number> {
+    while (this.#claiming) await this.#claiming.catch(() => undefined);
+    this.#claiming = this.#claimNow().finally(() => {
+      this.#claiming = undefined;
+    });
+    return this.#claiming;
+  }
+
+  async #claimNow(): Promise<number> {
+    const free = AT_ONCE - this.#sends.size;
+    if (free <= 0) return 0;
+    const { db, clock } = this.#needs;
+    const now = clock.now();
+    const wish = { now, until: new Date(now.getTime() + CLAIM_MS), underWay: this.#underWay, perDestination: PER_DESTINATION, limit: free };
+    const claimed = await db.write((tx) => claimDeliveries(tx, wish), UPKEEP);
+    for (const delivery of claimed) this.#begin(delivery);
+    return claimed.length;
+  }
+
+  #begin(delivery: ClaimedDelivery): void {
+    const { destination } = delivery;
+    this.#underWay.set(destination, (this.#underWay.get(destination) ?? 0) + 1);
+    const send = this.#deliver(delivery).finally(() => {
+      this.#sends.delete(send);
+      const left = (this.#underWay.get(destination) ?? 1) - 1;
+      if (left > 0) this.#underWay.set(destination, left);
+      else this.#underWay.delete(destination);
+      // A place is free; if it was the scarce thing, the next in line should not wait for the clock.
+      if (left >= PER_DESTINATION - 1) this.wake();
+    });
+    this.#sends.add(send);
+  }
+
+  async #deliver(delivery: ClaimedDelivery): Promise<void> {
+    const { db, clock, log, chance = Math.random } = this.#needs;
+    try {
+      const outcome = await this.#send(delivery);
+      const now = clock.now();
+      const verdict = judge(outcome, { attempts: delivery.attempts, firstAttemptAt: delivery.firstAttemptAt, now, chance: chance() });
+      await db.write(async (tx) => {
+        if (verdict.status === "delivered") await markDelivered(tx, delivery, now);
+        else if (verdict.status === "failed") await markFailed(tx, delivery, now, verdict.error);
+        else await postpone(tx, delivery, now, verdict);
+      }, UPKEEP);
+      const seen = { delivery: delivery.id, alert: delivery.alertId, channel: delivery.channelType, status: verdict.status, attempt: delivery.attempts };
+      if (verdict.status === "delivered") log.debug(seen, "an alert was delivered");
+      else log.warn({ ...seen, reason: verdict.error }, "an alert was not taken");
+    } catch (error) {
+      // Not even the outcome could be written down: the claim runs out and the delivery comes due again.
+      log.warn({ delivery: delivery.id, reason: (error as Error).message }, "a delivery was interrupted");
+    }
+  }
+
+  async #send(delivery: ClaimedDelivery): Promise<Outcome> {
+    const { db, notifications, channels } = this.#needs;
+    const row = await db.read((q) => findChannel(q, delivery.channelId));
+    const channel = row && notifications.get(row.channelType);
+    if (!row || !channel) return { kind: "refused", reason: "The channel was removed." };
+    const settings = await channels.open(row);
+    let timer: NodeJS.Timeout | undefined;
+    const limit = new Promise<Outcome>((settle) => {
+      timer = setTimeout(() => settle({ kind: "later", reason: "sending took too long" }), SEND_LIMIT_MS);
+    });
+    try {
+      return await Promise.race([channel.send(settings, { id: delivery.id, ...delivery.content }), limit]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}

@@ -1,0 +1,116 @@
+import { sql, type Query, type Tx } from "../../platform/db/index.ts";
+import type { NoticeContent } from "../../notifications/index.ts";
+
+export interface DeliveryRow {
+  readonly id: string;
+  readonly alertId: string;
+  readonly messageId: string;
+  readonly channelId: string;
+  readonly channelType: string;
+  readonly destination: string;
+  readonly status: "pending" | "delivered" | "failed";
+  readonly attempts: number;
+  readonly nextAt: Date;
+  readonly firstAttemptAt: Date | null;
+  readonly lastAttemptAt: Date | null;
+  readonly deliveredAt: Date | null;
+  readonly lastError: string | null;
+  readonly createdAt: Date;
+}
+
+export interface ClaimedDelivery extends DeliveryRow {
+  readonly firstAttemptAt: Date;
+  readonly content: NoticeContent;
+}
+
+export interface ListedDelivery extends DeliveryRow {
+  readonly kind: string;
+  readonly total: number;
+  readonly certificateIds: string[];
+}
+
+const COLUMNS = `d.id, d.alert_id AS "alertId", d.message_id AS "messageId", d.channel_id AS "channelId", d.channel_type AS "channelType", d.destination, d.status,
+  d.attempts, d.next_at AS "nextAt", d.first_attempt_at AS "firstAttemptAt", d.last_attempt_at AS "lastAttemptAt", d.delivered_at AS "deliveredAt",
+  d.last_error AS "lastError", d.created_at AS "createdAt"`;
+
+// A few per destination, whichever came due first there: a thousand for a dead receiver do not stand in the way of one
+// for a living. Rows that another node is claiming at this moment are stepped over.
+const claim = sql<ClaimedDelivery>(`
+  WITH ends AS (
+    SELECT n.destination, greatest(0, $4::integer - coalesce(u.used, 0)) AS free
+    FROM (SELECT DISTINCT destination FROM alert_deliveries WHERE status = 'pending' AND next_at <= $1) n
+    LEFT JOIN unnest($3::text[], $6::integer[]) AS u(destination, used) ON u.destination = n.destination
+  ), chosen AS (
+    SELECT c.id FROM ends e CROSS JOIN LATERAL (
+      SELECT id FROM alert_deliveries WHERE destination = e.destination AND status = 'pending' AND next_at <= $1
+      ORDER BY next_at LIMIT e.free FOR UPDATE SKIP LOCKED) c
+    LIMIT $5
+  )
+  UPDATE alert_deliveries d SET next_at = $2, attempts = d.attempts + 1, first_attempt_at = coalesce(d.first_attempt_at, $1), updated_at = $1
+  FROM chosen, alert_messages m WHERE d.id = chosen.id AND m.id = d.message_id
+  RETURNING ${COLUMNS}, m.content`);
+// `attempts` is the claim's number: who lost the claim to another node has nothing more to say.
+const delivered = sql<{ id: string }>(`
+  UPDATE alert_deliveries SET status = 'delivered', delivered_at = $3, last_attempt_at = $3, last_error = NULL, updated_at = $3
+  WHERE id = $1 AND attempts = $2 AND status = 'pending' RETURNING id`);
+const failed = sql<{ id: string }>(`
+  UPDATE alert_deliveries SET status = 'failed', last_attempt_at = $3, last_error = $4, updated_at = $3 WHERE id = $1 AND attempts = $2 AND status = 'pending' RETURNING id`);
+const postponed = sql<{ id: string }>(`
+  UPDATE alert_deliveries SET next_at = $4, last_attempt_at = $3, last_error = $5, updated_at = $3,
+    attempts = CASE WHEN $6 THEN attempts ELSE attempts - 1 END, first_attempt_at = CASE WHEN $6 THEN first_attempt_at END
+  WHERE id = $1 AND attempts = $2 AND status = 'pending' RETURNING id`);
+const nextDue = sql<{ at: Date | null }>(`SELECT min(next_at) AS at FROM alert_deliveries WHERE status = 'pending'`);
+
+const LISTED = `${COLUMNS}, m.kind, m.total, ARRAY(SELECT (c ->> 'id')::uuid FROM jsonb_array_elements(m.content -> 'certificates') AS c) AS "certificateIds"`;
+const list = sql<ListedDelivery>(`
+  SELECT ${LISTED} FROM alert_deliveries d JOIN alert_messages m ON m.id = d.message_id
+  WHERE d.alert_id = $1 AND ($2::text IS NULL OR d.status = $2) ORDER BY d.created_at DESC, d.id DESC LIMIT $3 OFFSET $4`);
+const count = sql<{ total: number }>(`SELECT count(*) AS total FROM alert_deliveries d WHERE d.alert_id = $1 AND ($2::text IS NULL OR d.status = $2)`);
+const one = sql<ListedDelivery>(`SELECT ${LISTED} FROM alert_deliveries d JOIN alert_messages m ON m.id = d.message_id WHERE d.alert_id = $1 AND d.id = $2`);
+const again = sql<{ id: string }>(`
+  UPDATE alert_deliveries SET status = 'pending', next_at = $2, first_attempt_at = NULL, updated_at = $2 WHERE id = $1 RETURNING id`);
+const insertMessage = sql(`INSERT INTO alert_messages (id, alert_id, kind, content, total, created_at) VALUES ($1, $2, 'test', $3, $4, $5)`);
+const insertDone = sql(`
+  INSERT INTO alert_deliveries (id, alert_id, message_id, channel_id, channel_type, destination, status, attempts, next_at, first_attempt_at, last_attempt_at,
+    delivered_at, last_error, created_at, updated_at)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, 1, $8, $8, $8, $9, $10, $8, $8)`);
+
+export interface ClaimWish {
+  readonly now: Date;
+  readonly until: Date;
+  /** How many this node has under way, by destination. */
+  readonly underWay: ReadonlyMap<string, number>;
+  readonly perDestination: number;
+  readonly limit: number;
+}
+
+export const claimDeliveries = (tx: Tx, w: ClaimWish) => tx.rows(claim, [w.now, w.until, [...w.underWay.keys()], w.perDestination, w.limit, [...w.underWay.values()]]);
+export const markDelivered = (tx: Tx, d: ClaimedDelivery, now: Date) => tx.first(delivered, [d.id, d.attempts, now]);
+export const markFailed = (tx: Tx, d: ClaimedDelivery, now: Date, error: string) => tx.first(failed, [d.id, d.attempts, now, error]);
+export const postpone = (tx: Tx, d: ClaimedDelivery, now: Date, to: { readonly nextAt: Date; readonly error: string; readonly counts: boolean }) =>
+  tx.first(postponed, [d.id, d.attempts, now, to.nextAt, to.error, to.counts]);
+export const readNextDue = async (q: Query): Promise<Date | null> => (await q.first(nextDue))?.at ?? null;
+
+export async function listDeliveriesOf(q: Query, alertId: string, query: { readonly status?: string | undefined; readonly limit: number; readonly offset: number }) {
+  const [deliveries, counted] = await Promise.all([q.rows(list, [alertId, query.status ?? null, query.limit, query.offset]), q.first(count, [alertId, query.status ?? null])]);
+  return { deliveries, total: counted?.total ?? 0 };
+}
+export const findDelivery = (q: Query, alertId: string, id: string) => q.first(one, [alertId, id]);
+export const sendAgain = (tx: Tx, id: string, at: Date) => tx.later(again, [id, at]);
+
+export interface TestRecord {
+  readonly id: string;
+  readonly channelId: string;
+  readonly channelType: string;
+  readonly destination: string;
+  readonly error: string | undefined;
+}
+
+/** A test is over when it is written down: it is never tried again. */
+export function recordTest(tx: Tx, message: { readonly id: string; readonly alertId: string; readonly content: NoticeContent; readonly at: Date }, results: readonly TestRecord[]): void {
+  tx.later(insertMessage, [message.id, message.alertId, JSON.stringify(message.content), message.content.total, message.at]);
+  for (const r of results) {
+    const status = r.error === undefined ? "delivered" : "failed";
+    tx.later(insertDone, [r.id, message.alertId, message.id, r.channelId, r.channelType, r.destination, status, message.at, r.error === undefined ? message.at : null, r.error ?? null]);
+  }
+}

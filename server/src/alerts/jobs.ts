@@ -1,0 +1,77 @@
+/** What the room does unasked: on every node at once when a fact is heard, and by the cluster's clock as the net. */
+import type { Clock } from "../platform/clock.ts";
+import type { Job } from "../platform/jobs/index.ts";
+import type { Log } from "../platform/log.ts";
+import type { Fact, Tail } from "../platform/outbox/index.ts";
+import type { Deliveries } from "./deliveries/service.ts";
+import type { Occasions } from "./occasions/service.ts";
+
+export interface AlertWorkNeeds {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly tail: Tail;
+  readonly occasions: Occasions;
+  readonly deliveries: Deliveries;
+}
+
+export interface AlertWork {
+  readonly jobs: readonly Job[];
+  start(): void;
+  stop(): Promise<void>;
+  /** Everything there is to do now, to its end; tests call it instead of waiting. */
+  runNow(): Promise<void>;
+}
+
+const LOOK_SECONDS = 20;
+const isAboutCertificates = (fact: Fact): boolean => fact.name.startsWith("certificate.");
+
+export function createAlertWork({ clock, log, tail, occasions, deliveries }: AlertWorkNeeds): AlertWork {
+  let isStarted = false;
+  let reacting: Promise<void> | undefined;
+  let again = false;
+
+  const takeFacts = async (): Promise<void> => {
+    if ((await occasions.takeFacts()) > 0) deliveries.wake();
+  };
+  const look = async (): Promise<void> => {
+    await occasions.lookForDue();
+    deliveries.wake();
+  };
+
+  /** One reaction at a time; facts that arrive meanwhile cause one more, not one each. */
+  const react = (): void => {
+    again = true;
+    reacting ??= (async () => {
+      while (again) {
+        again = false;
+        await takeFacts().catch((error: unknown) => log.warn({ reason: (error as Error).message }, "facts about certificates wait; the next turn takes them"));
+      }
+      reacting = undefined;
+    })();
+  };
+  tail.onHint((fact) => {
+    if (isStarted && isAboutCertificates(fact)) react();
+  });
+
+  return {
+    jobs: [
+      { name: "alert-facts", everySeconds: 5, run: takeFacts },
+      { name: "alert-due", everySeconds: LOOK_SECONDS, leaseSeconds: 300, run: look },
+      { name: "alert-sweep", everySeconds: 6 * 3600, run: () => occasions.sweep(clock.now()) },
+    ],
+    start() {
+      isStarted = true;
+      deliveries.start();
+    },
+    async stop() {
+      isStarted = false;
+      await reacting;
+      await deliveries.stop();
+    },
+    async runNow() {
+      await occasions.takeFacts();
+      await occasions.lookForDue();
+      await deliveries.sendDue();
+    },
+  };
+}

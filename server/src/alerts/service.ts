@@ -1,0 +1,167 @@
+/** Alerts: what to watch for and whom to tell. Deciding and sending are the sub-rooms' work; this is the caller's side. */
+import type { MemberActor } from "../platform/actor.ts";
+import type { Clock } from "../platform/clock.ts";
+import type { Db } from "../platform/db/index.ts";
+import { newId } from "../platform/ids.ts";
+import { notFound } from "../platform/problem.ts";
+import { orgOf, type Permissions } from "../permissions/index.ts";
+import type { Channels } from "./channels/service.ts";
+import type { AlertChange, AlertQuery, AlertView, EventType, ListedAlert, NewAlert } from "./contract.ts";
+import { DEFAULT_BEFORE } from "./model.ts";
+import type { Scopes } from "./scopes/service.ts";
+import {
+  deleteAlertRow, findAlert, findChannels, findLastRuns, insertAlert, keepOnlyChannels, listAlertProjects, putChannel, searchAlerts, updateAlertRow,
+  type AlertRow, type ChannelRow,
+} from "./store.ts";
+
+export interface AlertNeeds {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly permissions: Permissions;
+  readonly scopes: Scopes;
+  readonly channels: Channels;
+}
+
+const SUBJECT = "pki-alerts";
+
+const beforeOf = (type: EventType, given: string | null | undefined): string => (type === "expiration" ? given || DEFAULT_BEFORE : "");
+
+function toView(row: AlertRow, channels: AlertView["channels"]): AlertView {
+  return {
+    id: row.id, name: row.name, description: row.description, eventType: row.eventType, alertBefore: row.alertBefore, filters: row.filters,
+    enabled: row.enabled, projectId: row.projectId,
+    ...(row.applicationId === null ? {} : { applicationId: row.applicationId }),
+    notificationConfig: { enableDailyNotification: row.isDaily, ...(row.digest === null ? {} : { digest: row.digest }) },
+    channels, createdAt: row.createdAt, updatedAt: row.updatedAt,
+  };
+}
+
+/** The alert after a change: what is not mentioned stays. */
+function changed(before: AlertRow, change: AlertChange): AlertRow {
+  const eventType = change.eventType ?? before.eventType;
+  const config = change.notificationConfig;
+  return {
+    ...before, eventType,
+    name: change.name ?? before.name,
+    description: change.description === undefined ? before.description : (change.description ?? ""),
+    alertBefore: beforeOf(eventType, change.alertBefore ?? before.alertBefore),
+    filters: change.filters ?? before.filters,
+    enabled: change.enabled ?? before.enabled,
+    isDaily: config === undefined ? before.isDaily : (config?.enableDailyNotification ?? false),
+    digest: config === undefined ? before.digest : (config?.digest ?? null),
+  };
+}
+
+export type Alerts = ReturnType<typeof createAlerts>;
+
+export function createAlerts({ db, clock, permissions, scopes, channels }: AlertNeeds) {
+  /** An alert of the caller's organisation, if the caller may do this to it. */
+  const enter = async (actor: MemberActor, alertId: string, action: string): Promise<AlertRow> => {
+    const row = await db.read((q) => findAlert(q, orgOf(actor), alertId));
+    if (!row) throw notFound("The alert", alertId);
+    await permissions.requireInProject(actor, row.projectId, { action, subject: SUBJECT });
+    return row;
+  };
+
+  const listed = async (rows: readonly AlertRow[]): Promise<ListedAlert[]> => {
+    const ids = rows.map((row) => row.id);
+    if (ids.length === 0) return [];
+    const [all, runs] = await Promise.all([db.read((q) => findChannels(q, ids)), db.read((q) => findLastRuns(q, ids))]);
+    const runOf = new Map(runs.map(({ alertId, timestamp, error, isFailed }) => [alertId, { timestamp, status: isFailed ? ("failed" as const) : ("success" as const), error }]));
+    return Promise.all(
+      rows.map(async (row) => ({
+        ...toView(row, await channels.show(all.filter((channel) => channel.alertId === row.id))),
+        lastRun: runOf.get(row.id) ?? null,
+      })),
+    );
+  };
+
+  /** Projects whose alerts the caller may see; refused if there are some and none of them is for the caller's eyes. */
+  const readableProjects = async (actor: MemberActor): Promise<string[]> => {
+    const all = await db.read((q) => listAlertProjects(q, orgOf(actor)));
+    const readable: string[] = [];
+    for (const { projectId } of all) if ((await permissions.inProject(actor, projectId)).can("read", SUBJECT)) readable.push(projectId);
+    const [first] = all;
+    if (first && readable.length === 0) await permissions.requireInProject(actor, first.projectId, { action: "read", subject: SUBJECT });
+    return readable;
+  };
+
+  const searchedProjects = async (actor: MemberActor, query: AlertQuery): Promise<string[]> => {
+    if (query.projectId === undefined && query.applicationId === undefined) return readableProjects(actor);
+    const { projectId } = await scopes.resolve(actor, query);
+    await permissions.requireInProject(actor, projectId, { action: "read", subject: SUBJECT });
+    return [projectId];
+  };
+
+  return {
+    enter,
+
+    async create(actor: MemberActor, input: NewAlert): Promise<AlertView> {
+      const parsed = await channels.parse(input.channels);
+      const scope = await scopes.resolveOrCreate(actor, input);
+      await permissions.requireInProject(actor, scope.projectId, { action: "create", subject: SUBJECT });
+      const at = clock.now();
+      const row: AlertRow = {
+        ...scope, id: newId(), name: input.name, description: input.description ?? "", eventType: input.eventType,
+        alertBefore: beforeOf(input.eventType, input.alertBefore), filters: input.filters, enabled: input.enabled,
+        isDaily: input.notificationConfig?.enableDailyNotification ?? false, digest: input.notificationConfig?.digest ?? null,
+        lookedAt: null, gatheredAt: at, createdAt: at, updatedAt: at,
+      };
+      const rows = await channels.seal(parsed, { ...scope, alertId: row.id });
+      await db.write(async (tx) => {
+        insertAlert(tx, row);
+        for (const channel of rows) putChannel(tx, channel);
+        tx.audit(actor, { event: "create-alert", orgId: row.orgId, projectId: row.projectId, metadata: { alertId: row.id, name: row.name, eventType: row.eventType } });
+      });
+      return toView(row, await channels.show(rows));
+    },
+
+    async list(actor: MemberActor, query: AlertQuery): Promise<{ alerts: ListedAlert[]; total: number }> {
+      const projectIds = await searchedProjects(actor, query);
+      if (projectIds.length === 0) return { alerts: [], total: 0 };
+      const { applicationId, search, eventType, enabled, limit, offset } = query;
+      const found = await db.read((q) => searchAlerts(q, { projectIds, applicationId, search, eventType, enabled, limit, offset }));
+      return { alerts: await listed(found.alerts), total: found.total };
+    },
+
+    async get(actor: MemberActor, alertId: string): Promise<ListedAlert> {
+      const [view] = await listed([await enter(actor, alertId, "read")]);
+      if (!view) throw notFound("The alert", alertId);
+      return view;
+    },
+
+    async update(actor: MemberActor, alertId: string, change: AlertChange): Promise<AlertView> {
+      // Faults in the channels are told before anything is looked up, like all others.
+      if (change.channels) await channels.parse(change.channels.map((channel) => ({ ...channel, config: withoutMasks(channel.config) })));
+      const before = await enter(actor, alertId, "edit");
+      const stored = await db.read((q) => findChannels(q, [alertId]));
+      const rows: readonly ChannelRow[] = change.channels ? await channels.seal(await channels.parse(change.channels, stored), { ...before, alertId }) : stored;
+      const at = clock.now();
+      const after = { ...changed(before, change), updatedAt: at };
+      await db.write(async (tx) => {
+        if (!(await updateAlertRow(tx, after, at))) throw notFound("The alert", alertId);
+        if (change.channels) {
+          keepOnlyChannels(tx, alertId, rows.map((channel) => channel.id), at);
+          for (const channel of rows) putChannel(tx, channel);
+        }
+        tx.audit(actor, { event: "update-alert", orgId: before.orgId, projectId: before.projectId, metadata: { alertId, changed: Object.keys(change) } });
+      });
+      return toView(after, await channels.show(rows));
+    },
+
+    async delete(actor: MemberActor, alertId: string): Promise<AlertView> {
+      const row = await enter(actor, alertId, "delete");
+      const view = toView(row, await channels.show(await db.read((q) => findChannels(q, [alertId]))));
+      await db.write(async (tx) => {
+        if (!(await deleteAlertRow(tx, alertId))) throw notFound("The alert", alertId);
+        tx.audit(actor, { event: "delete-alert", orgId: row.orgId, projectId: row.projectId, metadata: { alertId, name: row.name } });
+      });
+      return view;
+    },
+  };
+}
+
+/** A masked key sent back means "unchanged"; whether there is one to keep shows only after the look-up. */
+function withoutMasks(config: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(config).map(([key, value]) => [key, typeof value === "string" ? value.replace(/^\*+/, (stars) => "0".repeat(stars.length)) : value]));
+}

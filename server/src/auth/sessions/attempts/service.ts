@@ -1,0 +1,100 @@
+/**
+ * Trying a password. Guesses are counted before the password is looked at, so that many at once cannot slip past the
+ * count; tries for one account from one address take turns, so that right passwords sent at once do not count as
+ * failures against each other. An address without an account is counted and locked like one that has an account:
+ * the answers give away nothing (S-01, S-14).
+ */
+import { createHmac } from "node:crypto";
+import { systemActor, type Caller } from "../../../platform/actor.ts";
+import type { Clock } from "../../../platform/clock.ts";
+import { checkPassword, type Keyring } from "../../../platform/crypto/index.ts";
+import type { Db } from "../../../platform/db/index.ts";
+import type { Problem } from "../../../platform/problem.ts";
+import type { Sealed } from "../../../platform/sealed.ts";
+import type { UserRow } from "../../../users/index.ts";
+import { countFailure, findLockout } from "../../lockouts/store.ts";
+import { credentialsWrong, lockedOut } from "../../model.ts";
+
+export const PASSWORD_METHOD = "password";
+const LOCKOUT = { threshold: 5, lockSeconds: 300, resetSeconds: 900 };
+
+export interface PasswordTry {
+  readonly email: string;
+  readonly user: UserRow | undefined;
+  readonly password: Sealed<string>;
+  readonly caller: Caller;
+}
+
+export interface PasswordAttempts {
+  /** Does `onRight` if the password is the user's, and throws what to answer otherwise. */
+  attempt<T>(given: PasswordTry, onRight: (user: UserRow) => Promise<T>): Promise<T>;
+}
+
+/** Undefined = not locked. */
+const lockOf = (until: Date | null | undefined, now: Date): Problem | undefined =>
+  until && until > now ? lockedOut(Math.ceil((until.getTime() - now.getTime()) / 1000)) : undefined;
+
+export function createPasswordAttempts(needs: {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly keyring: Keyring;
+}): PasswordAttempts {
+  const { db, clock, keyring } = needs;
+  const turns = new Map<string, Promise<unknown>>();
+
+  const inTurn = async <T>(key: string, work: () => Promise<T>): Promise<T> => {
+    const mine = (turns.get(key) ?? Promise.resolve()).then(work);
+    const done = mine.catch(() => undefined);
+    turns.set(key, done);
+    try {
+      return await mine;
+    } finally {
+      if (turns.get(key) === done) turns.delete(key);
+    }
+  };
+
+  /** Whose failures are counted when there is no account: an id that no account has, the same for every try. */
+  const standInFor = (email: string): string => {
+    const key = keyring.instanceKey("credential-lookup");
+    const hex = createHmac("sha256", key).update(`unknown-account:${email}`).digest("hex");
+    return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20, 32)].join(
+      "-",
+    );
+  };
+
+  const reserve = async (subjectId: string, address: string): Promise<Problem | undefined> => {
+    const attempt = { subjectId, method: PASSWORD_METHOD, address };
+    const now = clock.now();
+    const known = lockOf((await db.read((q) => findLockout(q, attempt)))?.lockedUntil, now);
+    if (known) return known;
+    const policy = { ...LOCKOUT, threshold: LOCKOUT.threshold + 1 };
+    const counted = await db.write((tx) => countFailure(tx, attempt, policy, now), { audited: false });
+    return lockOf(counted?.lockedUntil, now);
+  };
+
+  const refused = (user: UserRow | undefined, caller: Caller, reason: string): Promise<void> =>
+    db.write(async (tx) =>
+      tx.audit(systemActor("login", caller), {
+        event: "login-refused",
+        orgId: null,
+        metadata: { method: PASSWORD_METHOD, reason, userId: user?.id ?? null },
+      }),
+    );
+
+  return {
+    attempt({ email, user, password, caller }, onRight) {
+      const subjectId = user?.id ?? standInFor(email);
+      return inTurn(`${subjectId} ${caller.ip}`, async () => {
+        const locked = await reserve(subjectId, caller.ip);
+        if (locked) {
+          await refused(user, caller, "locked-out");
+          throw locked;
+        }
+        const isRight = await checkPassword(password, user?.passwordHash ?? undefined);
+        if (user && isRight) return onRight(user);
+        await refused(user, caller, user ? "wrong-password" : "unknown-account");
+        throw credentialsWrong();
+      });
+    },
+  };
+}

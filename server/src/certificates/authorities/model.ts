@@ -1,0 +1,120 @@
+import { badRequest, conflict } from "../../platform/problem.ts";
+import { addSeconds, parseMoment, toSecond } from "../model.ts";
+import { certificateToPem, formatName, nameFrom, type DistinguishedName } from "../x509/index.ts";
+import type { Wish } from "../issuance/gate/model.ts";
+import type { Issuer } from "./issuers/model.ts";
+import type { AuthorityView } from "./contract.ts";
+
+export interface SubjectColumns {
+  readonly friendlyName: string;
+  readonly commonName: string;
+  readonly organization: string;
+  readonly ou: string;
+  readonly country: string;
+  readonly province: string;
+  readonly locality: string;
+}
+export interface Constraints {
+  readonly permitted: readonly { readonly type: "dns_name" | "email" | "uri" | "ip_address"; readonly value: string }[];
+  readonly excluded: readonly { readonly type: "dns_name" | "email" | "uri" | "ip_address"; readonly value: string }[];
+}
+
+export interface AuthorityRow {
+  readonly id: string;
+  readonly projectId: string;
+  readonly orgId: string;
+  readonly name: string;
+  readonly kind: "root" | "intermediate";
+  readonly status: "active" | "disabled" | "pending-certificate";
+  readonly keyAlgorithm: string;
+  readonly subject: SubjectColumns;
+  readonly parentId: string | null;
+  readonly maxPathLength: number | null;
+  readonly nameConstraints: Constraints | null;
+  readonly crlUrls: string[];
+  readonly hasManagedCrl: boolean;
+  readonly crlShards: number;
+  readonly activeKeyId: string;
+  readonly activeCertificateId: string | null;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+  readonly serialNumber: string | null;
+  readonly notBefore: Date | null;
+  readonly notAfter: Date | null;
+}
+
+export const authorityNameTaken = (name: string) => conflict(`A certificate authority named ${name} exists in this project already.`);
+export const authorityPending = () => badRequest("The certificate authority has no certificate yet.");
+
+const YEAR_SECONDS = 31_536_000;
+const ROOT_YEARS = 10;
+const INTERMEDIATE_YEARS = 5;
+
+export const subjectOf = (subject: SubjectColumns): DistinguishedName =>
+  nameFrom({
+    commonName: subject.commonName, organization: subject.organization, organizationalUnit: subject.ou, country: subject.country, state: subject.province, locality: subject.locality,
+  });
+
+export const toAuthorityView = (row: AuthorityRow): AuthorityView => ({
+  id: row.id,
+  projectId: row.projectId,
+  name: row.name,
+  status: row.status,
+  type: "internal",
+  enableDirectIssuance: true,
+  configuration: {
+    type: row.kind,
+    ...row.subject,
+    ...(row.notBefore ? { notBefore: row.notBefore } : {}),
+    ...(row.notAfter ? { notAfter: row.notAfter } : {}),
+    maxPathLength: row.maxPathLength,
+    keyAlgorithm: row.keyAlgorithm,
+    keySource: "internal",
+    dn: formatName(subjectOf(row.subject)),
+    parentCaId: row.parentId,
+    serialNumber: row.serialNumber,
+    activeCaCertId: row.activeCertificateId,
+    crlDistributionPointUrls: row.crlUrls,
+    disableManagedCrlDistributionPointUrl: !row.hasManagedCrl,
+    nameConstraints: row.nameConstraints as AuthorityView["configuration"]["nameConstraints"],
+    crlShards: row.crlShards,
+  },
+  createdAt: row.createdAt,
+  updatedAt: row.updatedAt,
+});
+
+export interface ValidityWish {
+  readonly notBefore?: string | undefined;
+  readonly notAfter?: string | undefined;
+}
+
+/** Ten years for a root, five for an intermediate, and never beyond the parent. */
+export function validityOf(wish: ValidityWish, now: Date, parent: Issuer | null): { notBefore: Date; notAfter: Date } {
+  const notBefore = wish.notBefore ? parseMoment(wish.notBefore, "notBefore") : toSecond(now);
+  if (wish.notAfter) return { notBefore, notAfter: parseMoment(wish.notAfter, "notAfter") };
+  const wished = addSeconds(notBefore, (parent ? INTERMEDIATE_YEARS : ROOT_YEARS) * YEAR_SECONDS);
+  return { notBefore, notAfter: parent && parent.certificate.notAfter < wished ? parent.certificate.notAfter : wished };
+}
+
+/** What was asked for; if nothing was, one level less than the parent has. */
+export function pathLengthOf(asked: number | null | undefined, parent: Issuer | null): number | undefined {
+  if (asked !== null && asked !== undefined && asked >= 0) return asked;
+  const above = parent?.certificate.extensions.basicConstraints?.pathLength;
+  return above === undefined || above === 0 ? above : above - 1;
+}
+
+export function authorityWish(subject: DistinguishedName, validity: { notBefore: Date; notAfter: Date }, pathLength: number | undefined, constraints: Constraints | null): Wish {
+  const isEmpty = !constraints || constraints.permitted.length + constraints.excluded.length === 0;
+  return {
+    subject, altNames: [], ...validity, pathLength,
+    // An authority signs certificates, lists, and OCSP answers where nobody was delegated.
+    keyUsages: ["digital_signature", "key_cert_sign", "crl_sign"],
+    extendedKeyUsages: [],
+    isCa: true,
+    nameConstraints: isEmpty ? undefined : constraints,
+    signatureAlgorithm: undefined,
+  };
+}
+
+/** Concatenated without an empty line between or after: some clients split at the line break. */
+export const chainToPem = (chain: readonly Buffer[]): string => chain.map(certificateToPem).join("").trimEnd();

@@ -1,0 +1,158 @@
+import type { KeyObject } from "node:crypto";
+import type { MemberActor } from "../../platform/actor.ts";
+import type { Clock } from "../../platform/clock.ts";
+import type { Keyring } from "../../platform/crypto/index.ts";
+import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
+import { newId } from "../../platform/ids.ts";
+import { badRequest, notFound } from "../../platform/problem.ts";
+import { orgOf, type Permissions } from "../../permissions/index.ts";
+import { issuanceChanged } from "./events.ts";
+import { judged } from "../model.ts";
+import type { CertificateScope } from "../service.ts";
+import { noteCertificateProject } from "../store.ts";
+import { encodeName, exportPkcs8, exportSpki, generateKeys, parseKeyAlgorithm } from "../x509/index.ts";
+import type { AuthorityChange, NewAuthority } from "./contract.ts";
+import { authorityKeyPlace } from "./issuers/service.ts";
+import { authorityNameTaken, subjectOf, toAuthorityView, type AuthorityRow } from "./model.ts";
+import {
+  deleteAuthority, findAuthority, findAuthorityCertificate, insertAuthority, insertAuthorityKey, listAuthorities, updateAuthority,
+  type AuthorityKeyRow, type NewAuthorityRow,
+} from "./store.ts";
+
+export interface AuthorityNeeds {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly keyring: Keyring;
+  readonly permissions: Permissions;
+  readonly scope: CertificateScope;
+}
+
+export type Authorities = ReturnType<typeof createAuthorities>;
+
+/** A fresh key with its row, sealed under the project's key. */
+export async function newAuthorityKey(
+  needs: Pick<AuthorityNeeds, "keyring" | "clock">,
+  authority: { readonly id: string; readonly projectId: string; readonly keyAlgorithm: string; readonly crlShards: number },
+): Promise<{ readonly row: AuthorityKeyRow; readonly privateKey: KeyObject }> {
+  const algorithm = judged("configuration.keyAlgorithm", () => parseKeyAlgorithm(authority.keyAlgorithm));
+  const { publicKey, privateKey } = await generateKeys(algorithm);
+  const id = newId();
+  const vault = await needs.keyring.vaultOf({ projectId: authority.projectId });
+  const sealedKey = vault.encrypt(exportPkcs8(privateKey), authorityKeyPlace(id));
+  const row: AuthorityKeyRow = {
+    id, authorityId: authority.id, keyAlgorithm: authority.keyAlgorithm, publicKey: exportSpki(publicKey), dataKeyId: vault.keyId, sealedKey,
+    crlShards: authority.crlShards, createdAt: needs.clock.now(),
+  };
+  return { row, privateKey };
+}
+
+export function createAuthorities(needs: AuthorityNeeds) {
+  const { db, clock, permissions, scope } = needs;
+
+  const require = (actor: MemberActor, projectId: string, action: string, name?: string) =>
+    permissions.requireInProject(actor, projectId, { action, subject: "certificate-authorities", ...(name === undefined ? {} : { attributes: { name } }) });
+
+  /** The authority, if it is of the caller's organisation and the caller may do that with it. */
+  const find = async (actor: MemberActor, id: string, action: string): Promise<AuthorityRow> => {
+    const row = await db.read((q) => findAuthority(q, orgOf(actor), id));
+    if (!row) throw notFound("The certificate authority", id);
+    await require(actor, row.projectId, action, row.name);
+    return row;
+  };
+
+  const change = async (actor: MemberActor, event: string, row: { readonly id: string; readonly projectId: string; readonly name: string }, work: (tx: Tx) => void): Promise<void> => {
+    try {
+      await db.write(async (tx) => {
+        work(tx);
+        tx.audit(actor, { event, orgId: orgOf(actor), projectId: row.projectId, metadata: { caId: row.id, name: row.name } });
+        tx.emit(issuanceChanged({ projectId: row.projectId }));
+      });
+    } catch (error) {
+      if (isUniqueViolation(error, "certificate_authorities_name_unique")) throw authorityNameTaken(row.name);
+      throw error;
+    }
+  };
+
+  const requireOwnCertificate = async (row: AuthorityRow, certificateId: string): Promise<void> => {
+    const found = await db.read((q) => findAuthorityCertificate(q, certificateId));
+    if (found?.authorityId !== row.id || found.keyId !== row.activeKeyId) throw notFound("A certificate of this authority's present key", certificateId);
+  };
+
+  return {
+    find,
+    change,
+
+    /** The row and its key; it still needs a certificate. */
+    async create(actor: MemberActor, input: NewAuthority): Promise<AuthorityRow> {
+      const project = await scope.projectOf(actor, input.projectId);
+      await require(actor, project.id, "create", input.name);
+      const { configuration } = input;
+      const { type, friendlyName, commonName, organization, ou, country, province, locality, crlShards } = configuration;
+      const parentId = configuration.parentCaId ?? null;
+      if (type === "root" && parentId !== null) throw badRequest("A root has no parent: leave parentCaId out, or make it an intermediate.");
+      if (parentId !== null) {
+        const parent = await find(actor, parentId, "sign-intermediate");
+        if (parent.projectId !== project.id) throw notFound("The certificate authority", parentId);
+      }
+      const subject = { friendlyName, commonName, organization, ou, country, province, locality };
+      if (subjectOf(subject).length === 0) throw badRequest("An authority needs a subject: send at least commonName.");
+      judged("configuration", () => encodeName(subjectOf(subject)));
+      const id = newId();
+      const key = await newAuthorityKey(needs, { id, projectId: project.id, keyAlgorithm: configuration.keyAlgorithm, crlShards });
+      const maxPathLength = configuration.maxPathLength ?? null;
+      const row: NewAuthorityRow = {
+        id, projectId: project.id, name: input.name, kind: type, status: "pending-certificate", keyAlgorithm: configuration.keyAlgorithm, subject, parentId, maxPathLength,
+        nameConstraints: configuration.nameConstraints ?? null, crlUrls: configuration.crlDistributionPointUrls, hasManagedCrl: !configuration.disableManagedCrlDistributionPointUrl,
+        crlShards, activeKeyId: key.row.id, createdAt: clock.now(),
+      };
+      await change(actor, "create-ca", row, (tx) => {
+        noteCertificateProject(tx, project.id);
+        insertAuthority(tx, row);
+        insertAuthorityKey(tx, key.row);
+      });
+      return find(actor, id, "create");
+    },
+
+    async list(actor: MemberActor, ref: string | undefined) {
+      const project = await scope.projectOf(actor, ref);
+      await require(actor, project.id, "read");
+      return (await db.read((q) => listAuthorities(q, project.id))).map(toAuthorityView);
+    },
+
+    get: async (actor: MemberActor, id: string) => toAuthorityView(await find(actor, id, "read")),
+
+    async update(actor: MemberActor, id: string, input: AuthorityChange) {
+      const before = await find(actor, id, "edit");
+      const settings = input.configuration ?? {};
+      if (settings.activeCaCertId !== undefined) await requireOwnCertificate(before, settings.activeCaCertId);
+      const hasCertificate = before.activeCertificateId !== null;
+      if (input.status !== undefined && (input.status === "pending-certificate") === hasCertificate && input.status !== "disabled") {
+        throw badRequest(hasCertificate ? "The authority has a certificate: it can be active or disabled." : "The authority has no certificate yet: it cannot be active.");
+      }
+      const row: AuthorityRow = {
+        ...before,
+        name: input.name ?? before.name,
+        status: input.status ?? before.status,
+        crlUrls: settings.crlDistributionPointUrls ?? before.crlUrls,
+        hasManagedCrl: settings.disableManagedCrlDistributionPointUrl === undefined ? before.hasManagedCrl : !settings.disableManagedCrlDistributionPointUrl,
+        activeCertificateId: settings.activeCaCertId ?? before.activeCertificateId,
+        updatedAt: clock.now(),
+      };
+      await change(actor, "update-ca", row, (tx) => updateAuthority(tx, row));
+      return toAuthorityView(await find(actor, id, "edit"));
+    },
+
+    async delete(actor: MemberActor, id: string) {
+      const row = await find(actor, id, "delete");
+      await change(actor, "delete-ca", row, (tx) => deleteAuthority(tx, id, clock.now()));
+      return toAuthorityView(row);
+    },
+
+    /** Anybody may fetch it: certificates point here. */
+    async issuerDer(certificateId: string): Promise<Buffer> {
+      const row = await db.read((q) => findAuthorityCertificate(q, certificateId));
+      if (!row) throw notFound("The certificate", certificateId);
+      return row.der;
+    },
+  };
+}

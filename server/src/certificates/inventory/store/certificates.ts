@@ -1,0 +1,68 @@
+import { escapeLike, searchSql, sql, type Query, type Tx } from "../../../platform/db/index.ts";
+import type { CertificateQuery, CertificateRow, Cursor } from "../model.ts";
+
+const LEAN = `c.id, c.project_id AS "projectId", p.org_id AS "orgId", c.profile_id AS "profileId", c.application_id AS "applicationId", c.authority_id AS "authorityId",
+  c.authority_key_id AS "authorityKeyId", c.authority_certificate_id AS "authorityCertificateId", c.renewed_from_id AS "renewedFromId", c.renewed_by_id AS "renewedById",
+  c.not_before AS "notBefore", c.not_after AS "notAfter", c.created_at AS "createdAt", c.updated_at AS "updatedAt", c.revoked_at AS "revokedAt", c.renew_at AS "renewAt",
+  c.renewal_error AS "renewalError", c.revocation_reason AS "revocationReason", c.crl_shard AS "crlShard", c.is_ca AS "isCa", c.source, c.serial_number AS "serialNumber",
+  c.common_name AS "commonName", c.key_algorithm AS "keyAlgorithm", c.signature_algorithm AS "signatureAlgorithm", c.alt_names AS "altNames", c.key_fingerprint AS "keyFingerprint"`;
+const FULL = `${LEAN}, b.details, b.der, coalesce(b.chain, ARRAY(SELECT ac.der FROM authority_certificates ac WHERE ac.id = c.authority_certificate_id)
+    || coalesce((SELECT ac.chain FROM authority_certificates ac WHERE ac.id = c.authority_certificate_id), '{}')) AS chain,
+  b.data_key_id AS "dataKeyId", b.sealed_key AS "sealedKey", f.slug AS "profileSlug", a.name AS "authorityName", ap.name AS "applicationName"`;
+const FROM = `FROM certificates c JOIN projects p ON p.id = c.project_id`;
+const JOINS = `JOIN certificate_bodies b ON b.certificate_id = c.id LEFT JOIN certificate_profiles f ON f.id = c.profile_id
+  LEFT JOIN certificate_authorities a ON a.id = c.authority_id LEFT JOIN pki_applications ap ON ap.id = c.application_id`;
+
+const inOrg = sql<CertificateRow>(`SELECT ${FULL} ${FROM} ${JOINS} WHERE c.id = $1 AND p.org_id = $2`);
+const byId = sql<CertificateRow>(`SELECT ${FULL} ${FROM} ${JOINS} WHERE c.id = $1`);
+const latest = sql<{ id: string }>(`SELECT id FROM certificates c WHERE c.profile_id = $1 AND c.phase = 0 AND c.not_after > $2 ORDER BY c.created_at DESC, c.id DESC LIMIT 1`);
+const remove = sql(`DELETE FROM certificates WHERE id = $1`);
+const removeBody = sql(`DELETE FROM certificate_bodies WHERE certificate_id = $1`);
+// The block that a certificate was counted in is the first whose newest member is not older than it.
+const uncount = sql(`
+  UPDATE certificate_blocks SET count = count - 1 WHERE (profile_id, until_at, until_id) = (
+    SELECT b.profile_id, b.until_at, b.until_id FROM certificate_blocks b, certificates c
+    WHERE c.id = $1 AND b.profile_id = c.profile_id AND (b.until_at, b.until_id) >= (c.created_at, c.id) ORDER BY b.until_at, b.until_id LIMIT 1)`);
+const setRenewal = sql(`UPDATE certificates SET renew_at = $2, renewal_attempts = 0, renewal_error = NULL, updated_at = $3 WHERE id = $1`);
+
+/** `at` keeps the microseconds that a JavaScript date would lose. */
+export type FoundCertificate = Omit<CertificateRow, "details" | "der" | "chain" | "dataKeyId" | "sealedKey" | "authorityName" | "applicationName"> & { readonly at: string };
+
+const CONDITIONS = `c.project_id = $1
+  AND ($2::text IS NULL OR c.search_text LIKE $2)
+  AND ($3::text IS NULL OR CASE $3 WHEN 'revoked' THEN c.phase = 2 WHEN 'active' THEN c.phase = 0 AND c.not_after > $4 ELSE c.phase < 2 AND c.not_after <= $4 END)
+  AND ($5::uuid IS NULL OR c.profile_id = $5) AND ($6::uuid IS NULL OR c.application_id = $6) AND ($7::uuid IS NULL OR c.authority_id = $7)
+  AND ($8::text IS NULL OR c.key_algorithm = $8) AND ($9::text IS NULL OR c.source = $9)
+  AND ($10::timestamptz IS NULL OR c.not_after < $10) AND ($11::timestamptz IS NULL OR c.created_at < $11)
+  AND ($12::timestamptz IS NULL OR (c.created_at, c.id) < ($12, $13::uuid))`;
+// Unnamed, so that the absent conditions are gone before it is planned.
+const search = searchSql<FoundCertificate>(`
+  SELECT ${LEAN}, f.slug AS "profileSlug", to_char(c.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at
+  ${FROM} LEFT JOIN certificate_profiles f ON f.id = c.profile_id WHERE ${CONDITIONS} ORDER BY c.created_at DESC, c.id DESC LIMIT $14`);
+const count = searchSql<{ count: number }>(`SELECT count(*) AS count FROM (SELECT 1 FROM certificates c WHERE ${CONDITIONS} LIMIT $14) x`);
+
+export interface Reading {
+  readonly now: Date;
+  readonly after: Cursor | undefined;
+  readonly limit: number;
+}
+
+const valuesOf = (projectId: string, query: CertificateQuery, { now, after, limit }: Reading): unknown[] => [
+  projectId, query.search ? `%${escapeLike(query.search.toLowerCase())}%` : null, query.status ?? null, now, query.profileId ?? null, query.applicationId ?? null,
+  query.caId ?? null, query.keyAlgorithm ?? null, query.source ?? null, query.expiresBefore ?? null, query.issuedBefore ?? null, after?.at ?? null, after?.id ?? null, limit,
+];
+
+export const findCertificate = (q: Query, orgId: string, id: string) => q.first(inOrg, [id, orgId]);
+export const findCertificateById = (q: Query, id: string) => q.first(byId, [id]);
+export const findLatestActive = (q: Query, profileId: string, now: Date) => q.first(latest, [profileId, now]);
+export const searchCertificates = (q: Query, projectId: string, query: CertificateQuery, reading: Reading) => q.rows(search, valuesOf(projectId, query, reading));
+/** Counts up to `limit`: beyond it the answer is only "more than that". */
+export const countCertificates = async (q: Query, projectId: string, query: CertificateQuery, reading: Reading): Promise<number> =>
+  (await q.first(count, valuesOf(projectId, query, reading)))?.count ?? 0;
+export const setRenewalTime = (tx: Tx, id: string, renewAt: Date | null, at: Date): void => tx.later(setRenewal, [id, renewAt, at]);
+
+export function removeCertificate(tx: Tx, id: string): void {
+  tx.later(uncount, [id]);
+  tx.later(remove, [id]);
+  tx.later(removeBody, [id]);
+}

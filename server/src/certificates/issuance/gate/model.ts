@@ -1,0 +1,173 @@
+import { randomBytes, type KeyObject } from "node:crypto";
+import type { Actor } from "../../../platform/actor.ts";
+import { addSeconds, findingOf, searchTextOf } from "../../model.ts";
+import {
+  attributeValues, basicConstraints, buildTbs, commonNameOf, defaultSignatureAlgorithm, encodeName, extendedKeyUsage, fitsKey, keyAlgorithmOf, keyFingerprint,
+  keyIdentifier, keyUsage, lintTbs, nameConstraints, OID, readPublicKey, readTbs, schemeOfIdentifier, serialFromRandom, subjectAltName, subjectKeyIdentifier,
+  violatesNameConstraints, X509Error,
+  type CertificateFields, type DistinguishedName, type Extension, type ExtendedKeyUsageName, type Finding, type GeneralName, type KeyUsage, type NameConstraints,
+  type SignatureAlgorithm, type SigningKey,
+} from "../../x509/index.ts";
+import { listExtension, shardOf, type Issuer } from "../../authorities/issuers/model.ts";
+
+/** What somebody wants certified, after defaults and before judgement. */
+export interface Wish {
+  readonly subject: DistinguishedName;
+  readonly altNames: readonly GeneralName[];
+  readonly keyUsages: readonly KeyUsage[];
+  readonly extendedKeyUsages: readonly ExtendedKeyUsageName[];
+  readonly isCa: boolean;
+  readonly pathLength: number | undefined;
+  readonly nameConstraints: NameConstraints | undefined;
+  readonly notBefore: Date;
+  readonly notAfter: Date;
+  readonly signatureAlgorithm: SignatureAlgorithm | undefined;
+  /** Beyond what the gate adds by itself, such as id-pkix-ocsp-nocheck. */
+  readonly extensions?: readonly Extension[];
+}
+
+/** What the inventory remembers besides the certificate's own words. */
+export interface Context {
+  readonly friendlyName?: string | undefined;
+  readonly metadata?: readonly { readonly key: string; readonly value: string }[] | undefined;
+  readonly renewedFromId?: string | undefined;
+  readonly autoRenew?: boolean | undefined;
+  readonly renewBeforeSeconds?: number | undefined;
+}
+
+export interface Order {
+  readonly actor: Actor;
+  readonly projectId: string;
+  readonly orgId: string;
+  readonly profileId: string | null;
+  readonly applicationId: string | null;
+  /** Null: the certificate signs itself with `privateKey`. */
+  readonly issuer: Issuer | null;
+  readonly wish: Wish;
+  readonly publicKey: Buffer;
+  /** Kept sealed beside the certificate; absent when the key was made elsewhere. */
+  readonly privateKey: KeyObject | undefined;
+  /** An authority's own key is kept with the authority, not in the inventory. */
+  readonly keepsKey: boolean;
+  readonly context: Context;
+  readonly idempotency: { readonly key: string; readonly digest: Buffer } | undefined;
+  /** What a policy said already. */
+  readonly findings: readonly Finding[];
+  readonly isBlockedKey: boolean;
+}
+
+export interface Draft {
+  readonly serialNumber: string;
+  readonly tbs: Buffer;
+  readonly signer: SigningKey;
+  readonly shard: number;
+  readonly findings: readonly Finding[];
+}
+
+const SERIAL_OCTETS = 16;
+
+/** Who signs, and with which of the algorithms its key can do. */
+function signerOf({ issuer, privateKey, wish }: Order): SigningKey {
+  const own = issuer?.signer ?? (privateKey && { key: privateKey, algorithm: defaultSignatureAlgorithm(privateKey) });
+  if (!own) throw new X509Error("signer.missing", "csr", "A self-signed certificate needs a key that is made here.");
+  if (wish.signatureAlgorithm === undefined || wish.signatureAlgorithm === own.algorithm) return own;
+  if (!fitsKey(wish.signatureAlgorithm, own.key)) {
+    const message = `${wish.signatureAlgorithm} cannot be made with the authority's key; it signs with ${own.algorithm}.`;
+    throw new X509Error("signature_algorithm.key", "signatureAlgorithm", message);
+  }
+  return { key: own.key, algorithm: wish.signatureAlgorithm };
+}
+
+function extensionsOf({ issuer, wish, publicKey }: Order, base: string, shard: number): Extension[] {
+  const { altNames, subject, isCa, pathLength } = wish;
+  const lists = issuer && listExtension(issuer, base, shard);
+  return [
+    basicConstraints({ isCa, ...(pathLength === undefined ? {} : { pathLength }) }),
+    ...(wish.keyUsages.length > 0 ? [keyUsage(wish.keyUsages)] : []),
+    ...(wish.extendedKeyUsages.length > 0 ? [extendedKeyUsage(wish.extendedKeyUsages)] : []),
+    subjectKeyIdentifier(keyIdentifier(publicKey)),
+    ...(issuer ? [issuer.keyIdentifierExtension, issuer.accessExtension] : []),
+    ...(altNames.length > 0 ? [subjectAltName(altNames, subject.length === 0)] : []),
+    ...(wish.nameConstraints ? [nameConstraints(wish.nameConstraints)] : []),
+    ...(lists ? [lists] : []),
+    ...(wish.extensions ?? []),
+  ];
+}
+
+function constraintFindings({ issuer, wish }: Order): Finding[] {
+  const violation = issuer && violatesNameConstraints({ subject: wish.subject, altNames: wish.altNames, isCa: wish.isCa }, issuer.constraints);
+  return violation ? [findingOf(`name_constraints.${violation.rule}`, "altNames", violation.message)] : [];
+}
+
+/** The bytes to sign and everything that speaks against signing them. */
+export function draft(order: Order, base: string): Draft {
+  const serialNumber = serialFromRandom(randomBytes(SERIAL_OCTETS));
+  const signer = signerOf(order);
+  const shard = shardOf(serialNumber, order.issuer?.crlShards ?? 1);
+  const subject = encodeName(order.wish.subject);
+  const fields: CertificateFields = {
+    serialNumber,
+    issuer: order.issuer?.certificate.subject.der ?? subject,
+    subject,
+    notBefore: order.wish.notBefore,
+    notAfter: order.wish.notAfter,
+    publicKey: order.publicKey,
+    extensions: extensionsOf(order, base, shard),
+  };
+  const tbs = buildTbs(fields, signer.algorithm);
+  const linted = lintTbs(tbs, order.issuer?.certificate ?? "self-signed", { isKnownWeak: () => order.isBlockedKey });
+  return { serialNumber, tbs, signer, shard, findings: [...order.findings, ...constraintFindings(order), ...linted] };
+}
+
+/** The inventory's columns, read back from the bytes that are signed: what is shown is what was certified. */
+export interface InventoryFacts {
+  readonly serialNumber: string;
+  readonly commonName: string;
+  readonly altNames: readonly { readonly type: string; readonly value: string }[];
+  readonly searchText: string;
+  readonly notBefore: Date;
+  readonly notAfter: Date;
+  readonly isCa: boolean;
+  readonly keyAlgorithm: string | null;
+  readonly signatureAlgorithm: string | null;
+  readonly keyFingerprint: Buffer;
+  readonly details: Record<string, unknown>;
+}
+
+const isTextual = (name: GeneralName): name is Extract<GeneralName, { value: string }> => typeof name.value === "string";
+
+export function inventoryFacts(tbs: Buffer): InventoryFacts {
+  const { subject, extensions, notBefore, notAfter, publicKey, serialNumber, algorithmIdentifier } = readTbs(tbs);
+  const commonName = commonNameOf(subject.rdns) ?? "";
+  const altNames = (extensions.subjectAltName ?? []).filter(isTextual).map(({ type, value }) => ({ type, value }));
+  const first = (oid: string): string | undefined => attributeValues(subject.rdns, oid)[0];
+  return {
+    serialNumber,
+    commonName,
+    altNames,
+    searchText: searchTextOf(commonName, altNames.map(({ value }) => value), serialNumber),
+    notBefore: notBefore.at,
+    notAfter: notAfter.at,
+    isCa: extensions.basicConstraints?.isCa === true,
+    keyAlgorithm: keyAlgorithmOf(readPublicKey(publicKey)) ?? null,
+    signatureAlgorithm: schemeOfIdentifier(algorithmIdentifier)?.name ?? null,
+    keyFingerprint: Buffer.from(keyFingerprint(publicKey), "hex"),
+    details: {
+      subject: {
+        commonName, organization: first(OID.organization), organizationalUnit: first(OID.organizationalUnit), country: first(OID.country),
+        state: first(OID.state), locality: first(OID.locality), domainComponents: attributeValues(subject.rdns, OID.domainComponent),
+      },
+      keyUsages: extensions.keyUsage ?? [],
+      extendedKeyUsages: extensions.extendedKeyUsage ?? [],
+      pathLength: extensions.basicConstraints?.pathLength,
+    },
+  };
+}
+
+/** When the server renews by itself; never before half of the lifetime has passed. */
+export function renewalTime(facts: Pick<InventoryFacts, "notBefore" | "notAfter">, context: Context): Date | null {
+  if (context.autoRenew !== true) return null;
+  const lifetime = (facts.notAfter.getTime() - facts.notBefore.getTime()) / 1000;
+  const before = Math.min(context.renewBeforeSeconds ?? lifetime / 3, lifetime / 2);
+  return addSeconds(facts.notAfter, -Math.floor(before));
+}

@@ -1,0 +1,155 @@
+import type { MemberActor } from "../../platform/actor.ts";
+import type { Clock } from "../../platform/clock.ts";
+import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
+import { newId } from "../../platform/ids.ts";
+import { createFactCache, type Tail } from "../../platform/outbox/index.ts";
+import { badRequest, conflict, notFound } from "../../platform/problem.ts";
+import { orgOf, type Permissions } from "../../permissions/index.ts";
+import { projectDeleted } from "../../projects/index.ts";
+import { issuanceChanged } from "../authorities/events.ts";
+import { judged } from "../model.ts";
+import type { CertificateScope } from "../service.ts";
+import { noteCertificateProject } from "../store.ts";
+import { parseKeyAlgorithm, parseSignatureAlgorithm } from "../x509/index.ts";
+import type { NewProfile, ProfileChange, ProfileQuery, ProfileView } from "./contract.ts";
+import {
+  countProfiles, deleteProfile, findProfile, findProfileBySlug, hasAuthority, hasPolicy, insertProfile, listProfiles, updateProfile, type ProfileRow, type ProfileWrite,
+} from "./store.ts";
+
+export interface ProfileNeeds {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly tail: Tail;
+  readonly permissions: Permissions;
+  readonly scope: CertificateScope;
+}
+
+export type Profiles = ReturnType<typeof createProfiles>;
+
+const CACHED_PROFILES = 5_000;
+
+export const toProfileView = (row: ProfileRow): ProfileView => ({
+  ...row,
+  caId: row.authorityId,
+  certificatePolicyId: row.policyId,
+  estConfigId: null,
+  apiConfigId: row.id,
+  acmeConfigId: null,
+  scepConfigId: null,
+  apiConfig: { id: row.id, autoRenew: row.autoRenew, renewBeforeDays: row.renewBeforeDays, renewBeforePercent: row.renewBeforePercent },
+  certificateAuthority: row.authority && { ...row.authority, isExternal: false, externalType: null },
+  certificatePolicy: { id: row.policyId, name: row.policyName, description: row.policyDescription },
+});
+
+export function createProfiles({ db, clock, tail, permissions, scope }: ProfileNeeds) {
+  const cache = createFactCache<ProfileRow>(tail, CACHED_PROFILES);
+  tail.onHint((fact) => {
+    if (issuanceChanged.is(fact) || projectDeleted.is(fact)) cache.dropWhere((row) => row.projectId === fact.data.projectId);
+  });
+
+  const require = (actor: MemberActor, projectId: string, action: string, slug?: string) =>
+    permissions.requireInProject(actor, projectId, { action, subject: "certificate-profiles", ...(slug === undefined ? {} : { attributes: { slug } }) });
+
+  /** The profile, if it is of the caller's organisation and the caller may do that with it. */
+  const find = async (actor: MemberActor, id: string, action: string): Promise<ProfileRow> => {
+    const orgId = orgOf(actor);
+    const row = await cache.get(id, () => db.read((q) => findProfile(q, id)));
+    if (row?.orgId !== orgId) throw notFound("The certificate profile", id);
+    await require(actor, row.projectId, action, row.slug);
+    return row;
+  };
+
+  const check = async (row: ProfileWrite): Promise<void> => {
+    const { authorityId, defaults } = row;
+    if (defaults?.keyAlgorithm) judged("defaults.keyAlgorithm", () => parseKeyAlgorithm(defaults.keyAlgorithm ?? ""));
+    if (defaults?.signatureAlgorithm) judged("defaults.signatureAlgorithm", () => parseSignatureAlgorithm(defaults.signatureAlgorithm ?? ""));
+    if (authorityId !== null && !(await db.read((q) => hasAuthority(q, row.projectId, authorityId)))) throw notFound("The certificate authority", authorityId);
+    if (!(await db.read((q) => hasPolicy(q, row.projectId, row.policyId)))) throw notFound("The certificate policy", row.policyId);
+    if (row.issuerType === "ca" && authorityId === null) throw badRequest("A profile of issuer type ca needs caId; or choose issuerType self-signed.");
+  };
+
+  const change = async (actor: MemberActor, event: string, row: ProfileWrite, work: (tx: Tx) => void): Promise<void> => {
+    try {
+      await db.write(async (tx) => {
+        work(tx);
+        tx.audit(actor, { event, orgId: orgOf(actor), projectId: row.projectId, metadata: { profileId: row.id, slug: row.slug } });
+        tx.emit(issuanceChanged({ projectId: row.projectId }));
+      });
+    } catch (error) {
+      if (isUniqueViolation(error, "certificate_profiles_slug_unique")) throw conflict(`A profile with the slug ${row.slug} exists in this project already.`);
+      throw error;
+    }
+  };
+
+  const reread = async (id: string): Promise<ProfileView> => {
+    const row = await db.read((q) => findProfile(q, id));
+    if (!row) throw notFound("The certificate profile", id);
+    return toProfileView(row);
+  };
+
+  return {
+    find,
+
+    async create(actor: MemberActor, input: NewProfile): Promise<ProfileView> {
+      const project = await scope.projectOf(actor, input.projectId);
+      await require(actor, project.id, "create", input.slug);
+      const at = clock.now();
+      const row: ProfileWrite = {
+        id: newId(), projectId: project.id, authorityId: input.caId ?? null, policyId: input.certificatePolicyId, slug: input.slug, description: input.description ?? null,
+        issuerType: input.issuerType, enrollmentType: input.enrollmentType, defaults: input.defaults ?? null, externalConfigs: input.externalConfigs ?? null,
+        autoRenew: input.apiConfig?.autoRenew ?? false, renewBeforeDays: input.apiConfig?.renewBeforeDays ?? null, renewBeforePercent: input.apiConfig?.renewBeforePercent ?? null,
+        createdAt: at, updatedAt: at,
+      };
+      await check(row);
+      await change(actor, "create-certificate-profile", row, (tx) => {
+        noteCertificateProject(tx, project.id);
+        insertProfile(tx, row);
+      });
+      return reread(row.id);
+    },
+
+    async list(actor: MemberActor, query: ProfileQuery) {
+      const project = await scope.projectOf(actor, query.projectId);
+      await require(actor, project.id, "read");
+      const [rows, totalCount] = await db.read((q) => Promise.all([listProfiles(q, project.id, query), countProfiles(q, project.id, query)]));
+      return { certificateProfiles: rows.map(toProfileView), totalCount };
+    },
+
+    get: async (actor: MemberActor, id: string) => toProfileView(await find(actor, id, "read")),
+
+    async getBySlug(actor: MemberActor, ref: string | undefined, slug: string): Promise<ProfileView> {
+      const project = await scope.projectOf(actor, ref);
+      const row = await db.read((q) => findProfileBySlug(q, project.id, slug));
+      if (!row) throw notFound("The certificate profile", slug);
+      await require(actor, project.id, "read", slug);
+      return toProfileView(row);
+    },
+
+    async update(actor: MemberActor, id: string, input: ProfileChange): Promise<ProfileView> {
+      const before = await find(actor, id, "edit");
+      const given = <T>(value: T | null | undefined, old: T | null): T | null => (value === undefined ? old : value);
+      const renewal = input.apiConfig;
+      const row: ProfileWrite = {
+        ...before,
+        authorityId: given(input.caId, before.authorityId),
+        policyId: input.certificatePolicyId ?? before.policyId,
+        slug: input.slug ?? before.slug,
+        description: given(input.description, before.description),
+        issuerType: input.issuerType ?? before.issuerType,
+        defaults: given(input.defaults, before.defaults),
+        externalConfigs: given(input.externalConfigs, before.externalConfigs),
+        ...(renewal ? { autoRenew: renewal.autoRenew, renewBeforeDays: renewal.renewBeforeDays ?? null, renewBeforePercent: renewal.renewBeforePercent ?? null } : {}),
+        updatedAt: clock.now(),
+      };
+      await check(row);
+      await change(actor, "update-certificate-profile", row, (tx) => updateProfile(tx, row));
+      return reread(id);
+    },
+
+    async delete(actor: MemberActor, id: string): Promise<ProfileView> {
+      const row = await find(actor, id, "delete");
+      await change(actor, "delete-certificate-profile", row, (tx) => deleteProfile(tx, id));
+      return toProfileView(row);
+    },
+  };
+}

@@ -1,0 +1,363 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { aProject, anIdentity, aRole } from "../../test/builders.ts";
+import {
+  changed,
+  commit,
+  mutated,
+  openStream,
+  operatorParser,
+  proxyParser,
+  refusal,
+  until,
+  type StreamReader,
+} from "../../test/event-streams.ts";
+import { openTestHouse, type Tenant, type TestHouse } from "../../test/harness.ts";
+
+const ALL_EVENTS = { subject: "secret-events", action: ["read", "create", "update", "delete"] };
+
+describe("subscribing to project events", () => {
+  let test: TestHouse;
+  let owner: Tenant;
+  let project: { id: string; slug: string };
+  let place: { orgId: string; projectId: string };
+  const readers: StreamReader[] = [];
+  const open = async (token: string, body: unknown, base = test.base): Promise<StreamReader> => {
+    const reader = await openStream(base, token, body);
+    readers.push(reader);
+    assert.equal(reader.status, 200);
+    return reader;
+  };
+
+  before(async () => {
+    test = await openTestHouse({ env: { KEYWARD_STREAMS_PER_IDENTITY: "20" } });
+    owner = test.owner;
+    project = await aProject(owner);
+    place = { orgId: owner.orgId, projectId: project.id };
+  });
+  after(async () => {
+    for (const reader of readers) reader.close();
+    await test.close();
+  });
+
+  it("answers 200 at once, with headers that no proxy buffers or compresses", async () => {
+    const reader = await open(owner.token, { projectId: project.id });
+    assert.equal(reader.headers["content-type"], "text/event-stream");
+    assert.equal(reader.headers["cache-control"], "no-cache, no-transform");
+    assert.equal(reader.headers["x-accel-buffering"], "no");
+    assert.equal(reader.headers["content-encoding"], undefined);
+    assert.match(String(reader.headers["x-request-id"]), /^req-[0-9A-Za-z]{14}$/);
+    assert.equal(reader.raw, "");
+    reader.close();
+  });
+
+  it("tells each kind of change in the exact words of the contract", async () => {
+    const reader = await open(owner.token, { projectId: project.slug, register: [] });
+    await commit(test.house, changed(place, "create", "A", "B"));
+    await commit(test.house, changed({ ...place, environment: "prod", path: "/app/api" }, "update", "A"));
+    await commit(test.house, changed(place, "delete", "B"), mutated({ ...place, path: "/app" }));
+    await reader.hears(4);
+    const text = reader.raw.replace(/^id: \d+$/gm, "id: N");
+    assert.equal(
+      text,
+      [
+        'id: N\nevent: secret:create\ndata: {"projectType":"secret-manager","data":{"eventType":"secret:create","payload":[{"environment":"dev","secretPath":"/","secretKey":"A"},{"environment":"dev","secretPath":"/","secretKey":"B"}]}}\n\n',
+        'id: N\nevent: secret:update\ndata: {"projectType":"secret-manager","data":{"eventType":"secret:update","payload":[{"environment":"prod","secretPath":"/app/api","secretKey":"A"}]}}\n\n',
+        'id: N\nevent: secret:delete\ndata: {"projectType":"secret-manager","data":{"eventType":"secret:delete","payload":[{"environment":"dev","secretPath":"/","secretKey":"B"}]}}\n\n',
+        'id: N\nevent: secret:import-mutation\ndata: {"projectType":"secret-manager","data":{"eventType":"secret:import-mutation","payload":{"environment":"dev","secretPath":"/app"}}}\n\n',
+      ].join(""),
+    );
+    const ids = reader.events.map((event) => event.id ?? 0);
+    assert.ok(
+      ids.every((id, index) => index === 0 || id > (ids[index - 1] ?? 0)),
+      "ids rise strictly",
+    );
+    reader.close();
+  });
+
+  it("sends only what was registered, an event that meets several filters once", async () => {
+    const reader = await open(owner.token, {
+      projectId: project.id,
+      register: [
+        { event: "secret:update", conditions: { environmentSlug: "prod", secretPath: "/app/**" } },
+        { event: "secret:update", conditions: { secretPath: "/app/api" } },
+        { event: "secret:create", conditions: { environmentSlug: "dev" } },
+        { event: "secret:delete", conditions: {} },
+      ],
+    });
+    const at = (environment: string, path: string) => ({ ...place, environment, path });
+    await commit(
+      test.house,
+      changed(at("prod", "/app"), "update", "one"),
+      changed(at("prod", "/application"), "update", "no"),
+      changed(at("prod", "/app/api"), "update", "both"),
+      changed(at("dev", "/app/api"), "update", "two"),
+      changed(at("dev", "/app"), "update", "no"),
+      changed(at("prod", "/"), "create", "no"),
+      changed(at("dev", "/x"), "create", "three"),
+      mutated(at("dev", "/x")),
+      changed(at("staging", "/y"), "delete", "four"),
+    );
+    await reader.hears(5);
+    assert.deepEqual(reader.told, [
+      "secret:update prod /app one",
+      "secret:update prod /app/api both",
+      "secret:update dev /app/api two",
+      "secret:create dev /x three",
+      "secret:delete staging /y four",
+    ]);
+    reader.close();
+  });
+
+  it("E-03 no name can forge a field, a frame or a line", async () => {
+    const reader = await open(owner.token, { projectId: project.id });
+    const nasty = "A\n\ndata: forged\r\nevent: error\u2028x\u0085y: \ud800";
+    await commit(
+      test.house,
+      changed({ ...place, environment: "d\nid: 1", path: "/a\r\nb" }, "create", nasty),
+      changed(place, "create", "after"),
+    );
+    await reader.hears(2);
+    assert.equal(reader.events.length, 2);
+    assert.equal(reader.error, undefined);
+    assert.equal(reader.raw.split("\n").filter((line) => line !== "").length, 6);
+    assert.doesNotMatch(reader.raw, /[\r\u0085\u2028\u2029]/);
+    const said = JSON.parse(reader.events[0]?.data ?? "").data.payload[0];
+    assert.deepEqual(said, {
+      environment: "d\nid: 1",
+      secretPath: "/a\r\nb",
+      secretKey: nasty.toWellFormed === undefined ? nasty : said.secretKey,
+    });
+    reader.close();
+  });
+
+  it("E-14 both parsers of the field understand a change of 2,000 keys, in lines of at most 32 KiB", async () => {
+    const reader = await open(owner.token, { projectId: project.id });
+    const keys = Array.from({ length: 2000 }, (_, n) => `A_RATHER_LONG_NAME_OF_A_SECRET_${n}`);
+    await commit(test.house, changed({ ...place, path: "/some/folder" }, "update", ...keys), mutated(place));
+    await until(
+      () => reader.told.some((line) => line.startsWith("secret:import-mutation")),
+      "the last event",
+    );
+    assert.ok(reader.events.length > 2, "it was split");
+    for (const line of reader.raw.split("\n")) assert.ok(Buffer.byteLength(line) <= 32 * 1024);
+    assert.deepEqual(
+      proxyParser(reader.raw).map((item) => item.secretKey),
+      keys,
+    );
+    const { dispatched } = operatorParser(reader.raw);
+    assert.equal(dispatched.length, reader.events.length);
+    assert.equal(new Set(dispatched.map((frame) => frame.id)).size, dispatched.length);
+    reader.close();
+  });
+
+  it("a rolled-back change is never announced", async () => {
+    const reader = await open(owner.token, { projectId: project.id });
+    const doomed = test.house.database.write(async (tx) => {
+      tx.emit(changed(place, "create", "never"));
+      throw new Error("changed my mind");
+    });
+    await assert.rejects(doomed);
+    await commit(test.house, changed(place, "create", "after"));
+    await reader.hears(1);
+    assert.deepEqual(reader.told, ["secret:create dev / after"]);
+    reader.close();
+  });
+
+  it("E-07 one of several equal subscribers goes; the others keep hearing", async () => {
+    const body = {
+      projectId: project.id,
+      register: [{ event: "secret:create", conditions: { secretPath: "/a*/**" } }],
+    };
+    const [first, second, third] = await Promise.all([
+      open(owner.token, body),
+      open(owner.token, body),
+      open(owner.token, body),
+    ]);
+    await commit(test.house, changed({ ...place, path: "/ab" }, "create", "one"));
+    await Promise.all([first.hears(1), second.hears(1), third.hears(1)]);
+    second.close();
+    await commit(test.house, changed({ ...place, path: "/ab/c" }, "create", "two"));
+    await Promise.all([first.hears(2), third.hears(2)]);
+    assert.deepEqual(first.told, ["secret:create dev /ab one", "secret:create dev /ab/c two"]);
+    assert.deepEqual(third.told, first.told);
+    first.close();
+    third.close();
+  });
+
+  it("E-09 a new stream hears nothing that was committed before it, even if its node had not read that yet", async () => {
+    const node = await test.openNode();
+    for (let round = 0; round < 10; round += 1) {
+      await commit(test.house, changed(place, "create", `old-${round}`));
+      const reader = await open(owner.token, { projectId: project.id }, node.base);
+      await commit(test.house, changed(place, "create", `new-${round}`));
+      await reader.hears(1);
+      assert.deepEqual(reader.told, [`secret:create dev / new-${round}`]);
+      reader.close();
+    }
+    await node.close();
+  });
+
+  it("E-09 hears a transaction that was under way when it came", async () => {
+    let proceed: () => void = () => undefined;
+    const waiting = new Promise<void>((resolve) => (proceed = resolve));
+    const slow = test.house.database.write(
+      async (tx) => {
+        await tx.rows({
+          name: undefined,
+          text: "INSERT INTO outbox (name, data) VALUES ('other', '{}')",
+          isSlow: false,
+        });
+        tx.emit(changed(place, "create", "late"));
+        await waiting;
+      },
+      { audited: false },
+    );
+    const reader = await open(owner.token, { projectId: project.id });
+    proceed();
+    await slow;
+    await reader.hears(1);
+    assert.deepEqual(reader.told, ["secret:create dev / late"]);
+    reader.close();
+  });
+
+  describe("is refused", () => {
+    it("401 without a token", async () => {
+      const answer = await test.anonymous.post("/api/v1/events/subscribe/project-events", {
+        projectId: project.id,
+      });
+      assert.equal(answer.status, 401);
+    });
+
+    it("422 for what the contract does not know, all issues at once", async () => {
+      for (const [body, count] of [
+        [{}, 1],
+        [{ projectId: "" }, 1],
+        [{ projectId: project.id, register: [{ event: "secret:read" }] }, 1],
+        [
+          {
+            projectId: project.id,
+            register: Array.from({ length: 101 }, () => ({ event: "secret:create" })),
+          },
+          1,
+        ],
+        [
+          {
+            projectId: project.id,
+            register: ["app", "/a//b", "/a\\b", "/!(a)", "/+(a|aa)", "/{a", "/[a", `/${"a".repeat(512)}`].map(
+              (secretPath) => ({ event: "secret:create", conditions: { secretPath } }),
+            ),
+          },
+          1,
+        ],
+      ] as const) {
+        const { status, body: refused } = await refusal(test.base, owner.token, body);
+        assert.equal(status, 422, JSON.stringify(body).slice(0, 80));
+        assert.ok((refused.message as unknown[]).length >= count);
+      }
+      const globs = ["app", "/!(a)", "/{a"].map((secretPath) => ({
+        event: "secret:create",
+        conditions: { secretPath },
+      }));
+      const { body } = await refusal(test.base, owner.token, { projectId: project.id, register: globs });
+      assert.deepEqual(
+        (body.message as { path: unknown }[]).map((issue) => issue.path),
+        [0, 1, 2].map((n) => ["register", n, "conditions", "secretPath"]),
+      );
+    });
+
+    it("S-27 404 for another organisation's project, exactly as for an unknown one", async () => {
+      const tenant = await test.newTenant();
+      const foreign = await refusal(test.base, tenant.token, { projectId: project.id });
+      const unknown = await refusal(test.base, tenant.token, {
+        projectId: "0194d1a0-0000-7000-8000-0000000000ff",
+      });
+      assert.equal(foreign.status, 404);
+      assert.equal(foreign.body.error, unknown.body.error);
+    });
+
+    it("403 for an event whose action the caller has nowhere", async () => {
+      const role = await aRole(owner, project.id, [
+        { subject: "secret-event-subscriptions", action: "subscribe-to-update-events" },
+      ]);
+      const { token } = await anIdentity(owner, test.base, project.id, { roles: [{ role }] });
+      const { status, body } = await refusal(test.base, token, {
+        projectId: project.id,
+        register: [{ event: "secret:update" }, { event: "secret:import-mutation" }],
+      });
+      assert.equal(status, 403);
+      assert.equal(body.error, "PermissionDenied");
+      assert.ok(Array.isArray(body["details"]));
+      (await open(token, { projectId: project.id, register: [{ event: "secret:update" }] })).close();
+    });
+
+    it("400 without the licence, in the words that clients look for", async () => {
+      const tenant = await test.newTenant();
+      const own = await aProject(tenant);
+      await tenant.delete("/api/v1/organization/licence");
+      const { status, body } = await refusal(test.base, tenant.token, { projectId: own.id });
+      assert.equal(status, 400);
+      assert.equal(body.error, "LicenseRequired");
+      assert.match(String(body.message), /not available on your current plan/);
+    });
+
+    it("E-12 429 above the limit, over all nodes, and free again when a stream ends", async () => {
+      const { token } = await anIdentity(owner, test.base, project.id, { roles: [{ role: "viewer" }] });
+      const node = await test.openNode();
+      const opened = await Promise.all(
+        Array.from({ length: 20 }, (_, n) =>
+          open(token, { projectId: project.id }, n % 2 === 0 ? test.base : node.base),
+        ),
+      );
+      for (const base of [test.base, node.base]) {
+        const { status, body } = await refusal(base, token, { projectId: project.id });
+        assert.equal(status, 429);
+        assert.match(String(body.message), /\d+ seconds/);
+      }
+      opened[1]?.close();
+      let again: StreamReader | undefined;
+      await until(
+        () =>
+          again?.status === 200
+            ? true
+            : (void openStream(test.base, token, { projectId: project.id }).then(
+                (reader) => (again ??= reader.status === 200 ? reader : undefined),
+              ),
+              false),
+        "a free place",
+      );
+      again?.close();
+      for (const reader of opened) reader.close();
+      await node.close();
+    });
+  });
+
+  it("E-01 hears only where its role allows, and a deny counts", async () => {
+    const role = await aRole(owner, project.id, [
+      {
+        ...ALL_EVENTS,
+        conditions: { environment: { $in: ["dev", "prod"] }, secretPath: { $glob: "/app/**" } },
+      },
+      { subject: "secret-events", action: "delete", inverted: true, conditions: { environment: "prod" } },
+    ]);
+    const { token } = await anIdentity(owner, test.base, project.id, { roles: [{ role }] });
+    const reader = await open(token, { projectId: project.id });
+    const at = (environment: string, path: string) => ({ ...place, environment, path });
+    await commit(
+      test.house,
+      changed(at("dev", "/app"), "create", "a"),
+      changed(at("dev", "/"), "create", "no"),
+      changed(at("staging", "/app"), "create", "no"),
+      changed(at("prod", "/app/x"), "delete", "no"),
+      changed(at("dev", "/app/x"), "delete", "b"),
+      mutated(at("prod", "/app")),
+    );
+    await reader.hears(3);
+    assert.deepEqual(reader.told, [
+      "secret:create dev /app a",
+      "secret:delete dev /app/x b",
+      "secret:import-mutation prod /app",
+    ]);
+    reader.close();
+  });
+});

@@ -1,0 +1,147 @@
+/**
+ * What the outbox tells is either an event, which goes to its project's hall, or news about someone's rights. After
+ * such news the streams that stand on those rights are looked at anew, and the halls they are in wait for the
+ * outcome before they read out anything that was committed later.
+ */
+import { sessionsChanged, tokensChanged, type Authentication } from "../../auth/index.ts";
+import { identityChanged, identityDeleted } from "../../identities/index.ts";
+import { licenceChanged, type Licences } from "../../licences/index.ts";
+import { accessChanged } from "../../permissions/index.ts";
+import type { Log } from "../../platform/log.ts";
+import type { NumberedFact, Tail } from "../../platform/outbox/index.ts";
+import { projectDeleted } from "../../projects/index.ts";
+import { importsMutated, secretsChanged } from "../../secrets/events.ts";
+import type { Hall, Holder } from "../halls/service.ts";
+import { END, FEATURE, type SecretEvent } from "../model.ts";
+import { groupBy, type LiveStreams } from "./live-streams.ts";
+
+export interface HearingNeeds {
+  readonly tail: Tail;
+  readonly log: Log;
+  readonly licences: Licences;
+  readonly authentication: Authentication;
+  readonly streams: LiveStreams;
+}
+
+const LOOK_ATTEMPTS = 120;
+const LOOK_PAUSE_MS = 250;
+
+export class Hearing {
+  readonly #needs: HearingNeeds;
+  /** Counts news about rights: whoever was checked before the latest of it is to be checked again. */
+  news = 0;
+
+  constructor(needs: HearingNeeds) {
+    this.#needs = needs;
+    needs.tail.onFacts((facts) => {
+      for (const fact of facts) this.#hear(fact);
+      needs.streams.readOut();
+    });
+    needs.tail.onGap(() => needs.streams.endAll(END.eventsLost));
+  }
+
+  /** Never rejects: whoever's rights cannot be known is sent away. */
+  async refresh(holder: Holder): Promise<void> {
+    const { streams } = this.#needs;
+    const isKnown = await this.#persistently(async () => {
+      await holder.refresh();
+      return true;
+    });
+    if (!isKnown) return streams.endEach(holder.listeners, END.rightsUnknown);
+    for (const listener of [...holder.listeners]) {
+      if (!holder.carries(listener.filters)) streams.end(listener, END.rightsGone);
+    }
+  }
+
+  #hear(fact: NumberedFact): void {
+    const event = eventOf(fact);
+    if (event) return this.#needs.streams.line(this.#needs.streams.hallOf(event.projectId), event);
+    if (accessChanged.is(fact)) this.#accessChanged(fact.data);
+    else if (tokensChanged.is(fact)) this.#tokensChanged(fact.data.identityId, fact.data.tokenId);
+    else if (sessionsChanged.is(fact)) this.#tokensChanged(fact.data.userId, fact.data.sessionId);
+    else if (identityDeleted.is(fact) || identityChanged.is(fact))
+      this.#tokensChanged(fact.data.identityId, null);
+    else if (licenceChanged.is(fact)) this.#licenceChanged(fact.data.orgId);
+    else if (projectDeleted.is(fact)) this.#projectDeleted(fact.data.projectId);
+  }
+
+  #accessChanged(changed: { orgId: string; projectId: string | null; actorId: string | null }): void {
+    const { orgId, projectId, actorId } = changed;
+    const { streams } = this.#needs;
+    this.news += 1;
+    for (const hall of projectId === null ? streams.hallsOf(orgId) : [streams.hallOf(projectId)]) {
+      const holders = hall && (actorId === null ? [...hall.holders.values()] : [hall.holders.get(actorId)]);
+      const known = (holders ?? []).filter((holder) => holder !== undefined);
+      if (known.length > 0) streams.line(hall, Promise.all(known.map((holder) => this.refresh(holder))));
+    }
+    // A user's session lives as long as the membership in its organisation.
+    if (projectId === null && actorId !== null) this.#tokensChanged(actorId, null);
+  }
+
+  #tokensChanged(actorId: string, tokenId: string | null): void {
+    const { streams, authentication } = this.#needs;
+    this.news += 1;
+    const byToken = groupBy(streams.of({ id: actorId }), (listener) => listener.actor.tokenId);
+    for (const [id, listeners] of byToken) {
+      const [first] = listeners;
+      if (!first || (tokenId !== null && tokenId !== id)) continue;
+      // One token, many addresses: each listener is asked about with its own.
+      const checked = Promise.all(
+        listeners.map(async (listener) => {
+          const isLive = await this.#persistently(() => authentication.isLive(listener.actor));
+          if (isLive !== true) streams.end(listener, isLive === false ? END.tokenRevoked : END.rightsUnknown);
+        }),
+      );
+      for (const hall of new Set(listeners.map((listener) => listener.hall))) streams.line(hall, checked);
+    }
+  }
+
+  #licenceChanged(orgId: string | null): void {
+    const { streams } = this.#needs;
+    this.news += 1;
+    const halls = orgId === null ? streams.halls() : streams.hallsOf(orgId);
+    for (const [id, ofOrg] of groupBy(halls, (hall) => hall.orgId)) {
+      const checked = this.#checkLicence(id, ofOrg);
+      for (const hall of ofOrg) streams.line(hall, checked);
+    }
+  }
+
+  #projectDeleted(projectId: string): void {
+    this.news += 1;
+    this.#needs.streams.endEach(this.#needs.streams.hallOf(projectId)?.listeners ?? [], END.projectGone);
+  }
+
+  async #checkLicence(orgId: string, halls: readonly Hall[]): Promise<void> {
+    const { streams, licences } = this.#needs;
+    const isLicensed = await this.#persistently(() => licences.has(orgId, FEATURE));
+    if (isLicensed === true) return;
+    const why = isLicensed === false ? END.licenceGone : END.rightsUnknown;
+    for (const hall of halls) streams.endEach(hall.listeners, why);
+  }
+
+  /** The database may be away for a moment; undefined if it stays away. */
+  async #persistently<T>(look: () => Promise<T>): Promise<T | undefined> {
+    for (let attempt = 1; attempt <= LOOK_ATTEMPTS; attempt += 1) {
+      try {
+        return await look();
+      } catch (error) {
+        this.#needs.log.debug(
+          { reason: (error as Error).message },
+          "rights could not be looked up; trying again",
+        );
+        await new Promise((resolve) => setTimeout(resolve, LOOK_PAUSE_MS));
+      }
+    }
+    return undefined;
+  }
+}
+
+function eventOf(fact: NumberedFact): SecretEvent | undefined {
+  if (secretsChanged.is(fact)) {
+    const { projectId, environment, path, change, keys } = fact.data;
+    return { type: `secret:${change}`, projectId, environment, path, keys, xid: fact.xid };
+  }
+  if (!importsMutated.is(fact)) return undefined;
+  const { projectId, environment, path } = fact.data;
+  return { type: "secret:import-mutation", projectId, environment, path, keys: null, xid: fact.xid };
+}

@@ -1,0 +1,105 @@
+/** The streams that are open on this node: by project, by actor, and by the tick on which they are pinged. */
+import type { MemberActor } from "../../platform/actor.ts";
+import { Backlog, Frame } from "../../platform/http/index.ts";
+import { Hall, type Listener, type Step } from "../halls/service.ts";
+
+/** What is over is over within a second, read or not. */
+export const PROMPT_LINGER_MS = 1000;
+/** A slow reader may come back to learn why it was left. */
+export const SLOW_LINGER_MS = 30_000;
+
+const farewell = (message: string): Frame => new Frame({ event: "error", data: JSON.stringify({ message }) });
+
+export class LiveStreams {
+  readonly backlog = new Backlog();
+  readonly #halls = new Map<string, Hall>();
+  readonly #byActor = new Map<string, Set<Listener>>();
+  readonly #moving = new Set<Hall>();
+  #count = 0;
+  #frameId: number;
+
+  constructor(firstFrameId: number) {
+    this.#frameId = firstFrameId;
+  }
+
+  get count(): number {
+    return this.#count;
+  }
+
+  halls(): readonly Hall[] {
+    return [...this.#halls.values()];
+  }
+
+  hallsOf(orgId: string): Hall[] {
+    return this.halls().filter((hall) => hall.orgId === orgId);
+  }
+
+  hallOf(projectId: string): Hall | undefined {
+    return this.#halls.get(projectId);
+  }
+
+  openHall(project: { readonly id: string; readonly orgId: string }): Hall {
+    // One counter for all streams: a frame is rendered once, and its id rises in each of them.
+    const hall = this.#halls.get(project.id) ?? new Hall(project, () => (this.#frameId += 1));
+    this.#halls.set(project.id, hall);
+    return hall;
+  }
+
+  of(actor: Pick<MemberActor, "id">): Iterable<Listener> {
+    return this.#byActor.get(actor.id) ?? [];
+  }
+
+  enter(listener: Listener): void {
+    listener.hall.enter(listener);
+    listener.pingedWith.add(listener);
+    const own = this.#byActor.get(listener.actor.id) ?? new Set();
+    this.#byActor.set(listener.actor.id, own.add(listener));
+    this.#count += 1;
+  }
+
+  leave(listener: Listener): void {
+    const { hall, actor, pingedWith } = listener;
+    hall.leave(listener);
+    if (hall.listeners.size === 0) this.#halls.delete(hall.projectId);
+    const own = this.#byActor.get(actor.id);
+    own?.delete(listener);
+    if (own?.size === 0) this.#byActor.delete(actor.id);
+    pingedWith.delete(listener);
+    this.#count -= 1;
+  }
+
+  /** At the end of the hall's line; the lines move once everything that was heard together stands in them. */
+  line(hall: Hall | undefined, step: Step): void {
+    if (!hall) return;
+    hall.line(step);
+    this.#moving.add(hall);
+  }
+
+  readOut(): void {
+    for (const hall of this.#moving) hall.readOut();
+    this.#moving.clear();
+  }
+
+  end(listener: Pick<Listener, "stream">, message: string, lingerMs = PROMPT_LINGER_MS): void {
+    listener.stream.end(farewell(message), lingerMs);
+  }
+
+  endEach(listeners: Iterable<Listener>, message: string): void {
+    for (const listener of [...listeners]) this.end(listener, message);
+  }
+
+  endAll(message: string): void {
+    for (const hall of this.halls()) this.endEach(hall.listeners, message);
+  }
+}
+
+export function groupBy<Item>(items: Iterable<Item>, keyOf: (item: Item) => string): Map<string, Item[]> {
+  const groups = new Map<string, Item[]>();
+  for (const item of items) {
+    const key = keyOf(item);
+    const group = groups.get(key);
+    if (group) group.push(item);
+    else groups.set(key, [item]);
+  }
+  return groups;
+}

@@ -1,0 +1,141 @@
+/**
+ * A folder may show other folders' secrets besides its own. Who adds an import must be able to read what it brings;
+ * whoever reads through it later is judged anew, secret by secret.
+ */
+import type { MemberActor } from "../../platform/actor.ts";
+import type { Clock } from "../../platform/clock.ts";
+import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
+import { newId } from "../../platform/ids.ts";
+import { badRequest, conflict, notFound } from "../../platform/problem.ts";
+import { orgOf } from "../../permissions/index.ts";
+import { require, type Access, type Ground } from "../access/service.ts";
+import { announceAffected } from "../changes/service.ts";
+import { findDependants } from "../changes/store.ts";
+import { importsMutated } from "../events.ts";
+import { folderUnknown, type FolderPlace } from "../model.ts";
+import { touchProject } from "../stamps/store.ts";
+import { findFolder, holdTree } from "../store.ts";
+import type { ImportChange, ImportQuery, NewImport } from "./contract.ts";
+import { deleteImport, findImport, importsOfFolder, insertImport, orderImports, repointImport, type ImportRow } from "./store.ts";
+
+export interface ImportNeeds {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly access: Access;
+}
+
+export type Imports = ReturnType<typeof createImports>;
+
+const SUBJECT = "secret-imports";
+const taken = () => conflict("This folder imports that folder already.");
+const importUnknown = (id: string) => notFound("The import", id);
+const at = ({ environment, path }: { environment: string; path: string }) => ({ environment, secretPath: path });
+
+export function createImports({ db, clock, access }: ImportNeeds) {
+  const orTaken = async <T>(work: () => Promise<T>): Promise<T> => {
+    try {
+      return await work();
+    } catch (error) {
+      if (isUniqueViolation(error, "secret_imports_source_unique")) throw taken();
+      throw error;
+    }
+  };
+
+  /** The importing folder shows something else now, and so does whoever shows that one. */
+  const conclude = async (tx: Tx, { actor, project }: Ground, event: string, row: ImportRow): Promise<void> => {
+    const { orgId, id: projectId } = project;
+    const affected = await findDependants(tx, [{ environmentId: row.environmentId, path: row.path, key: null }]);
+    tx.emit(importsMutated({ orgId, projectId, environment: row.environment, path: row.path }));
+    announceAffected(tx, affected, [row]);
+    touchProject(tx, projectId);
+    const metadata = { environment: row.environment, secretPath: row.path, importId: row.id, importProjectId: row.sourceProjectId, importEnvironment: row.sourceEnvironment, importPath: row.sourcePath, position: row.position };
+    tx.audit(actor, { event, orgId, projectId, metadata });
+  };
+
+  const findForChange = async (actor: MemberActor, id: string, action: string, projectRef?: string): Promise<{ ground: Ground; row: ImportRow }> => {
+    const row = await db.read((q) => findImport(q, id, orgOf(actor)));
+    if (!row) throw importUnknown(id);
+    const ground = await access.ground(actor, row.projectId);
+    if (projectRef !== undefined && (await access.ground(actor, projectRef)).project.id !== row.projectId) throw importUnknown(id);
+    require(ground.ability, action, SUBJECT, at(row));
+    return { ground, row };
+  };
+
+  const requireSource = async (actor: MemberActor, projectRef: string, source: { environment: string; path: string }): Promise<FolderPlace> => {
+    const ground = await access.ground(actor, projectRef);
+    const environment = await access.environment(ground, source.environment);
+    require(ground.ability, "readValue", "secrets", at(source));
+    const folder = await db.read((q) => findFolder(q, { environmentId: environment.id, path: source.path }));
+    if (!folder) throw folderUnknown(source.path);
+    return folder;
+  };
+
+  return {
+    async create(actor: MemberActor, input: NewImport): Promise<ImportRow> {
+      const ground = await access.ground(actor, input.projectId);
+      const environment = await access.environment(ground, input.environment);
+      require(ground.ability, "create", SUBJECT, { environment: environment.slug, secretPath: input.path });
+      const source = await requireSource(actor, input.import.sourceProjectId ?? ground.project.id, input.import);
+      if (source.environmentId === environment.id && source.path === input.path) throw badRequest("A folder cannot import itself.");
+      const id = newId();
+      return orTaken(() =>
+        db.write(async (tx) => {
+          await holdTree(tx, ground.project.id);
+          const folder = await findFolder(tx, { environmentId: environment.id, path: input.path });
+          if (!folder) throw folderUnknown(input.path);
+          await insertImport(tx, {
+            id, projectId: ground.project.id, folderId: folder.id, sourceProjectId: source.projectId, sourceEnvironmentId: source.environmentId,
+            sourcePath: source.path, isReplication: input.isReplication, at: clock.now(),
+          });
+          const row = (await findImport(tx, id, ground.project.orgId)) as ImportRow;
+          await conclude(tx, ground, "create-secret-import", row);
+          return row;
+        }),
+      );
+    },
+
+    async list(actor: MemberActor, query: ImportQuery): Promise<ImportRow[]> {
+      const ground = await access.ground(actor, query.projectId);
+      const environment = await access.environment(ground, query.environment);
+      require(ground.ability, "read", SUBJECT, { environment: environment.slug, secretPath: query.path });
+      const folder = await db.read((q) => findFolder(q, { environmentId: environment.id, path: query.path }));
+      if (!folder) throw folderUnknown(query.path);
+      return db.read((q) => importsOfFolder(q, folder.id));
+    },
+
+    get: async (actor: MemberActor, id: string): Promise<ImportRow> => (await findForChange(actor, id, "read")).row,
+
+    async update(actor: MemberActor, id: string, input: ImportChange): Promise<ImportRow> {
+      const { ground, row } = await findForChange(actor, id, "edit", input.projectId);
+      const { environment = row.sourceEnvironment, path = row.sourcePath, position } = input.import;
+      const isRepointed = environment !== row.sourceEnvironment || path !== row.sourcePath;
+      const source = isRepointed ? await requireSource(actor, row.sourceProjectId, { environment, path }) : undefined;
+      return orTaken(() =>
+        db.write(async (tx) => {
+          await holdTree(tx, ground.project.id);
+          if (source) await repointImport(tx, id, source, clock.now());
+          if (position !== undefined) {
+            const others = (await importsOfFolder(tx, row.folderId)).map((other) => other.id).filter((other) => other !== id);
+            await orderImports(tx, others.toSpliced(position - 1, 0, id));
+          }
+          const now = await findImport(tx, id, ground.project.orgId);
+          if (!now) throw importUnknown(id);
+          await conclude(tx, ground, "update-secret-import", now);
+          return now;
+        }),
+      );
+    },
+
+    async delete(actor: MemberActor, id: string, input: ImportQuery): Promise<ImportRow> {
+      const { ground, row } = await findForChange(actor, id, "delete", input.projectId);
+      return db.write(async (tx) => {
+        await holdTree(tx, ground.project.id);
+        await conclude(tx, ground, "delete-secret-import", row);
+        await deleteImport(tx, id);
+        const left = await importsOfFolder(tx, row.folderId);
+        await orderImports(tx, left.map((other) => other.id));
+        return row;
+      });
+    },
+  };
+}

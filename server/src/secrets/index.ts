@@ -1,0 +1,62 @@
+import type { Clock } from "../platform/clock.ts";
+import type { Keyring } from "../platform/crypto/index.ts";
+import type { Db } from "../platform/db/index.ts";
+import type { Route } from "../platform/http/index.ts";
+import type { Log } from "../platform/log.ts";
+import type { Tail } from "../platform/outbox/index.ts";
+import type { Permissions } from "../permissions/index.ts";
+import type { Environments, Projects } from "../projects/index.ts";
+import { createAccess } from "./access/service.ts";
+import { folderRoutes } from "./folders/routes.ts";
+import { createFolders } from "./folders/service.ts";
+import { importRoutes } from "./imports/routes.ts";
+import { createImports } from "./imports/service.ts";
+import { createReadAudit, type ReadAuditMode } from "./reads/service.ts";
+import { secretRoutes } from "./routes.ts";
+import { createSecretReads } from "./service/read-secrets.ts";
+import { createSecretTransfers } from "./service/transfer-secrets.ts";
+import { createSecretWrites } from "./service/write-secrets.ts";
+import { tagRoutes } from "./tags/routes.ts";
+import { createTags } from "./tags/service.ts";
+import { createVersions } from "./versions/read-versions.ts";
+
+export { importsMutated, secretsChanged } from "./events.ts";
+
+export interface SecretsNeeds {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly tail: Tail;
+  readonly keyring: Keyring;
+  readonly permissions: Permissions;
+  readonly projects: Projects;
+  readonly environments: Environments;
+  readonly auditReads: ReadAuditMode;
+}
+
+export type Secrets = ReturnType<typeof createSecrets>;
+
+export function createSecrets(needs: SecretsNeeds) {
+  const access = createAccess(needs);
+  const tags = createTags({ ...needs, access });
+  const versions = createVersions(needs);
+  const audit = createReadAudit({ ...needs, mode: needs.auditReads });
+  const shared = { ...needs, access, tags, versions, reads: audit };
+  return {
+    reads: createSecretReads(shared),
+    writes: createSecretWrites(shared),
+    transfers: createSecretTransfers(shared),
+    folders: createFolders(shared),
+    imports: createImports(shared),
+    tags,
+    /** Readings that wait to be written down are written when this resolves. */
+    flush: audit.flush,
+  };
+}
+
+export const secretsRoutes = (secrets: Secrets): Route[] => [
+  ...secretRoutes(secrets),
+  ...folderRoutes(secrets.folders),
+  ...importRoutes(secrets.imports),
+  ...tagRoutes(secrets.tags),
+];

@@ -1,0 +1,60 @@
+import { Raw, serve, type Route } from "../platform/http/index.ts";
+import type { ReplyControl } from "../platform/http/serve.ts";
+import * as contract from "./contract.ts";
+import * as v3 from "./contract.v3.ts";
+import { toView } from "./model.ts";
+import type { NotModified, OneSecret, SecretList, SecretReads } from "./service/read-secrets.ts";
+import type { SecretTransfers } from "./service/transfer-secrets.ts";
+import type { SecretWrites } from "./service/write-secrets.ts";
+
+export interface SecretServices {
+  readonly reads: SecretReads;
+  readonly writes: SecretWrites;
+  readonly transfers: SecretTransfers;
+}
+
+function notModified(reply: ReplyControl, { etag }: NotModified): Raw {
+  reply.header("etag", etag);
+  reply.status(304);
+  return new Raw("");
+}
+
+function listed(reply: ReplyControl, list: SecretList | NotModified) {
+  if (list.isNotModified) return notModified(reply, list);
+  reply.header("etag", list.etag);
+  return {
+    secrets: list.secrets.map(toView),
+    imports: list.imports.map(({ folder, secrets }) => ({
+      secretPath: folder.path, environment: folder.environment, folderId: folder.id, secrets: secrets.map(toView),
+    })),
+  };
+}
+
+function one(reply: ReplyControl, found: OneSecret | NotModified) {
+  if (found.isNotModified) return notModified(reply, found);
+  reply.header("etag", found.etag);
+  return { secret: toView(found.secret) };
+}
+
+export const secretRoutes = ({ reads, writes, transfers }: SecretServices): Route[] => [
+  serve(contract.listSecrets, async ({ actor, query, headers, reply }) => listed(reply, await reads.list(actor, query, headers["if-none-match"]))),
+  serve(contract.getSecret, async ({ actor, params, query, headers, reply }) => one(reply, await reads.get(actor, params.secretName, query, headers["if-none-match"]))),
+  serve(contract.getSecretById, async ({ actor, params, query }) => ({ secret: toView(await reads.getById(actor, params.secretId, query)) })),
+  serve(contract.createSecret, async ({ actor, params, body }) => ({ secret: toView(await writes.create(actor, params.secretName, body)) })),
+  serve(contract.updateSecret, async ({ actor, params, body }) => ({ secret: toView(await writes.update(actor, params.secretName, body)) })),
+  serve(contract.deleteSecret, async ({ actor, params, body }) => ({ secret: toView(await writes.delete(actor, params.secretName, body)) })),
+  serve(contract.createSecrets, async ({ actor, body }) => ({ secrets: (await writes.createMany(actor, body)).map(toView) })),
+  serve(contract.updateSecrets, async ({ actor, body }) => ({ secrets: (await writes.updateMany(actor, body)).map(toView) })),
+  serve(contract.deleteSecrets, async ({ actor, body }) => ({ secrets: (await writes.deleteMany(actor, body)).map(toView) })),
+  serve(contract.moveSecrets, ({ actor, body }) => transfers.move(actor, body)),
+  serve(contract.copySecrets, ({ actor, body }) => transfers.copy(actor, body)),
+  serve(v3.listRawSecrets, async ({ actor, query, headers, reply }) => listed(reply, await reads.list(actor, query, headers["if-none-match"]))),
+  serve(v3.getRawSecret, async ({ actor, params, query, headers, reply }) => one(reply, await reads.get(actor, params.secretName, query, headers["if-none-match"]))),
+  serve(v3.createRawSecret, async ({ actor, params, body }) => ({ secret: toView(await writes.create(actor, params.secretName, body)) })),
+  serve(v3.updateRawSecret, async ({ actor, params, body }) => ({ secret: toView(await writes.update(actor, params.secretName, body)) })),
+  serve(v3.deleteRawSecret, async ({ actor, params, body }) => ({ secret: toView(await writes.delete(actor, params.secretName, body)) })),
+  serve(v3.createRawSecrets, async ({ actor, body }) => ({ secrets: (await writes.createMany(actor, body)).map(toView) })),
+  serve(v3.updateRawSecrets, async ({ actor, body }) => ({ secrets: (await writes.updateMany(actor, body)).map(toView) })),
+  serve(v3.deleteRawSecrets, async ({ actor, body }) => ({ secrets: (await writes.deleteMany(actor, body)).map(toView) })),
+  serve(v3.moveRawSecrets, ({ actor, body }) => transfers.move(actor, body)),
+];

@@ -1,0 +1,203 @@
+/** Reading. One statement for a secret or a folder; more only where imports or references lead elsewhere. */
+import type { MemberActor } from "../../platform/actor.ts";
+import type { Db } from "../../platform/db/index.ts";
+import { deny, orgOf } from "../../permissions/index.ts";
+import { require, type Access, type EnvironmentRef, type Ground } from "../access/service.ts";
+import type { ListQuery, ReadQuery } from "../contract.ts";
+import { attributesOf, folderUnknown, metadataMatches, secretUnknown, type FolderPlace, type ReadSecret, type SecretRow } from "../model.ts";
+import type { ReadAudit } from "../reads/service.ts";
+import { Resolution, type ImportBlock, type ResolutionNeeds } from "../resolution/service.ts";
+import { etagOf, isHeld } from "../stamps/model.ts";
+import { projectsIn, readStamp } from "../stamps/store.ts";
+import { readById, readFolder, readOne, type FoundFolder } from "../store.ts";
+import type { Versions } from "../versions/read-versions.ts";
+
+export interface ReadNeeds extends ResolutionNeeds {
+  readonly db: Db;
+  readonly access: Access;
+  readonly reads: ReadAudit;
+  readonly versions: Versions;
+}
+
+export type IfNoneMatch = string | string[] | undefined;
+export interface NotModified {
+  readonly etag: string;
+  readonly isNotModified: true;
+}
+export interface SecretList {
+  readonly etag: string;
+  readonly isNotModified: false;
+  readonly secrets: readonly ReadSecret[];
+  readonly imports: readonly ImportBlock[];
+}
+export interface OneSecret {
+  readonly etag: string;
+  readonly isNotModified: false;
+  readonly secret: ReadSecret;
+}
+
+export type SecretReads = ReturnType<typeof createSecretReads>;
+
+export function createSecretReads(needs: ReadNeeds) {
+  const { db, access, reads } = needs;
+
+  const tagOf = async (ground: Ground, shape: unknown, stamp: string): Promise<string> => {
+    const others = projectsIn(stamp).filter((id) => id !== ground.project.id);
+    const abilities = [ground.ability];
+    for (const id of others) abilities.push(await access.abilityIn(ground.actor, id));
+    return etagOf(shape, stamp, abilities);
+  };
+
+  /** Without opening anything: does the client hold the current answer already? */
+  const holdsCurrent = async (ground: Ground, shape: unknown, header: IfNoneMatch): Promise<string | undefined> => {
+    if (header === undefined || !ground.ability.can("describeSecret", "secrets")) return undefined;
+    const stamp = await db.read((q) => readStamp(q, ground.project.id));
+    const etag = await tagOf(ground, shape, stamp);
+    return isHeld(header, etag) ? etag : undefined;
+  };
+
+  return {
+    async list(actor: MemberActor, query: ListQuery, header: IfNoneMatch): Promise<SecretList | NotModified> {
+      const ground = await access.ground(actor, query.projectId);
+      const environment = await access.environment(ground, query.environment);
+      const ownerId = query.includePersonalOverrides ? actor.id : null;
+      const shape = ["list", query, ownerId];
+      const held = await holdsCurrent(ground, shape, header);
+      if (held !== undefined) return { etag: held, isNotModified: true };
+
+      const at = { environmentId: environment.id, path: query.secretPath };
+      const found = await db.read((q) => readFolder(q, at, { projectId: ground.project.id, ownerId, recursive: query.recursive }));
+      const resolution = new Resolution(needs, ground, ownerId);
+      const seen = await seeAll(resolution, found, { ground, environment, query });
+      const [first] = found;
+      if (seen.length === 0) requireSight(ground, environment, query.secretPath);
+      if (!first) throw folderUnknown(query.secretPath);
+
+      const imports: ImportBlock[] = [];
+      for (const folder of query.includeImports ? foldersWithImports(found, ground, environment) : []) {
+        imports.push(...(await resolution.importBlocks(folder, query.viewSecretValue)));
+      }
+      const expand = (secrets: readonly ReadSecret[]) => (query.expandSecretReferences ? resolution.expand(secrets) : Promise.resolve(secrets));
+      const secrets = await expand(seen.filter((secret) => passesFilters(secret, query)));
+      const blocks: ImportBlock[] = [];
+      for (const block of imports) blocks.push({ ...block, secrets: await expand(block.secrets) });
+      const [etag] = await Promise.all([
+        tagOf(ground, shape, first.stamp),
+        query.viewSecretValue
+          ? reads.note(actor, ground.project, "get-secrets", { environment: environment.slug, secretPath: query.secretPath, numberOfSecrets: secrets.length })
+          : undefined,
+      ]);
+      return { etag, isNotModified: false, secrets, imports: blocks };
+    },
+
+    async get(actor: MemberActor, name: string, query: ReadQuery, header: IfNoneMatch): Promise<OneSecret | NotModified> {
+      const ground = await access.ground(actor, query.projectId);
+      const environment = await access.environment(ground, query.environment);
+      const ownerId = query.type === "personal" ? actor.id : null;
+      const shape = ["get", name, query, ownerId];
+      const held = await holdsCurrent(ground, shape, header);
+      if (held !== undefined) return { etag: held, isNotModified: true };
+
+      const at = { environmentId: environment.id, path: query.secretPath };
+      const found = await db.read((q) => readOne(q, at, name, { projectId: ground.project.id, ownerId }));
+      const resolution = new Resolution(needs, ground, ownerId);
+      const secret = await findOne(resolution, found, { ground, environment, name, query });
+      const [expanded = secret] = query.expandSecretReferences ? await resolution.expand([secret]) : [secret];
+      const etag = await tagOf(ground, shape, found?.stamp ?? "");
+      await noteOne(ground, expanded);
+      return { etag, isNotModified: false, secret: expanded };
+    },
+
+    async getById(actor: MemberActor, id: string, query: { viewSecretValue: boolean; expandSecretReferences: boolean }): Promise<ReadSecret> {
+      const row = await db.read((q) => readById(q, id, orgOf(actor)));
+      if (!row || (row.ownerId !== null && row.ownerId !== actor.id)) throw secretUnknown(id);
+      const ground = await access.ground(actor, row.projectId);
+      const resolution = new Resolution(needs, ground, row.ownerId);
+      await resolution.prepare(row.projectId, [row]);
+      const { projectId, environmentId, environment, path } = row;
+      const secret = resolution.view(row, { id: row.folderId, projectId, environmentId, environment, path }, query.viewSecretValue);
+      if (!secret) return deny(ground.ability, { action: "describeSecret", subject: "secrets", attributes: { environment, secretPath: path } });
+      const [expanded = secret] = query.expandSecretReferences ? await resolution.expand([secret]) : [secret];
+      await noteOne(ground, expanded);
+      return expanded;
+    },
+  };
+
+  async function noteOne(ground: Ground, { row, folder, value }: ReadSecret): Promise<void> {
+    if (value === undefined) return;
+    const metadata = { environment: folder.environment, secretPath: folder.path, secretKey: row.key, secretId: row.id, version: row.version };
+    await reads.note(ground.actor, ground.project, "get-secret", metadata);
+  }
+
+  interface Asked {
+    readonly ground: Ground;
+    readonly environment: EnvironmentRef;
+    readonly name: string;
+    readonly query: ReadQuery;
+  }
+
+  async function findOne(resolution: Resolution, found: FoundFolder | undefined, { ground, environment, name, query }: Asked): Promise<ReadSecret> {
+    const attributes = attributesOf({ environment: environment.slug, path: query.secretPath }, name, []);
+    if (!found) {
+      require(ground.ability, "describeSecret", "secrets", attributes);
+      throw folderUnknown(query.secretPath);
+    }
+    const folder = { id: found.foundFolderId, projectId: ground.project.id, environmentId: environment.id, environment: environment.slug, path: found.path };
+    if (found.id !== null) {
+      const row = query.version === undefined ? found : await needs.versions.at(found, query.version);
+      await resolution.prepare(ground.project.id, [row]);
+      const own = resolution.view(row, folder, query.viewSecretValue);
+      if (own) return own;
+    }
+    const imported = query.includeImports && found.hasImports && query.version === undefined ? await resolution.findImported(folder, name, query.viewSecretValue) : null;
+    if (imported) return imported;
+    // Unknown or not for this reader: the same refusal, so that neither gives the other away.
+    if (found.id !== null) return deny(ground.ability, { action: "describeSecret", subject: "secrets", attributes });
+    require(ground.ability, "describeSecret", "secrets", attributes);
+    throw secretUnknown(name);
+  }
+}
+
+interface Listing {
+  readonly ground: Ground;
+  readonly environment: EnvironmentRef;
+  readonly query: ListQuery;
+}
+
+async function seeAll(resolution: Resolution, found: readonly FoundFolder[], { ground, environment, query }: Listing): Promise<ReadSecret[]> {
+  const rows = found.filter((row) => row.id !== null) as (FoundFolder & SecretRow)[];
+  await resolution.prepare(ground.project.id, rows);
+  let folder: FolderPlace | undefined;
+  const seen: ReadSecret[] = [];
+  for (const row of rows) {
+    if (folder?.id !== row.foundFolderId) {
+      folder = { id: row.foundFolderId, projectId: ground.project.id, environmentId: environment.id, environment: environment.slug, path: row.path };
+    }
+    const secret = resolution.view(row, folder, query.viewSecretValue);
+    if (secret) seen.push(secret);
+  }
+  return seen;
+}
+
+/** Whoever sees nothing must at least be somebody who may look here; else an empty folder and a closed one differ. */
+function requireSight({ ability }: Ground, environment: EnvironmentRef, path: string): void {
+  require(ability, "describeSecret", "secrets", { environment: environment.slug, secretPath: path });
+}
+
+function foldersWithImports(found: readonly FoundFolder[], ground: Ground, environment: EnvironmentRef): FolderPlace[] {
+  const folders = new Map<string, FolderPlace>();
+  for (const row of found) {
+    if (!row.hasImports || folders.has(row.foundFolderId)) continue;
+    folders.set(row.foundFolderId, { id: row.foundFolderId, projectId: ground.project.id, environmentId: environment.id, environment: environment.slug, path: row.path });
+  }
+  return [...folders.values()];
+}
+
+function passesFilters(secret: ReadSecret, query: ListQuery): boolean {
+  if (query.tagSlugs !== undefined) {
+    const wanted = query.tagSlugs.split(",").map((slug) => slug.trim()).filter((slug) => slug !== "");
+    if (wanted.length > 0 && !secret.tags.some((tag) => wanted.includes(tag.slug))) return false;
+  }
+  if (query.metadataFilter === undefined) return true;
+  return metadataMatches(query.metadataFilter, secret.metadata.open());
+}

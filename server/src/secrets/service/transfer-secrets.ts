@@ -1,0 +1,112 @@
+/** Moving and copying. Whoever takes a value elsewhere must be able to read it here and to create it there. */
+import type { MemberActor } from "../../platform/actor.ts";
+import { isUniqueViolation, type Tx } from "../../platform/db/index.ts";
+import { badRequest } from "../../platform/problem.ts";
+import { require, type Ground } from "../access/service.ts";
+import { originsOf, writeChanges, type Change } from "../changes/service.ts";
+import { findDependants } from "../changes/store.ts";
+import type { Transfer } from "../contract.ts";
+import { attributesOf, decryptState, folderUnknown, secretExists, secretUnknown, type FolderPlace, type SecretRow } from "../model.ts";
+import { findFolder, holdTree, lockByIds, lockByKeys, type FolderAddress } from "../store.ts";
+import { tagsFor } from "../tags/service.ts";
+import { newDraft, nextDraft } from "./drafts.ts";
+import type { WriteNeeds } from "./write-secrets.ts";
+
+export type SecretTransfers = ReturnType<typeof createSecretTransfers>;
+export interface Transferred {
+  readonly isSourceUpdated: boolean;
+  readonly isDestinationUpdated: boolean;
+}
+
+interface Trip {
+  readonly tx: Tx;
+  readonly ground: Ground;
+  readonly source: FolderPlace;
+  readonly destination: FolderPlace;
+  readonly rows: readonly SecretRow[];
+  readonly existing: readonly SecretRow[];
+  readonly input: Transfer;
+  readonly isMove: boolean;
+  readonly at: Date;
+}
+
+export function createSecretTransfers(needs: WriteNeeds) {
+  const { db, clock, keyring, access, tags } = needs;
+
+  const stateOf = async (tx: Tx, row: SecretRow) => decryptState(await keyring.vaultById(row.keyId, tx), row);
+
+  const requireRights = async ({ ground, rows, source, destination, isMove }: Trip): Promise<void> => {
+    const known = await tags.lookUp(ground.project.id, rows.map((row) => row.tagIds));
+    for (const row of rows) {
+      const own = tagsFor(known, row.tagIds);
+      const here = attributesOf(source, row.key, own);
+      require(ground.ability, "readValue", "secrets", here);
+      if (isMove) require(ground.ability, "delete", "secrets", here);
+      require(ground.ability, "create", "secrets", attributesOf(destination, row.key, own));
+    }
+  };
+
+  /** A secret that is there already takes over the state and keeps its own id; else the moved one keeps its. */
+  const changesFor = async (trip: Trip, row: SecretRow): Promise<Change[]> => {
+    const { tx, source, destination, existing, input, isMove } = trip;
+    const state = await stateOf(tx, row);
+    const taken = existing.find((other) => other.key === row.key && other.ownerId === row.ownerId);
+    if (taken && !input.shouldOverwrite) throw secretExists(row.key);
+    if (taken) {
+      const change: Change = { kind: "update", before: taken, from: destination, after: nextDraft(taken, destination, row.key, state) };
+      return isMove ? [change, { kind: "delete", before: row, from: source }] : [change];
+    }
+    if (isMove) return [{ kind: "update", before: row, from: source, after: nextDraft(row, destination, row.key, state) }];
+    return [{ kind: "create", after: newDraft(destination, row.key, row.ownerId, { state, at: trip.at }) }];
+  };
+
+  const load = async (tx: Tx, ground: Ground, input: Transfer, places: { from: FolderAddress; to: FolderAddress; isMove: boolean }): Promise<Trip> => {
+    const [, source, destination, found] = await Promise.all([
+      holdTree(tx, ground.project.id),
+      findFolder(tx, places.from),
+      findFolder(tx, places.to),
+      lockByIds(tx, places.from, input.secretIds),
+    ]);
+    if (!source) throw folderUnknown(places.from.path);
+    if (!destination) throw folderUnknown(places.to.path);
+    const missing = input.secretIds.find((id) => !found.some((row) => row.id === id));
+    if (missing !== undefined) throw secretUnknown(missing);
+    const rows = places.isMove ? found : found.filter((row) => row.ownerId === null);
+    const existing = await lockByKeys(tx, places.to, rows.map((row) => row.key));
+    return { tx, ground, source, destination, rows, existing, input, isMove: places.isMove, at: clock.now() };
+  };
+
+  const run = async (actor: MemberActor, input: Transfer, isMove: boolean): Promise<Transferred> => {
+    const ground = await access.ground(actor, input.projectId);
+    const [from, to] = [await access.environment(ground, input.sourceEnvironment), await access.environment(ground, input.destinationEnvironment)];
+    const places = { from: { environmentId: from.id, path: input.sourceSecretPath }, to: { environmentId: to.id, path: input.destinationSecretPath }, isMove };
+    if (from.id === to.id && places.from.path === places.to.path) throw badRequest("Source and destination are the same folder.");
+    const vault = await keyring.vaultOf({ projectId: ground.project.id });
+    const { orgId, id: projectId } = ground.project;
+    try {
+      return await db.write(async (tx) => {
+        const trip = await load(tx, ground, input, places);
+        await requireRights(trip);
+        const changes: Change[] = [];
+        for (const row of trip.rows) changes.push(...(await changesFor(trip, row)));
+        const keys = trip.rows.map((row) => row.key);
+        const affected = await findDependants(tx, [...originsOf(trip.source, isMove ? keys : []), ...originsOf(trip.destination, keys)]);
+        writeChanges(tx, { actor, orgId, projectId, vault, at: trip.at }, changes, affected);
+        const { source, destination } = trip;
+        tx.audit(actor, {
+          event: isMove ? "move-secrets" : "copy-secrets", orgId, projectId,
+          metadata: { sourceEnvironment: source.environment, sourceSecretPath: source.path, destinationEnvironment: destination.environment, destinationSecretPath: destination.path, secretIds: input.secretIds },
+        });
+        return { isSourceUpdated: isMove, isDestinationUpdated: true };
+      });
+    } catch (error) {
+      if (isUniqueViolation(error, "secrets_key_unique")) throw secretExists("of this name");
+      throw error;
+    }
+  };
+
+  return {
+    move: (actor: MemberActor, input: Transfer) => run(actor, input, true),
+    copy: (actor: MemberActor, input: Transfer) => run(actor, input, false),
+  };
+}

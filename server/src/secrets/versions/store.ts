@@ -1,0 +1,36 @@
+import { sql, type Query } from "../../platform/db/index.ts";
+import type { SecretRow } from "../model.ts";
+
+export interface VersionRow extends Omit<SecretRow, "value"> {
+  readonly change: "create" | "update" | "delete";
+  readonly value: Buffer | null;
+  readonly actorType: string;
+  readonly actorId: string | null;
+  readonly actorName: string;
+}
+
+export const VERSION_COLUMNS = `v.secret_id AS id, v.folder_id AS "folderId", v.key, v.owner_id AS "ownerId", v.version, v.key_id AS "keyId", v.value, v.comment,
+  v.metadata, v.tag_ids AS "tagIds", v.skip_multiline AS "skipMultiline", v.reminder_note AS "reminderNote", v.reminder_days AS "reminderDays",
+  v.created_at AS "createdAt", v.created_at AS "updatedAt", v.change, v.actor_type AS "actorType", v.actor_id AS "actorId", v.actor_name AS "actorName"`;
+
+const one = sql<VersionRow>(`SELECT ${VERSION_COLUMNS} FROM secret_versions v WHERE v.secret_id = $1 AND v.version = $2`);
+const page = sql<VersionRow>(`
+  SELECT ${VERSION_COLUMNS} FROM secret_versions v WHERE v.secret_id = $1 ORDER BY v.version DESC LIMIT $2 OFFSET $3`);
+// Where each folder of a tree was at that moment, and where it is now if it still is.
+const treeAt = sql<{ folderId: string; path: string }>(`
+  SELECT h.folder_id AS "folderId", h.path FROM folder_history h
+  WHERE h.environment_id = $1 AND (h.path = $2 OR h.path LIKE $3) AND h.from_at <= $4 AND (h.to_at IS NULL OR h.to_at > $4)`);
+// The newest version of each secret at that moment, for all that ever were in these folders.
+const stateAt = sql<VersionRow>(`
+  SELECT DISTINCT ON (v.secret_id) ${VERSION_COLUMNS} FROM secret_versions v
+  WHERE v.created_at <= $2 AND v.secret_id IN (SELECT w.secret_id FROM secret_versions w WHERE w.folder_id = ANY($1::uuid[]) AND w.created_at <= $2)
+  ORDER BY v.secret_id, v.version DESC`);
+const last = sql<{ id: string; version: number; createdAt: Date }>(`
+  SELECT secret_id AS id, max(version) AS version, min(created_at) AS "createdAt" FROM secret_versions WHERE secret_id = ANY($1::uuid[]) GROUP BY secret_id`);
+
+export const findVersion = (q: Query, secretId: string, version: number) => q.first(one, [secretId, version]);
+export const pageOfVersions = (q: Query, secretId: string, limit: number, offset: number) => q.rows(page, [secretId, limit, offset]);
+export const foldersAt = (q: Query, at: { environmentId: string; path: string }, likeBelow: string | null, moment: Date) =>
+  q.rows(treeAt, [at.environmentId, at.path, likeBelow ?? "", moment]);
+export const secretsAt = (q: Query, folderIds: readonly string[], moment: Date) => q.rows(stateAt, [folderIds, moment]);
+export const lastVersions = (q: Query, secretIds: readonly string[]) => q.rows(last, [secretIds]);
