@@ -11,7 +11,7 @@ CREATE FUNCTION project_lock_key(project uuid) RETURNS bigint LANGUAGE sql IMMUT
 -- One number per project that grows with every change of what its secrets answer; the ETag of reads is made of it.
 -- In slots, so that writers of one project do not queue for one row: the sum is the number.
 CREATE TABLE project_changes (
-  project_id uuid NOT NULL REFERENCES projects ON DELETE CASCADE,
+  project_id uuid NOT NULL,
   slot smallint NOT NULL,
   counter bigint NOT NULL,
   PRIMARY KEY (project_id, slot)
@@ -72,7 +72,8 @@ CREATE TABLE secrets (
   reminder_days integer,
   created_at timestamptz NOT NULL,
   updated_at timestamptz NOT NULL,
-  CONSTRAINT secrets_key_unique UNIQUE NULLS NOT DISTINCT (folder_id, key, owner_id)
+  -- Checked at the end of a statement: two secrets may trade names.
+  CONSTRAINT secrets_key_unique UNIQUE NULLS NOT DISTINCT (folder_id, key, owner_id) DEFERRABLE INITIALLY IMMEDIATE
 ) WITH (fillfactor = 85);
 CREATE INDEX secrets_by_tag ON secrets USING gin (tag_ids) WHERE tag_ids <> '{}';
 
@@ -193,6 +194,7 @@ CREATE FUNCTION project_goes() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pg_advisory_xact_lock(project_lock_key(OLD.id));
   DELETE FROM secrets WHERE folder_id IN (SELECT id FROM folders WHERE project_id = OLD.id);
+  DELETE FROM project_changes WHERE project_id = OLD.id;
   DELETE FROM secret_versions WHERE folder_id IN (SELECT DISTINCT folder_id FROM folder_history WHERE project_id = OLD.id);
   RETURN OLD;
 END $$;

@@ -30,6 +30,9 @@ export const project = z.object({
 });
 export type ProjectView = z.input<typeof project>;
 
+/** Never one that could be read as an id: when the project of that id is gone, the name would mean another. */
+const projectSlug = slug(1, 64).refine((text) => !z.uuid().safeParse(text).success, "must not look like an id");
+
 /** An id or a slug: both work wherever a project is named. */
 export const projectRef = z.string().min(1).max(64);
 const params = z.object({ projectId: projectRef });
@@ -45,7 +48,7 @@ export const createProject = endpoint({
   body: z.object({
     projectName: name(64),
     projectDescription: z.string().max(1024).nullish(),
-    slug: slug(1, 64).optional(),
+    slug: projectSlug.optional(),
     type: projectType.default("secret-manager"),
     shouldCreateDefaultEnvs: z.boolean().default(true),
     hasDeleteProtection: z.boolean().default(false),
@@ -115,7 +118,7 @@ export const updateProject = endpoint({
   body: z.object({
     name: name(64).optional(),
     description: z.string().max(1024).nullish(),
-    slug: slug(1, 64).optional(),
+    slug: projectSlug.optional(),
     hasDeleteProtection: z.boolean().optional(),
     pitVersionLimit: z.number().int().min(1).max(100).optional(),
   }),

@@ -7,6 +7,9 @@ import type { Tail } from "../platform/outbox/index.ts";
 import type { Permissions } from "../permissions/index.ts";
 import type { Environments, Projects } from "../projects/index.ts";
 import { createAccess } from "./access/service.ts";
+import { explainRoutes } from "./explain/routes.ts";
+import { createExplanations } from "./explain/service.ts";
+import { sayFarewell } from "./folders/farewell.ts";
 import { folderRoutes } from "./folders/routes.ts";
 import { createFolders } from "./folders/service.ts";
 import { importRoutes } from "./imports/routes.ts";
@@ -19,6 +22,9 @@ import { createSecretWrites } from "./service/write-secrets.ts";
 import { tagRoutes } from "./tags/routes.ts";
 import { createTags } from "./tags/service.ts";
 import { createVersions } from "./versions/read-versions.ts";
+import { createRollbacks } from "./versions/rollback.ts";
+import { versionRoutes } from "./versions/routes.ts";
+import { createSecretHistory } from "./versions/service.ts";
 
 export { importsMutated, secretsChanged } from "./events.ts";
 
@@ -42,11 +48,16 @@ export function createSecrets(needs: SecretsNeeds) {
   const versions = createVersions(needs);
   const audit = createReadAudit({ ...needs, mode: needs.auditReads });
   const shared = { ...needs, access, tags, versions, reads: audit };
+  const folders = createFolders(shared);
+  needs.environments.onDelete(sayFarewell);
   return {
     reads: createSecretReads(shared),
     writes: createSecretWrites(shared),
     transfers: createSecretTransfers(shared),
-    folders: createFolders(shared),
+    history: createSecretHistory(shared),
+    rollbacks: createRollbacks({ ...shared, folders }),
+    explanations: createExplanations(shared),
+    folders,
     imports: createImports(shared),
     tags,
     /** Readings that wait to be written down are written when this resolves. */
@@ -59,4 +70,6 @@ export const secretsRoutes = (secrets: Secrets): Route[] => [
   ...folderRoutes(secrets.folders),
   ...importRoutes(secrets.imports),
   ...tagRoutes(secrets.tags),
+  ...versionRoutes(secrets.history, secrets.rollbacks),
+  ...explainRoutes(secrets.explanations),
 ];

@@ -26,7 +26,7 @@ export interface MatchWish {
   readonly offset: number;
 }
 
-const NAMES = `ARRAY(SELECT n ->> 'value' FROM jsonb_array_elements(c.alt_names) AS n)`;
+const NAMES = `ARRAY(SELECT alt ->> 'value' FROM jsonb_array_elements(c.alt_names) AS alt)`;
 const FROM = `FROM certificates c LEFT JOIN certificate_profiles p ON p.id = c.profile_id`;
 
 /** Those in force and not replaced, that end soonest first. `exactly` has the last word where the window is a bit too wide. */

@@ -17,7 +17,7 @@ export interface CertificateRow {
   readonly isCa: boolean;
 }
 
-const NAMES = `ARRAY(SELECT n ->> 'value' FROM jsonb_array_elements(c.alt_names) AS n)`;
+const NAMES = `ARRAY(SELECT alt ->> 'value' FROM jsonb_array_elements(c.alt_names) AS alt)`;
 const CERTIFICATE = `c.id, c.project_id AS "projectId", c.application_id AS "applicationId", c.serial_number AS "serialNumber", c.common_name AS "commonName",
   ${NAMES} AS san, p.slug AS "profileName", c.not_before AS "notBefore", c.not_after AS "notAfter", c.revoked_at AS "revokedAt",
   c.revocation_reason AS "revocationReason", c.is_ca AS "isCa"`;

@@ -72,9 +72,9 @@ export function createApplications({ db, clock, permissions, scope }: Applicatio
 
     async list(actor: MemberActor, query: { projectId?: string | undefined; search?: string | undefined; offset: number; limit: number }) {
       const project = await scope.projectOf(actor, query.projectId);
-      await require(actor, project.id, "read");
+      const ability = await require(actor, project.id, "read");
       const [rows, total] = await db.read((q) => Promise.all([listApplications(q, project.id, query), countApplications(q, project.id, query.search)]));
-      return { applications: rows.map((row) => ({ ...row, memberCount: 0, certificateCount: 0 })), total };
+      return { applications: rows.filter(({ name }) => ability.can("read", "pki-applications", { name })).map((row) => ({ ...row, memberCount: 0, certificateCount: 0 })), total };
     },
 
     get: (actor: MemberActor, id: string) => find(actor, id, "read"),

@@ -115,8 +115,9 @@ export function createAuthorities(needs: AuthorityNeeds) {
 
     async list(actor: MemberActor, ref: string | undefined) {
       const project = await scope.projectOf(actor, ref);
-      await require(actor, project.id, "read");
-      return (await db.read((q) => listAuthorities(q, project.id))).map(toAuthorityView);
+      const ability = await require(actor, project.id, "read");
+      const rows = await db.read((q) => listAuthorities(q, project.id));
+      return rows.filter(({ name }) => ability.can("read", "certificate-authorities", { name })).map(toAuthorityView);
     },
 
     get: async (actor: MemberActor, id: string) => toAuthorityView(await find(actor, id, "read")),

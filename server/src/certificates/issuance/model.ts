@@ -10,6 +10,8 @@ import {
   attributeValues, commonNameOf, fitsKey, nameFrom, normaliseGeneralName, OID, parseKeyAlgorithm, parseSignatureAlgorithm,
   type CertificateRequest, type DistinguishedName, type ExtendedKeyUsageName, type GeneralName, type KeyAlgorithm, type KeyUsage, type SignatureAlgorithm,
 } from "../x509/index.ts";
+import { SAN_WORDS } from "../contract.ts";
+import type { CertificateRow } from "../inventory/model.ts";
 import type { Attributes } from "./contract.ts";
 import type { Wish } from "./gate/model.ts";
 
@@ -21,6 +23,8 @@ export interface Material {
   readonly issuer: Issuer | null;
   readonly now: Date;
 }
+
+type Alt = NonNullable<Attributes["altNames"]>[number];
 
 const DEFAULT_TTL_SECONDS = 90 * 86_400;
 const said = (text: string | null | undefined): string | undefined => (text === null || text === undefined || text === "" ? undefined : text);
@@ -124,4 +128,20 @@ export function renewBeforeSeconds(profile: { readonly renewBeforeDays: number |
   const lifetime = (wish.notAfter.getTime() - wish.notBefore.getTime()) / 1000;
   if (profile.renewBeforePercent !== null) return Math.round((lifetime * profile.renewBeforePercent) / 100);
   return profile.renewBeforeDays === null ? undefined : profile.renewBeforeDays * 86_400;
+}
+
+/** What a renewal asks for: the same names, usages and lifetime as before. */
+export function attributesAgain(row: CertificateRow, isCsrGiven: boolean): Attributes {
+  const { subject = {}, keyUsages = [], extendedKeyUsages = [], pathLength } = row.details;
+  const seconds = Math.round((row.notAfter.getTime() - row.notBefore.getTime()) / 1000);
+  return {
+    ...subject,
+    domainComponents: subject.domainComponents ? [...subject.domainComponents] : undefined,
+    altNames: row.altNames.filter((each): each is Alt => SAN_WORDS.includes(each.type as Alt["type"])),
+    keyUsages: keyUsages as Attributes["keyUsages"],
+    extendedKeyUsages: [...extendedKeyUsages],
+    ...(isCsrGiven ? {} : { keyAlgorithm: row.keyAlgorithm }),
+    ...(row.isCa ? { basicConstraints: { isCA: true, ...(pathLength === undefined ? {} : { pathLength }) } } : {}),
+    ttl: `${seconds}s`,
+  };
 }

@@ -72,9 +72,9 @@ export function createPolicies({ db, clock, permissions, scope }: PolicyNeeds) {
 
     async list(actor: MemberActor, ref: string | undefined, page: Page) {
       const project = await scope.projectOf(actor, ref);
-      await require(actor, project.id, "read");
+      const ability = await require(actor, project.id, "read");
       const [rows, totalCount] = await db.read((q) => Promise.all([listPolicies(q, project.id, page), countPolicies(q, project.id, page)]));
-      return { certificatePolicies: rows.map(toPolicyView), totalCount };
+      return { certificatePolicies: rows.filter(({ name }) => ability.can("read", "certificate-policies", { name })).map(toPolicyView), totalCount };
     },
 
     get: async (actor: MemberActor, id: string) => toPolicyView(await find(actor, id, "read")),

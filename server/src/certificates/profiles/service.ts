@@ -110,9 +110,9 @@ export function createProfiles({ db, clock, tail, permissions, scope }: ProfileN
 
     async list(actor: MemberActor, query: ProfileQuery) {
       const project = await scope.projectOf(actor, query.projectId);
-      await require(actor, project.id, "read");
+      const ability = await require(actor, project.id, "read");
       const [rows, totalCount] = await db.read((q) => Promise.all([listProfiles(q, project.id, query), countProfiles(q, project.id, query)]));
-      return { certificateProfiles: rows.map(toProfileView), totalCount };
+      return { certificateProfiles: rows.filter(({ slug }) => ability.can("read", "certificate-profiles", { slug })).map(toProfileView), totalCount };
     },
 
     get: async (actor: MemberActor, id: string) => toProfileView(await find(actor, id, "read")),

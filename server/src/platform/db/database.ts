@@ -11,6 +11,7 @@ import type { Actor } from "../actor.ts";
 import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import type { Fact } from "../outbox/fact.ts";
+import { corkForThisTick } from "./cork.ts";
 import { isAway, isRetryable, translate } from "./errors.ts";
 import { openLanes } from "./lanes.ts";
 import { sql, type Statement } from "./statement.ts";
@@ -78,14 +79,11 @@ const asQuery = (send: Send): Query => ({
 
 const senderOf =
   (client: pg.ClientBase): Send =>
-  async <Row>(statement: Statement<Row>, values: readonly unknown[]) =>
-    (
-      await client.query({
-        name: statement.name,
-        text: statement.text,
-        values: values as unknown[],
-      } as pg.QueryConfig)
-    ).rows as Row[];
+  async <Row>(statement: Statement<Row>, values: readonly unknown[]) => {
+    corkForThisTick(client);
+    const query = { name: statement.name, text: statement.text, values: values as unknown[] } as pg.QueryConfig;
+    return (await client.query(query)).rows as Row[];
+  };
 
 interface Pending {
   readonly statements: { readonly statement: Statement<unknown>; readonly values: readonly unknown[] }[];
@@ -121,6 +119,7 @@ function asTx(client: pg.ClientBase, pending: Pending, clock: Clock): Tx {
 }
 
 async function commit(client: pg.ClientBase, pending: Pending): Promise<void> {
+  corkForThisTick(client);
   const send = senderOf(client);
   const sent: Promise<unknown>[] = [
     ...pending.statements.map(({ statement, values }) => send(statement, values)),
@@ -140,6 +139,7 @@ async function transact<T>(pool: pg.Pool, clock: Clock, change: (tx: Tx) => Prom
   let broken = false;
   try {
     const pending: Pending = { statements: [], facts: [], audits: [] };
+    corkForThisTick(client);
     const begun = client.query("BEGIN");
     begun.catch(() => undefined); // a failure shows again at the first statement; this one must not go unhandled
     const value = await change(asTx(client, pending, clock));

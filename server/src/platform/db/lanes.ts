@@ -4,6 +4,7 @@
  * read-only, so a statement that changes something fails by construction. Slow statements never come here.
  */
 import pg from "pg";
+import { corkForThisTick } from "./cork.ts";
 import { isAway } from "./errors.ts";
 import type { Statement } from "./statement.ts";
 
@@ -54,6 +55,7 @@ export function openLanes(config: pg.ClientConfig, count: number): Lanes {
     lane.waiting += 1;
     try {
       const client = lane.client ?? (await clientOf(lane));
+      corkForThisTick(client);
       const result = await client.query({
         name: statement.name,
         text: statement.text,

@@ -87,3 +87,18 @@ export async function deleteFolders(tx: Tx, ids: readonly string[], at: Date): P
   await tx.rows(endHistory, [ids, at]);
   await tx.rows(remove, [ids]);
 }
+
+const keysOf = sql<{ path: string; key: string | null }>(`
+  SELECT f.path, s.key FROM folders f LEFT JOIN secrets s ON s.folder_id = f.id AND s.owner_id IS NULL
+  WHERE f.environment_id = $1 ORDER BY f.path, s.key`);
+
+/** Every folder of an environment with the names in it. */
+export async function namesInEnvironment(q: Query, environmentId: string): Promise<Map<string, string[]>> {
+  const folders = new Map<string, string[]>();
+  for (const { path, key } of await q.rows(keysOf, [environmentId])) {
+    const keys = folders.get(path) ?? [];
+    folders.set(path, keys);
+    if (key !== null) keys.push(key);
+  }
+  return folders;
+}

@@ -55,7 +55,7 @@ export function parseReference(inner: string): Reference | null {
   if (inner.length > MAX_REFERENCE) return null;
   const parts = inner.trim().split(".");
   const key = parts.at(-1) ?? "";
-  if (key === "" || parts.includes("")) return null;
+  if (key === "" || parts.includes("") || inner.includes("/")) return null;
   const [environment] = parts;
   if (parts.length === 1 || environment === undefined) return { environment: null, path: null, key };
   const path = canonicalPath(`/${parts.slice(1, -1).join("/")}`);

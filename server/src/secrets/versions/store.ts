@@ -34,3 +34,19 @@ export const foldersAt = (q: Query, at: { environmentId: string; path: string },
   q.rows(treeAt, [at.environmentId, at.path, likeBelow ?? "", moment]);
 export const secretsAt = (q: Query, folderIds: readonly string[], moment: Date) => q.rows(stateAt, [folderIds, moment]);
 export const lastVersions = (q: Query, secretIds: readonly string[]) => q.rows(last, [secretIds]);
+
+export interface LastKnown extends VersionRow {
+  readonly projectId: string;
+  readonly environmentId: string;
+  readonly environment: string;
+  readonly path: string;
+}
+// Where a secret is, or was last: its newest version and the newest place of that folder.
+const lastKnown = sql<LastKnown>(`
+  SELECT ${VERSION_COLUMNS}, h.project_id AS "projectId", h.environment_id AS "environmentId", e.slug AS environment, h.path
+  FROM secret_versions v JOIN folder_history h ON h.folder_id = v.folder_id JOIN environments e ON e.id = h.environment_id JOIN projects p ON p.id = h.project_id
+  WHERE v.secret_id = $1 AND p.org_id = $2 ORDER BY v.version DESC, h.from_at DESC, h.to_at DESC NULLS FIRST LIMIT 1`);
+const alive = sql<{ id: string; folderId: string }>(`SELECT id, folder_id AS "folderId" FROM secrets WHERE id = ANY($1::uuid[])`);
+
+export const findLastKnown = (q: Query, secretId: string, orgId: string) => q.first(lastKnown, [secretId, orgId]);
+export const aliveSecrets = (q: Query, ids: readonly string[]) => q.rows(alive, [ids]);

@@ -64,7 +64,11 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
       tx.audit(actor, {
         event: "login-refused",
         orgId: state?.orgId ?? null,
-        metadata: { method: METHOD, reason, clientId: clientId.slice(0, 64) },
+        metadata: {
+          method: METHOD,
+          reason, // People mix the two up: what is no id may be a secret, and is not kept.
+          clientId: isUuid(clientId) ? clientId : null,
+        },
       });
       if (!state?.lockoutEnabled || reason !== "wrong-secret") return credentialsWrong();
       const policy = {

@@ -1,0 +1,484 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import type { AddressInfo } from "node:net";
+import { after, afterEach, before, describe, test } from "node:test";
+import { SMTPServer } from "smtp-server";
+import { aProject } from "../../test/builders.ts";
+import { openTestHouse, type TestHouse } from "../../test/harness.ts";
+import { inventory, openReceiver, putCertificate, type CertificateWish, type Receiver } from "./test-receiver.ts";
+
+const PATH = "/api/v1/cert-manager/alerts";
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+const START = new Date("2026-05-10T10:00:00Z");
+
+let receiver: Receiver;
+let pager: Receiver;
+let house: TestHouse;
+let store: ReturnType<typeof inventory>;
+let projectId: string;
+const cleanUp: (() => Promise<unknown>)[] = [];
+
+before(async () => {
+  receiver = await openReceiver();
+  pager = await openReceiver();
+  house = await openTestHouse({ start: START, env: { KEYWARD_ALLOW_PRIVATE_TARGETS: "127.0.0.0/8", KEYWARD_PAGERDUTY_URL: `${pager.url}/v2/enqueue`, KEYWARD_PUBLIC_URL: "https://keyward.example" } });
+  store = inventory(house.house.database, house.owner.orgId);
+});
+after(async () => {
+  await house.close();
+  await receiver.close();
+  await pager.close();
+});
+afterEach(async () => {
+  receiver.answer = () => 200;
+  for (const undo of cleanUp.splice(0)) await undo();
+});
+
+/** A project of its own for each test, with an alert to the receiver; both are gone afterwards. */
+async function anAlert(more: Record<string, unknown> = {}) {
+  projectId = (await aProject(house.owner, { type: "cert-manager" })).id;
+  const ownProject = projectId;
+  cleanUp.push(() => house.owner.delete(`/api/v1/projects/${ownProject}`));
+  receiver.received.length = 0;
+  pager.received.length = 0;
+  return addAlert(more);
+}
+async function addAlert(more: Record<string, unknown> = {}) {
+  const made = await house.owner.post(PATH, { name: "watch", eventType: "expiration", alertBefore: "7d", filters: [], channels: [{ config: { url: `${receiver.url}/in` } }], projectId, ...more });
+  assert.equal(made.status, 200, JSON.stringify(made.body));
+  return made.body.alert;
+}
+const wish = (days: number, more: Partial<CertificateWish> = {}): CertificateWish => ({ projectId, notBefore: house.clock.now(), notAfter: new Date(house.clock.millis() + days * DAY), ...more });
+const run = () => house.house.alertWork.runNow();
+const take = () => receiver.received.splice(0);
+const told = () => take().map(({ json }) => [json.type.split(".").at(-1), json.data.certificates.map((one: { id: string }) => one.id)]);
+const deliveries = async (id: string) => (await house.owner.get(`${PATH}/${id}/deliveries?limit=100`)).body;
+
+describe("expiration", () => {
+  test("a certificate is told once, from the moment it is due", async () => {
+    await anAlert();
+    const id = await store.issue(wish(10));
+    await run();
+    assert.deepEqual(told(), []);
+    house.clock.advance(3 * DAY + 1000);
+    await run();
+    assert.deepEqual(told(), [["expiration", [id]]]);
+    for (let day = 0; day < 8; day += 1) {
+      house.clock.advance(DAY);
+      await run();
+    }
+    assert.deepEqual(told(), []);
+  });
+
+  test("those due together are one message, the soonest first", async () => {
+    await anAlert();
+    const [late, soon] = await store.seed([wish(6, { commonName: "late" }), wish(2, { commonName: "soon" })]);
+    await run();
+    assert.deepEqual(told(), [["expiration", [soon, late]]]);
+  });
+
+  test("an hour-long certificate is told, though it was due when it was born", async () => {
+    await anAlert({ alertBefore: "30d" });
+    await run();
+    const [first, second] = [await store.issue(wish(1 / 24)), await store.issue(wish(1.5 / 24))];
+    house.clock.advance(60_000);
+    await run();
+    assert.deepEqual(told(), [["expiration", [first, second]]]);
+  });
+
+  test("a replaced, revoked or ended certificate is not told", async () => {
+    await anAlert();
+    const [replaced, revoked] = [await store.issue(wish(8)), await store.issue(wish(8))];
+    await store.issue(wish(8));
+    await store.renew(replaced, wish(90));
+    await store.revoke(revoked, projectId, house.clock.now());
+    house.clock.advance(9 * DAY);
+    await run();
+    assert.deepEqual(told(), []);
+  });
+
+  test("the daily flag repeats each day until it is over", async () => {
+    await anAlert({ alertBefore: "3d", notificationConfig: { enableDailyNotification: true } });
+    const id = await store.issue(wish(2.9));
+    const days: number[] = [];
+    for (let hour = 0; hour < 24 * 4; hour += 1) {
+      await run();
+      if (told().length > 0) days.push(Math.floor(hour / 24));
+      house.clock.advance(HOUR);
+    }
+    // 10 May 10:00 (at once), then after each midnight UTC until the end on 13 May 07:36.
+    assert.equal(days.length, 4);
+    assert.ok(id);
+  });
+
+  test("a clock that jumps a month ahead causes one message, not thirty", async () => {
+    await anAlert({ alertBefore: "90d", notificationConfig: { enableDailyNotification: true } });
+    await store.seed(Array.from({ length: 5 }, (_, index) => wish(60 + index)));
+    await run();
+    assert.equal(take().length, 1);
+    house.clock.advance(31 * DAY);
+    await run();
+    assert.equal(take().length, 1);
+  });
+
+  test("filters, application and authorities decide; a change of them is felt", async () => {
+    const alert = await anAlert({ filters: [{ field: "common_name", operator: "ends_with", value: ".example.com" }] });
+    const [mine, , ca] = await store.seed([wish(2, { commonName: "a.EXAMPLE.com" }), wish(2, { commonName: "a.other.com" }), wish(2, { commonName: "ca.example.com", isCa: true })]);
+    await run();
+    assert.deepEqual(told(), [["expiration", [mine]]]);
+    await house.owner.patch(`${PATH}/${alert.id}`, { filters: [{ field: "common_name", operator: "ends_with", value: ".example.com" }, { field: "include_cas", value: true }] });
+    await run();
+    assert.deepEqual(told(), [["expiration", [ca]]]);
+  });
+
+  test("an authority's own certificate is told when include_cas asks for it", async () => {
+    await anAlert({ filters: [{ field: "include_cas", value: true }] });
+    const [authority, key, certificate] = [randomUUID(), randomUUID(), randomUUID()];
+    await house.house.database.write(
+      async (tx) => {
+        const raw = (text: string, values: unknown[]) => tx.rows({ name: undefined, isSlow: false, text }, values);
+        await raw("INSERT INTO certificate_authorities (id, project_id, name, kind, status, key_algorithm, subject, active_key_id, active_certificate_id, created_at, updated_at) VALUES ($1, $2, 'ca', 'root', 'active', 'x', '{\"commonName\":\"Root\"}', $3, $4, now(), now())", [authority, projectId, key, certificate]);
+        await raw("INSERT INTO authority_keys (id, authority_id, key_algorithm, public_key, data_key_id, sealed_key, crl_shards, created_at) VALUES ($1, $2, 'x', '', $1, '', 1, now())", [key, authority]);
+        await raw("INSERT INTO authority_certificates (id, authority_id, key_id, version, serial_number, not_before, not_after, der, chain, created_at) VALUES ($1, $2, $3, 1, '01', now(), $4, '', '{}', now())", [certificate, authority, key, new Date(house.clock.millis() + 3 * DAY)]);
+      },
+      { audited: false },
+    );
+    await run();
+    const [message] = take();
+    assert.deepEqual(message?.json.data.certificates.map((one: { commonName: string }) => one.commonName), ["Root"]);
+  });
+
+  test("a disabled alert or one whose channels are all disabled stays silent, and speaks when that changes", async () => {
+    const alert = await anAlert({ enabled: false });
+    const id = await store.issue(wish(3));
+    await run();
+    assert.deepEqual(told(), []);
+    await house.owner.patch(`${PATH}/${alert.id}`, { enabled: true, channels: [{ id: alert.channels[0].id, config: { url: `${receiver.url}/in` }, enabled: false }] });
+    await run();
+    assert.deepEqual(told(), []);
+    await house.owner.patch(`${PATH}/${alert.id}`, { channels: [{ id: alert.channels[0].id, config: { url: `${receiver.url}/in` } }] });
+    await run();
+    assert.deepEqual(told(), [["expiration", [id]]]);
+  });
+
+  test("ten thousand due at once are one message of twenty that says how many", async () => {
+    const alert = await anAlert();
+    for (let part = 0; part < 5; part += 1) await store.seed(Array.from({ length: 2000 }, (_, index) => wish(1 + index / 2000)));
+    await run();
+    const [message, ...more] = take();
+    assert.equal(more.length, 0);
+    assert.equal(message?.json.data.certificates.length, 20);
+    assert.equal(message?.json.data.metadata.totalCertificates, 10_000);
+    const { deliveries: list, total } = await deliveries(alert.id);
+    assert.deepEqual([total, list[0].totalCertificates, list[0].status], [1, 10_000, "delivered"]);
+    await run();
+    assert.equal(take().length, 0);
+  });
+
+  test("the next message speaks of the new ones alone", async () => {
+    await anAlert();
+    await store.issue(wish(2));
+    await run();
+    take();
+    const next = await store.issue(wish(2));
+    await run();
+    assert.deepEqual(told(), [["expiration", [next]]]);
+  });
+});
+
+describe("facts", () => {
+  test("issued, renewed, revoked and failed each reach their own kind of alert; a renewal is no issuance", async () => {
+    await anAlert({ eventType: "issuance" });
+    for (const eventType of ["renewal", "revocation", "renewal-failed"]) await addAlert({ eventType });
+    const first = await store.issue(wish(90, { commonName: "x.example" }));
+    const second = await store.renew(first, wish(90));
+    await store.revoke(second, projectId, house.clock.now(), 1);
+    await store.failRenewal(first, projectId, "the policy says no");
+    await run();
+    const got = take();
+    assert.deepEqual(got.map(({ json }) => [json.type, json.data.certificates[0].id]).sort(), [
+      ["dev.keyward.certificate.issuance", first], ["dev.keyward.certificate.renewal", second], ["dev.keyward.certificate.renewal-failed", first], ["dev.keyward.certificate.revocation", second],
+    ].sort());
+    const revocation = got.find(({ json }) => json.type.endsWith("revocation"))?.json.data.certificates[0];
+    assert.deepEqual([revocation.status, revocation.revocationReason, typeof revocation.revokedAt], ["revoked", "KEY_COMPROMISE", "string"]);
+    assert.equal(got.find(({ json }) => json.type.endsWith("renewal-failed"))?.json.data.certificates[0].failure, "the policy says no");
+    await run();
+    assert.equal(take().length, 0);
+  });
+
+  test("each certificate is a message of its own", async () => {
+    await anAlert({ eventType: "issuance" });
+    const ids = [];
+    for (let count = 0; count < 5; count += 1) ids.push(await store.issue(wish(90)));
+    await run();
+    assert.deepEqual(told().map(([, certificates]) => certificates[0]).sort(), ids.sort());
+  });
+
+  test("a change that was rolled back is not told", async () => {
+    await anAlert({ eventType: "issuance" });
+    await assert.rejects(
+      house.house.database.write(async (tx) => {
+        putCertificate(tx, wish(90));
+        tx.emit({ name: "certificate.issued", data: { orgId: house.owner.orgId, projectId, certificateId: randomUUID() } });
+        throw new Error("no");
+      }),
+    );
+    await run();
+    assert.equal(take().length, 0);
+  });
+
+  test("facts survive the sweep of the outbox and the death of every node", async () => {
+    await anAlert({ eventType: "issuance" });
+    const id = await store.issue(wish(90));
+    await house.house.database.write((tx) => tx.rows({ name: undefined, isSlow: false, text: "DELETE FROM outbox" }), { audited: false });
+    const other = await house.openNode();
+    await other.house.alertWork.runNow();
+    assert.deepEqual(told(), [["issuance", [id]]]);
+  });
+
+  test("a project without alerts keeps nothing, another project's facts are not this one's", async () => {
+    await anAlert({ eventType: "issuance" });
+    const mine = projectId;
+    const elsewhere = (await aProject(house.owner, { type: "cert-manager" })).id;
+    await store.issue({ ...wish(90), projectId: elsewhere });
+    const [kept] = await house.house.database.read((q) => q.rows<{ count: number }>({ name: undefined, isSlow: true, text: "SELECT count(*) AS count FROM alert_inbox" }));
+    assert.equal(kept?.count, 0);
+    projectId = mine;
+    await run();
+    assert.equal(take().length, 0);
+  });
+
+  test("a digest gathers an hour into one message", async () => {
+    await anAlert({ eventType: "issuance", notificationConfig: { digest: "hourly" } });
+    for (let count = 0; count < 25; count += 1) await store.issue(wish(90));
+    await run();
+    assert.equal(take().length, 0);
+    house.clock.advance(HOUR);
+    await run();
+    const [message, ...more] = take();
+    assert.equal(more.length, 0);
+    assert.deepEqual([message?.json.data.certificates.length, message?.json.data.metadata.totalCertificates], [20, 25]);
+  });
+
+  test("PagerDuty is told when what it was told of is replaced", async () => {
+    await anAlert({ channels: [{ config: { integrationKey: "0123456789abcdef0123456789abcdef" } }, { config: { url: `${receiver.url}/in` } }] });
+    const id = await store.issue(wish(3));
+    const untold = await store.issue(wish(30));
+    await run();
+    await store.renew(id, wish(90));
+    await store.renew(untold, wish(90));
+    await run();
+    assert.deepEqual(pager.received.map(({ json }) => [json.event_action, json.dedup_key.split(":")[2]]), [["trigger", id], ["resolve", id]]);
+    assert.equal(take().length, 1);
+  });
+});
+
+describe("delivery", () => {
+  test("a receiver that is down for hours gets the message once it is back, under the same id", async () => {
+    const alert = await anAlert();
+    receiver.answer = () => 503;
+    await store.issue(wish(3));
+    await run();
+    const [first] = (await deliveries(alert.id)).deliveries;
+    assert.deepEqual([first.status, first.attempts, first.error], ["pending", 1, "answered 503"]);
+    const failing = (await house.owner.get(`${PATH}/${alert.id}`)).body.alert.lastRun;
+    assert.deepEqual([failing.status, failing.error], ["failed", "answered 503"]);
+    for (let step = 0; step < 12; step += 1) {
+      house.clock.advance(HOUR / 2);
+      await run();
+    }
+    receiver.answer = () => 200;
+    house.clock.advance(4 * HOUR);
+    await run();
+    const ids = new Set(take().map(({ json, headers }) => `${json.id} ${String(headers["webhook-id"])}`));
+    assert.deepEqual([...ids], [`${first.id} ${first.id}`]);
+    const [last] = (await deliveries(alert.id)).deliveries;
+    assert.deepEqual([last.status, last.error, last.attempts > 5], ["delivered", null, true]);
+    assert.equal((await house.owner.get(`${PATH}/${alert.id}`)).body.alert.lastRun.status, "success");
+  });
+
+  test("after a day of trying it is failed, and a retry sends it again", async () => {
+    const alert = await anAlert();
+    receiver.answer = () => 500;
+    await store.issue(wish(5));
+    for (let hour = 0; hour < 26; hour += 1) {
+      await run();
+      house.clock.advance(HOUR);
+    }
+    const [failed] = (await deliveries(alert.id)).deliveries;
+    assert.equal(failed.status, "failed");
+    assert.match(failed.error, /given up/);
+    const attempts = take().length;
+    assert.ok(attempts >= 8 && attempts <= 27, String(attempts));
+    receiver.answer = () => 200;
+    const retried = await house.owner.post(`${PATH}/${alert.id}/deliveries/${failed.id}/retry`);
+    assert.deepEqual([retried.status, retried.body.delivery.status], [200, "pending"]);
+    await run();
+    assert.deepEqual(take().map(({ json }) => json.id), [failed.id]);
+    assert.equal((await deliveries(alert.id)).deliveries[0].status, "delivered");
+    assert.equal((await house.owner.post(`${PATH}/${alert.id}/deliveries/${randomUUID()}/retry`)).status, 404);
+  });
+
+  test("a receiver that says never is not asked again", async () => {
+    const alert = await anAlert();
+    receiver.answer = () => 410;
+    await store.issue(wish(3));
+    await run();
+    house.clock.advance(DAY);
+    await run();
+    assert.equal(take().length, 1);
+    assert.deepEqual((await deliveries(alert.id)).deliveries.map((one: { status: string; error: string }) => [one.status, one.error]), [["failed", "answered 410"]]);
+  });
+
+  test("one channel's failure does not touch another's, and only the failed one is repeated", async () => {
+    await anAlert({ channels: [{ config: { url: `${receiver.url}/bad` } }, { config: { url: `${receiver.url}/good` } }] });
+    receiver.answer = ({ path }) => (path === "/bad" ? 500 : 200);
+    await store.issue(wish(3));
+    await run();
+    house.clock.advance(HOUR);
+    await run();
+    assert.deepEqual(take().map(({ path }) => path).sort(), ["/bad", "/bad", "/good"]);
+  });
+
+  test("without a mail server a mail stays pending, and the alert says why", async () => {
+    const alert = await anAlert({ channels: [{ config: { recipients: ["a@example.com"] } }] });
+    await store.issue(wish(6));
+    await run();
+    house.clock.advance(3 * DAY);
+    await run();
+    const [pending] = (await deliveries(alert.id)).deliveries;
+    assert.deepEqual([pending.status, pending.attempts], ["pending", 0]);
+    const { lastRun } = (await house.owner.get(`${PATH}/${alert.id}`)).body.alert;
+    assert.deepEqual([lastRun.status, /KEYWARD_SMTP_URL/.test(lastRun.error)], ["failed", true]);
+    assert.equal((await house.anonymous.get("/api/status")).body.emailConfigured, false);
+  });
+
+  test("a channel that is removed takes its waiting deliveries along", async () => {
+    const alert = await anAlert();
+    receiver.answer = () => 503;
+    await store.issue(wish(3));
+    await run();
+    await house.owner.patch(`${PATH}/${alert.id}`, { channels: [{ config: { url: `${receiver.url}/new` } }] });
+    const [old] = (await deliveries(alert.id)).deliveries;
+    assert.deepEqual([old.status, old.error], ["failed", "The channel was removed."]);
+    assert.equal((await house.owner.post(`${PATH}/${alert.id}/deliveries/${old.id}/retry`)).status, 400);
+  });
+
+  test("a test goes through every enabled channel now and says how each went", async () => {
+    const alert = await anAlert({ channels: [{ config: { url: `${receiver.url}/one` } }, { config: { url: `${receiver.url}/two` } }, { config: { url: `${receiver.url}/off` }, enabled: false }] });
+    receiver.answer = ({ path }) => (path === "/two" ? 404 : 200);
+    const { status, body } = await house.owner.post(`${PATH}/${alert.id}/test`);
+    assert.equal(status, 200);
+    assert.equal(body.success, false);
+    assert.deepEqual(body.results.map((one: { success: boolean; error?: string }) => [one.success, one.error]), [[true, undefined], [false, "answered 404"]]);
+    assert.deepEqual(take().map(({ json, path }) => [json.type, path]).sort(), [["dev.keyward.certificate.test", "/one"], ["dev.keyward.certificate.test", "/two"]]);
+    assert.deepEqual((await deliveries(alert.id)).deliveries.map((one: { eventType: string; status: string }) => [one.eventType, one.status]).sort(), [["test", "delivered"], ["test", "failed"]]);
+    await run();
+    assert.equal(take().length, 0);
+    await house.owner.patch(`${PATH}/${alert.id}`, { channels: [{ config: { url: `${receiver.url}/off` }, enabled: false }] });
+    assert.equal((await house.owner.post(`${PATH}/${alert.id}/test`)).status, 400);
+  });
+
+  test("a webhook can be tried before an alert is made of it", async () => {
+    await anAlert();
+    for (const path of [`${PATH}/test-webhook`, "/api/v2/pki/alerts/test-webhook"]) {
+      assert.deepEqual((await house.owner.post(path, { projectId, url: `${receiver.url}/x`, signingSecret: "s" })).body, { success: true });
+    }
+    receiver.answer = () => 401;
+    assert.deepEqual((await house.owner.post(`${PATH}/test-webhook`, { projectId, url: `${receiver.url}/x` })).body, { success: false, error: "answered 401" });
+    for (const url of ["nowhere", "https://169.254.169.254/"]) assert.equal((await house.owner.post(`${PATH}/test-webhook`, { projectId, url })).status, 422);
+  });
+
+  test("several nodes at once send each delivery once", async () => {
+    await anAlert({ eventType: "issuance" });
+    const nodes = [house, await house.openNode(), await house.openNode()];
+    for (let count = 0; count < 40; count += 1) await store.issue(wish(90));
+    await Promise.all(nodes.map((node) => node.house.alertWork.runNow()));
+    const ids = take().map(({ json }) => json.id);
+    assert.equal(ids.length, 40);
+    assert.equal(new Set(ids).size, 40);
+  });
+
+  test("a dead receiver with a long queue does not delay another", async () => {
+    await anAlert({ eventType: "issuance" });
+    const dead = await openReceiver();
+    dead.answer = () => undefined;
+    cleanUp.push(() => dead.close());
+    await addAlert({ eventType: "issuance", channels: [{ config: { url: `${dead.url}/` } }] });
+    for (let count = 0; count < 30; count += 1) await store.issue(wish(90));
+    await house.house.alertWork.jobs.find((job) => job.name === "alert-facts")?.run();
+    house.house.alertWork.start();
+    try {
+      for (let waited = 0; receiver.received.length < 30 && waited < 500; waited += 1) await new Promise((done) => setTimeout(done, 20));
+      assert.equal(take().length, 30);
+      assert.ok(dead.received.length <= 4, `${dead.received.length} at once`);
+    } finally {
+      await dead.close();
+      await house.house.alertWork.stop();
+    }
+  });
+});
+
+test("real mail leaves the house when a mail server is set", async () => {
+  const mails: string[] = [];
+  const smtp = new SMTPServer({
+    authOptional: true, disabledCommands: ["STARTTLS"], logger: false,
+    onData: (stream, _session, done) => {
+      const parts: Buffer[] = [];
+      stream.on("data", (chunk: Buffer) => parts.push(chunk));
+      stream.on("end", () => {
+        mails.push(Buffer.concat(parts).toString());
+        done();
+      });
+    },
+  });
+  await new Promise<void>((ready) => void smtp.listen(0, "127.0.0.1", ready));
+  const port = (smtp.server.address() as AddressInfo).port;
+  const own = await openTestHouse({ env: { KEYWARD_SMTP_URL: `smtp://127.0.0.1:${port}`, KEYWARD_MAIL_FROM: "Keyward <k@keyward.example>" } });
+  try {
+    assert.equal((await own.anonymous.get("/api/status")).body.emailConfigured, true);
+    const made = await own.owner.post(PATH, { name: "mail", eventType: "expiration", filters: [{ value: "example" }], channels: [{ config: { recipients: ["a@example.com"] } }] });
+    const notBefore = own.clock.now();
+    await inventory(own.house.database, own.owner.orgId).issue({ projectId: made.body.alert.projectId, notBefore, notAfter: new Date(notBefore.getTime() + 5 * DAY) });
+    await own.house.alertWork.runNow();
+    assert.equal(mails.length, 1);
+    const { deliveries: list } = (await own.owner.get(`${PATH}/${made.body.alert.id}/deliveries`)).body;
+    assert.ok(mails[0]?.includes(`Message-ID: <${list[0].id}@keyward.example>`));
+    assert.equal(list[0].status, "delivered");
+  } finally {
+    await own.close();
+    await new Promise<void>((done) => smtp.close(() => done()));
+  }
+});
+
+describe("the calendar", () => {
+  test("a link shows upcoming expiries without a token until it is revoked", async () => {
+    await anAlert();
+    await store.issue(wish(5, { commonName: `long, with; signs \\ and ${"ü".repeat(60)}` }));
+    await store.issue(wish(2, { commonName: "soon" }));
+    const made = await house.owner.post(`${PATH}/calendars`, { projectId });
+    assert.equal(made.status, 200, JSON.stringify(made.body));
+    const path = made.body.calendar.url.replace("https://keyward.example", "");
+    const shown = await house.anonymous.get(path);
+    assert.equal(shown.status, 200);
+    assert.match(shown.headers.get("content-type") ?? "", /^text\/calendar/);
+    assert.ok(shown.body.split("\r\n").every((line: string) => Buffer.byteLength(line) <= 75));
+    const unfolded = shown.body.replaceAll("\r\n ", "");
+    assert.ok(unfolded.includes("SUMMARY:long\\, with\\; signs \\\\ and"));
+    assert.ok(unfolded.indexOf("soon expires") < unfolded.indexOf("SUMMARY:long"));
+    const key = path.split("key=")[1] ?? "";
+    const [id = "", mac = ""] = key.split(".");
+    for (const forged of [`${id}.${"A".repeat(43)}`, `${randomUUID()}.${mac}`, id, "x", `${key}A`]) {
+      assert.equal((await house.anonymous.get(`${PATH}/calendar.ics?key=${forged}`)).status, 404, forged);
+    }
+    assert.equal((await house.anonymous.get(`${PATH}/calendar.ics`)).status, 422);
+    const { calendars } = (await house.owner.get(`${PATH}/calendars?projectId=${projectId}`)).body;
+    assert.equal(calendars.length, 1);
+    assert.ok(!JSON.stringify(calendars).includes(mac));
+    const other = await house.newTenant();
+    assert.equal((await other.delete(`${PATH}/calendars/${id}`)).status, 404);
+    assert.equal((await house.owner.delete(`${PATH}/calendars/${id}`)).status, 200);
+    assert.equal((await house.anonymous.get(path)).status, 404);
+  });
+});

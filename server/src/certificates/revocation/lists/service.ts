@@ -1,0 +1,94 @@
+/**
+ * Revocation lists. A list is signed in the background after a revocation and at half of its life; whoever fetches
+ * one that is past that gets a fresh one signed on the spot. So `nextUpdate` lies in the future at every instant,
+ * also on a server that slept for a year.
+ */
+import type { MemberActor } from "../../../platform/actor.ts";
+import type { Clock } from "../../../platform/clock.ts";
+import type { Db } from "../../../platform/db/index.ts";
+import type { Log } from "../../../platform/log.ts";
+import { notFound } from "../../../platform/problem.ts";
+import { keyIdentifierOf, listUrls } from "../../authorities/issuers/model.ts";
+import type { Issuers } from "../../authorities/issuers/service.ts";
+import type { Authorities } from "../../authorities/service.ts";
+import { addSeconds, toSecond } from "../../model.ts";
+import { crlToPem, signCrl } from "../../x509/index.ts";
+import { isFreshList, LIST_LIFE_SECONDS } from "../model.ts";
+import { ageingLists, changedLists, clearListChange, findList, keysOfAuthority, listEntries, nextListNumber, putList, type CrlRow, type ListPlace } from "../store.ts";
+
+export interface ListNeeds {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly issuers: Issuers;
+  readonly authorities: Authorities;
+}
+
+export type RevocationLists = ReturnType<typeof createRevocationLists>;
+
+export function createRevocationLists({ db, clock, log, issuers, authorities }: ListNeeds) {
+  const underway = new Map<string, Promise<CrlRow>>();
+
+  const build = async (place: ListPlace, number: number): Promise<CrlRow> => {
+    const issuer = await issuers.ofKey(place.keyId);
+    if (!issuer || place.shard >= issuer.crlShards) throw notFound("The revocation list");
+    const thisUpdate = toSecond(clock.now());
+    const nextUpdate = addSeconds(thisUpdate, LIST_LIFE_SECONDS);
+    const entries = await db.read((q) => listEntries(q, place, thisUpdate));
+    const urls = listUrls(issuer, issuers.revocationUrl, place.shard);
+    const der = await signCrl(
+      {
+        issuer: issuer.certificate.subject.der, thisUpdate, nextUpdate, number: BigInt(number), authorityKeyIdentifier: keyIdentifierOf(issuer.certificate),
+        // A list for all certificates of a key needs no scope; a part of them must say which part it is.
+        ...(urls.length > 0 ? { issuingDistributionPoint: { urls, covers: "all" as const } } : {}),
+        entries: [entries],
+      },
+      issuer.signer,
+    );
+    return { number, thisUpdate, nextUpdate, der };
+  };
+
+  const resign = async (place: ListPlace): Promise<CrlRow> => {
+    const row = await build(place, await db.read((q) => nextListNumber(q, place)));
+    const isStored = await db.write((tx) => putList(tx, place, row), { audited: false });
+    // Another node was faster with this number: its list is as fresh, and two lists of one number must not differ.
+    return isStored ? row : ((await db.read((q) => findList(q, place))) ?? row);
+  };
+
+  /** However many ask at once, one signature. */
+  const renew = (place: ListPlace): Promise<CrlRow> => {
+    const key = `${place.keyId}/${place.shard}`;
+    const running = underway.get(key) ?? resign(place).finally(() => underway.delete(key));
+    underway.set(key, running);
+    return running;
+  };
+
+  const current = async (place: ListPlace): Promise<CrlRow> => {
+    const known = await db.read((q) => findList(q, place));
+    return known && isFreshList(known, clock.now()) ? known : renew(place);
+  };
+
+  return {
+    current,
+
+    async ofAuthority(actor: MemberActor, authorityId: string) {
+      await authorities.find(actor, authorityId, "read");
+      const keys = await db.read((q) => keysOfAuthority(q, authorityId));
+      const places = keys.flatMap(({ keyId, crlShards }) => Array.from({ length: crlShards }, (_, shard) => ({ keyId, shard })));
+      return Promise.all(places.map(async (place) => ({ id: `${place.keyId}/${place.shard}`, crl: crlToPem((await current(place)).der) })));
+    },
+
+    /** The background's share: what changed, and what has passed half of its life. */
+    async catchUp(): Promise<void> {
+      const isStuck = (place: ListPlace) => (error: unknown) =>
+        log.error({ keyId: place.keyId, shard: place.shard, reason: (error as Error).message }, "a revocation list could not be signed; it is tried again");
+      for (const change of await db.read(changedLists)) {
+        // The mark goes only if no further revocation has set it anew since we looked.
+        await resign(change)
+          .then(() => db.write(async (tx) => clearListChange(tx, change, change.at), { audited: false }))
+          .catch(isStuck(change));
+      }
+      for (const place of await db.read((q) => ageingLists(q, clock.now()))) await renew(place).catch(isStuck(place));
+    },
+  };
+}

@@ -1,0 +1,176 @@
+/**
+ * The OCSP responder (RFC 6960, RFC 5019). Answers are signed by a key that the authority has delegated to, so the
+ * authority's own key rests; they are remembered for as long as they say the truth: a revocation drops them on
+ * every node at once.
+ */
+import { LRUCache } from "lru-cache";
+import { systemActor } from "../../../platform/actor.ts";
+import type { Clock } from "../../../platform/clock.ts";
+import type { Keyring, Place } from "../../../platform/crypto/index.ts";
+import type { Db } from "../../../platform/db/index.ts";
+import type { Tail } from "../../../platform/outbox/index.ts";
+import type { Issuer } from "../../authorities/issuers/model.ts";
+import type { Issuers } from "../../authorities/issuers/service.ts";
+import { certificateRevoked } from "../../events.ts";
+import type { Gate } from "../../issuance/gate/service.ts";
+import { addSeconds, toSecond } from "../../model.ts";
+import {
+  DerError, defaultSignatureAlgorithm, exportPkcs8, exportSpki, generateKeys, importPrivateKey, isIssuedBy, issuerHashes, makeResponder, nameFrom, ocspError, ocspNoCheck,
+  parseCertificate, parseOcspRequest, reasonOfCode, signOcspResponse, X509Error,
+  type CertId, type OcspRequest, type OcspResponder, type SingleAnswer,
+} from "../../x509/index.ts";
+import { certificateReleased } from "../events.ts";
+import { findSigner, findStatus, storeSigner, type SignerRow } from "../store.ts";
+
+export interface OcspNeeds {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly tail: Tail;
+  readonly keyring: Keyring;
+  readonly issuers: Issuers;
+  readonly gate: Gate;
+}
+
+export interface OcspReply {
+  readonly body: Buffer;
+  /** Absent for answers that nobody may keep: errors and those with a nonce. */
+  readonly thisUpdate?: Date;
+  readonly nextUpdate?: Date;
+}
+
+export type Ocsp = ReturnType<typeof createOcsp>;
+
+const SIGNER_LIFE_SECONDS = 30 * 86_400;
+const ANSWER_LIFE_SECONDS = 3_600;
+const REMEMBERED_ANSWERS = 100_000;
+const REMEMBERED_SIGNERS = 1_000;
+
+interface Remembered extends OcspReply {
+  readonly certificateId: string | undefined;
+  readonly keepUntil: number;
+}
+interface Responder {
+  readonly responder: OcspResponder;
+  readonly renewAt: number;
+}
+
+const signerPlace = (keyId: string): Place => ({ table: "ocsp_signers", row: keyId, column: "sealed_key" });
+
+export function createOcsp({ db, clock, tail, keyring, issuers, gate }: OcspNeeds) {
+  const answers = new LRUCache<string, Remembered>({ max: REMEMBERED_ANSWERS });
+  const byCertificate = new Map<string, Set<string>>();
+  const responders = new LRUCache<string, Responder>({ max: REMEMBERED_SIGNERS });
+  const opening = new Map<string, Promise<Responder>>();
+
+  const forget = (certificateId: string): void => {
+    for (const key of byCertificate.get(certificateId) ?? []) answers.delete(key);
+    byCertificate.delete(certificateId);
+  };
+  tail.onHint((fact) => {
+    if (certificateRevoked.is(fact) || certificateReleased.is(fact)) forget(fact.data.certificateId);
+  });
+  tail.onGap(() => answers.clear());
+
+  const delegate = async (issuer: Issuer): Promise<SignerRow> => {
+    const { publicKey, privateKey } = await generateKeys("EC_prime256v1");
+    const notBefore = toSecond(clock.now());
+    const wished = addSeconds(notBefore, SIGNER_LIFE_SECONDS);
+    const notAfter = issuer.certificate.notAfter < wished ? issuer.certificate.notAfter : wished;
+    const issued = await gate.issue({
+      actor: systemActor("ocsp"), projectId: issuer.projectId, orgId: issuer.orgId, profileId: null, applicationId: null, issuer,
+      wish: {
+        subject: nameFrom({ commonName: `OCSP ${issuer.keyId.slice(-12)}` }), altNames: [], keyUsages: ["digital_signature"], extendedKeyUsages: ["ocsp_signing"], isCa: false,
+        pathLength: undefined, nameConstraints: undefined, notBefore, notAfter, signatureAlgorithm: undefined, extensions: [ocspNoCheck()],
+      },
+      publicKey: exportSpki(publicKey), privateKey, keepsKey: false, context: { friendlyName: "OCSP responder" }, idempotency: undefined, findings: [], isBlockedKey: false,
+    });
+    const vault = await keyring.vaultOf({ projectId: issuer.projectId });
+    const row = { der: issued.der ?? Buffer.alloc(0), dataKeyId: vault.keyId, sealedKey: vault.encrypt(exportPkcs8(privateKey), signerPlace(issuer.keyId)), notAfter };
+    await db.write(async (tx) => storeSigner(tx, issuer.keyId, row), { audited: false });
+    return row;
+  };
+
+  /** The authority itself where it cannot delegate any more: it has expired or its names allow no responder. */
+  const ownResponder = (issuer: Issuer): Responder => ({
+    responder: makeResponder(issuer.signer, issuer.certificate.publicKey, []), renewAt: clock.millis() + ANSWER_LIFE_SECONDS * 1000,
+  });
+
+  const openResponder = async (issuer: Issuer): Promise<Responder> => {
+    const now = clock.now();
+    if (issuer.certificate.notAfter <= addSeconds(now, 60) || issuer.constraints.length > 0) return ownResponder(issuer);
+    const known = await db.read((q) => findSigner(q, issuer.keyId));
+    const isUsable = known !== undefined && known.notAfter > addSeconds(now, SIGNER_LIFE_SECONDS / 2);
+    const row = isUsable ? known : await delegate(issuer);
+    const key = importPrivateKey((await keyring.vaultById(row.dataKeyId)).decrypt(row.sealedKey, signerPlace(issuer.keyId)));
+    const certificate = parseCertificate(row.der);
+    const halfway = row.notAfter.getTime() - (SIGNER_LIFE_SECONDS / 2) * 1000;
+    const responder = makeResponder({ key, algorithm: defaultSignatureAlgorithm(key) }, certificate.publicKey, [certificate.der]);
+    return { responder, renewAt: Math.max(halfway, clock.millis() + 60_000) };
+  };
+
+  const responderOf = async (issuer: Issuer): Promise<OcspResponder> => {
+    const known = responders.get(issuer.keyId);
+    if (known && clock.millis() < known.renewAt) return known.responder;
+    const running = opening.get(issuer.keyId) ?? openResponder(issuer).finally(() => opening.delete(issuer.keyId));
+    opening.set(issuer.keyId, running);
+    const made = await running;
+    responders.set(issuer.keyId, made);
+    return made.responder;
+  };
+
+  const isAbout = (certId: CertId, issuer: Issuer): boolean =>
+    certId.hash !== undefined && isIssuedBy(certId, issuerHashes(issuer.certificate.subject.der, issuer.certificate.publicKey, certId.hash));
+
+  const answerOne = async (certId: CertId, issuer: Issuer, thisUpdate: Date): Promise<{ answer: SingleAnswer; certificateId: string | undefined }> => {
+    const times = { certId: certId.der, thisUpdate, nextUpdate: addSeconds(thisUpdate, ANSWER_LIFE_SECONDS) };
+    const row = isAbout(certId, issuer) ? await db.read((q) => findStatus(q, issuer.keyId, certId.serialNumber)) : undefined;
+    if (!row) return { answer: { status: "unknown", ...times }, certificateId: undefined };
+    if (row.revokedAt === null) return { answer: { status: "good", ...times }, certificateId: row.id };
+    const reason = reasonOfCode(row.revocationReason ?? 0) ?? "UNSPECIFIED";
+    return { answer: { status: "revoked", revokedAt: row.revokedAt, reason, ...times }, certificateId: row.id };
+  };
+
+  const answer = async (request: OcspRequest, issuer: Issuer): Promise<Remembered> => {
+    const thisUpdate = toSecond(clock.now());
+    const singles = await Promise.all(request.certIds.map((certId) => answerOne(certId, issuer, thisUpdate)));
+    const reply = { producedAt: thisUpdate, answers: singles.map((each) => each.answer), ...(request.nonce ? { nonce: request.nonce } : {}) };
+    const body = await signOcspResponse(reply, await responderOf(issuer));
+    const keepUntil = clock.millis() + (ANSWER_LIFE_SECONDS * 1000) / 2;
+    return { body, thisUpdate, nextUpdate: addSeconds(thisUpdate, ANSWER_LIFE_SECONDS), certificateId: singles[0]?.certificateId, keepUntil };
+  };
+
+  const remember = (key: string, made: Remembered): void => {
+    if (made.certificateId === undefined) return;
+    answers.set(key, made);
+    const keys = byCertificate.get(made.certificateId) ?? new Set();
+    byCertificate.set(made.certificateId, keys.add(key));
+    if (byCertificate.size > 2 * REMEMBERED_ANSWERS) {
+      byCertificate.clear();
+      answers.clear();
+    }
+  };
+
+  return {
+    async respond(keyId: string, bytes: Buffer | undefined): Promise<OcspReply> {
+      const issuer = await issuers.ofKey(keyId);
+      if (!issuer) return { body: ocspError("unauthorized") };
+      let request: OcspRequest;
+      try {
+        request = parseOcspRequest(bytes ?? Buffer.alloc(0));
+      } catch (error) {
+        if (error instanceof DerError || error instanceof X509Error) return { body: ocspError("malformedRequest") };
+        throw error;
+      }
+      if (request.nonce !== undefined || request.certIds.length !== 1) {
+        const { body } = await answer(request, issuer);
+        return { body };
+      }
+      const key = `${keyId}:${request.certIds[0]?.der.toString("base64") ?? ""}`;
+      const known = tail.isFresh() ? answers.get(key) : undefined;
+      if (known && clock.millis() < known.keepUntil && known.thisUpdate !== undefined && known.thisUpdate <= clock.now()) return known;
+      const made = await answer(request, issuer);
+      remember(key, made);
+      return made;
+    },
+  };
+}

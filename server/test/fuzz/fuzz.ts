@@ -1,0 +1,426 @@
+/**
+ * The fuzz run: rounds over every route of the house until the time is up. One request at a time, so that a seed
+ * leads to the same requests again (ids apart). A finding is kept and the run goes on; what was sent stands in it.
+ */
+import { Agent, request as openRequest } from "node:http";
+import fc from "fast-check";
+import { steppedClock } from "../../src/platform/clock.ts";
+import { readConfig } from "../../src/platform/config.ts";
+import type { Endpoint } from "../../src/platform/http/index.ts";
+import { newId } from "../../src/platform/ids.ts";
+import type { Log } from "../../src/platform/log.ts";
+import { seal } from "../../src/platform/sealed.ts";
+import { openHouse } from "../../src/house.ts";
+import { clientOf, OWNER, type Tenant } from "../harness.ts";
+import { createTestDatabase, stopOwnPostgres } from "../postgres.ts";
+import { BODIES, THINGS, World } from "../things.ts";
+import { hostileBodies } from "./hostile.ts";
+import { createJudge, type Heard } from "./judge.ts";
+import { draftsOf, inputSchema, Name, parameterNames, type Draft, type Json } from "./requests.ts";
+
+/** Far above what any answer takes; only there to tell slow from stuck. */
+const HANG_MS = 5000;
+const DRAFTS_PER_VISIT = 6;
+const SEEN_PER_FIELD = 40;
+
+export interface Finding {
+  readonly endpoint: string;
+  readonly complaint: string;
+  readonly reason: string | undefined;
+  readonly sent: string;
+  readonly round: number;
+}
+
+export interface FuzzReport {
+  readonly seed: number;
+  readonly requests: number;
+  readonly rounds: number;
+  readonly statuses: Readonly<Record<string, number>>;
+  /** Endpoints that never answered 200: nothing behind their door was tried. */
+  readonly neverGood: readonly string[];
+  readonly findings: readonly Finding[];
+  readonly slowest: { readonly endpoint: string; readonly ms: number };
+  readonly heapMb: readonly number[];
+}
+
+export interface FuzzOptions {
+  readonly seed: number;
+  readonly seconds: number;
+  readonly only?: readonly string[];
+  readonly progress?: (line: string) => void;
+}
+
+interface Wire {
+  readonly method: string;
+  readonly path: string;
+  readonly token: string | undefined;
+  readonly body: string | Buffer | undefined;
+  readonly type?: string;
+}
+
+/** Numbers that follow from the seed and from where the run is, not from what ran before. */
+const mixed = (...parts: readonly number[]): number =>
+  parts.reduce((hash, part) => Math.imul(hash ^ part, 0x9e3779b1) ^ (hash >>> 15), 0x2545f491) | 0;
+
+/** Half a surrogate pair cannot be written in an address. */
+const wellFormed = (text: string): string => Buffer.from(text).toString();
+
+function openDoor(base: string) {
+  const { hostname, port } = new URL(base);
+  const agent = new Agent({ keepAlive: true, maxSockets: 4 });
+  const send = (wire: Wire): Promise<Heard> =>
+    new Promise((resolve, reject) => {
+      const isLarge = (wire.body?.length ?? 0) > 1_000_000;
+      const call = openRequest({
+        hostname,
+        port,
+        agent: isLarge ? false : agent,
+        method: wire.method,
+        path: wire.path,
+        headers: {
+          ...(wire.body === undefined
+            ? {}
+            : {
+                "content-type": wire.type ?? "application/json",
+                "content-length": Buffer.byteLength(wire.body),
+              }),
+          ...(wire.token === undefined ? {} : { authorization: `Bearer ${wire.token}` }),
+        },
+      });
+      const guard = setTimeout(() => call.destroy(new Error(`no answer within ${HANG_MS} ms`)), HANG_MS);
+      let answered = false;
+      call.on("response", (answer) => {
+        answered = true;
+        const { statusCode: status = 0, headers } = answer;
+        const type = headers["content-type"] ?? "";
+        const heard = { status, type, requestId: headers["x-request-id"] as string | undefined };
+        const finish = (text: string) => {
+          clearTimeout(guard);
+          resolve({ ...heard, text });
+        };
+        if (status === 200 && type.startsWith("text/event-stream")) {
+          answer.destroy();
+          return finish("");
+        }
+        const chunks: Buffer[] = [];
+        answer.on("data", (chunk: Buffer) => chunks.push(chunk));
+        answer.on("end", () => finish(Buffer.concat(chunks).toString()));
+        answer.on("error", reject);
+      });
+      call.on("error", (error: NodeJS.ErrnoException) => {
+        clearTimeout(guard);
+        // A body over the limit is refused before it is read to its end; the refusal may be lost on the way.
+        if (!answered && isLarge && (error.code === "EPIPE" || error.code === "ECONNRESET"))
+          resolve({
+            status: 413,
+            type: "application/json",
+            requestId: undefined,
+            text: '{"reqId":"","statusCode":413,"error":"cut","message":"cut"}',
+          });
+        else if (!answered) reject(error);
+      });
+      call.end(wire.body);
+    });
+  return { send, close: () => agent.destroy() };
+}
+
+async function openFuzzHouse() {
+  const database = await createTestDatabase();
+  const rootKey = seal(Buffer.alloc(32, 7));
+  const bugs: string[] = [];
+  const note = (fields: unknown) => {
+    const { reason, stack } = fields as { reason?: string; stack?: string };
+    bugs.push(stack ?? reason ?? JSON.stringify(fields));
+  };
+  const nothing = () => undefined;
+  const log = { debug: nothing, info: nothing, warn: nothing, error: note, fatal: note } as unknown as Log;
+  const config = readConfig({
+    PORT: "0",
+    KEYWARD_RATE_LIMIT_READ: "0",
+    KEYWARD_RATE_LIMIT_WRITE: "0",
+    KEYWARD_RATE_LIMIT_LOGIN: "0",
+    KEYWARD_ALLOW_PRIVATE_TARGETS: "127.0.0.0/8",
+    DATABASE_URL: "postgres://unused",
+    KEYWARD_ROOT_KEY: rootKey.open().toString("base64"),
+  });
+  const house = await openHouse({
+    config,
+    clock: steppedClock(),
+    log,
+    connection: database.connection,
+    rootKey,
+  });
+  const base = `http://127.0.0.1:${await house.listen()}`;
+  const close = async (): Promise<void> => {
+    await house.close();
+    await database.drop();
+    await stopOwnPostgres();
+  };
+  return { house, base, bugs, close };
+}
+
+interface Callers {
+  readonly mine: Tenant;
+  readonly theirs: Tenant;
+  readonly session: string;
+}
+
+function tenantOf(
+  base: string,
+  made: {
+    identity: { id: string; credentials: { token: string } };
+    organization: { id: string; slug: string };
+  },
+): Tenant {
+  const { token } = made.identity.credentials;
+  return {
+    ...clientOf(base, token),
+    token,
+    orgId: made.organization.id,
+    orgSlug: made.organization.slug,
+    identityId: made.identity.id,
+  };
+}
+
+export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
+  const opened = await openFuzzHouse();
+  const { base, house } = opened;
+  const door = openDoor(base);
+  const endpoints = house.routes
+    .map(({ endpoint }) => endpoint)
+    .filter(({ id }) => !options.only || options.only.includes(id));
+  const judge = createJudge(house.routes.map(({ endpoint }) => endpoint));
+  const drafts = new Map(endpoints.map((endpoint) => [endpoint.id, draftsOf(endpoint)]));
+  const examples = new Map(house.routes.map(({ endpoint }) => [endpoint.id, endpoint.example.body]));
+  const booted = await clientOf(base).post("/api/v1/admin/bootstrap", { ...OWNER, organization: "Owner" });
+  if (booted.status !== 200) throw new Error(`bootstrap failed: ${JSON.stringify(booted.body)}`);
+  const owner = tenantOf(base, booted.body);
+
+  const seen = new Map<string, string[]>();
+  const findings: Finding[] = [];
+  const statuses: Record<string, number> = {};
+  const good = new Set<string>();
+  const heapMb: number[] = [];
+  let slowest = { endpoint: "", ms: 0 };
+  let requests = 0;
+  let round = 0;
+
+  const newTenant = async (): Promise<Tenant> => {
+    const made = await owner.post("/api/v1/admin/organizations", { name: "Fuzz" });
+    if (made.status !== 200) throw new Error(`no new organisation: ${JSON.stringify(made.body)}`);
+    const tenant = tenantOf(base, made.body);
+    await owner.post("/api/v1/admin/licences", {
+      organizationId: tenant.orgId,
+      plan: "enterprise",
+      days: 30,
+    });
+    return tenant;
+  };
+  const newCallers = async (): Promise<Callers> => {
+    const login = await clientOf(base).post("/api/v3/auth/login", OWNER);
+    const session = (login.body.accessToken as string | undefined) ?? "";
+    const chosen = await clientOf(base, session).post("/api/v3/auth/select-organization", {
+      organizationId: owner.orgId,
+    });
+    return { mine: await newTenant(), theirs: await newTenant(), session: chosen.body.token ?? session };
+  };
+
+  /** Remembers what answers call by name, so that later requests can speak of it. */
+  const remember = (value: unknown, parent = ""): void => {
+    if (Array.isArray(value))
+      return value.slice(0, 5).forEach((item) => remember(item, parent.replace(/s$/, "")));
+    if (typeof value !== "object" || value === null) return;
+    for (const [key, inner] of Object.entries(value)) {
+      if (
+        typeof inner === "string" &&
+        inner.length < 200 &&
+        /id$|slug$|^secretKey$|^name$|token/i.test(key)
+      ) {
+        for (const field of [key, `${parent}${key.charAt(0).toUpperCase()}${key.slice(1)}`]) {
+          const known = seen.get(field) ?? [];
+          if (known.length < SEEN_PER_FIELD) seen.set(field, [...known, inner]);
+          else known[requests % SEEN_PER_FIELD] = inner;
+        }
+      } else remember(inner, key);
+    }
+  };
+
+  const thingFor = (endpoint: Endpoint, field: string) =>
+    THINGS[`${endpoint.id}.${field}`] ?? THINGS[`${endpoint.room}.${field}`] ?? THINGS[field];
+
+  const called = async (
+    endpoint: Endpoint,
+    { field, whose, index }: Name,
+    worlds: { mine: World; theirs: World },
+  ): Promise<string> => {
+    if (whose === "nobody") return index % 2 === 0 ? newId() : `no-such-${index}`;
+    if (whose === "seen") {
+      const known = seen.get(field) ?? seen.get("id") ?? [];
+      return known[index % Math.max(1, known.length)] ?? "dev";
+    }
+    // A thing that could not be made (a limit, a tenant that was just deleted) is simply unknown.
+    const made = await thingFor(endpoint, field)?.(worlds[whose]).catch(() => newId());
+    const plain: Record<string, string> = {
+      environment: "dev",
+      secretPath: "/",
+      path: "/",
+      role: "viewer",
+      secretName: "A_KEY",
+    };
+    return made ?? plain[field] ?? newId();
+  };
+
+  const fill = async (
+    endpoint: Endpoint,
+    value: unknown,
+    worlds: { mine: World; theirs: World },
+  ): Promise<unknown> => {
+    if (value instanceof Name) return called(endpoint, value, worlds);
+    if (Array.isArray(value)) {
+      const filled: unknown[] = [];
+      for (const item of value) filled.push(await fill(endpoint, item, worlds));
+      return filled;
+    }
+    if (typeof value !== "object" || value === null) return value;
+    const filled: [string, unknown][] = [];
+    for (const [key, inner] of Object.entries(value)) filled.push([key, await fill(endpoint, inner, worlds)]);
+    return Object.fromEntries(filled);
+  };
+
+  const wireOf = async (
+    endpoint: Endpoint,
+    draft: Draft,
+    worlds: { mine: World; theirs: World },
+    token: string | undefined,
+  ): Promise<Wire> => {
+    const params = (await fill(endpoint, draft.params, worlds)) as Record<string, unknown>;
+    const text = (value: unknown): string =>
+      (typeof value === "string" ? value : JSON.stringify(value)) ?? "";
+    const encode = (value: unknown): string =>
+      encodeURIComponent(wellFormed(text(value).slice(0, 2000))) || "%20";
+    let path = draft.path;
+    for (const name of parameterNames(path))
+      path = path.replace(`{${name}}`, () => draft.rawParams[name] ?? encode(params[name]));
+    const query = (await fill(endpoint, draft.query, worlds)) as Record<string, unknown>;
+    const pairs = Object.entries(query).map(([key, value]) => `${encode(key)}=${encode(value)}`);
+    const search = draft.rawQuery ?? pairs.join("&").slice(0, 9000);
+    const body =
+      endpoint.method === "GET" ? undefined : JSON.stringify(await fill(endpoint, draft.body, worlds));
+    return { method: endpoint.method, path: search === "" ? path : `${path}?${search}`, token, body };
+  };
+
+  const visit = async (endpoint: Endpoint, wire: Wire): Promise<number> => {
+    opened.bugs.length = 0;
+    const startedAt = performance.now();
+    let complaint: string | undefined;
+    let status = 0;
+    try {
+      const heard = await door.send(wire);
+      status = heard.status;
+      complaint = judge(endpoint, heard);
+      if (heard.status === 200) good.add(endpoint.id);
+      if (heard.status === 200 && heard.type.startsWith("application/json")) remember(JSON.parse(heard.text));
+    } catch (error) {
+      complaint = (error as Error).message;
+    }
+    requests += 1;
+    const ms = performance.now() - startedAt;
+    if (ms > slowest.ms) slowest = { endpoint: endpoint.id, ms: Math.round(ms) };
+    statuses[status] = (statuses[status] ?? 0) + 1;
+    const reason = opened.bugs[0]?.split("\n").slice(0, 6).join("\n");
+    if (complaint === undefined) return status;
+    const key = (one: Pick<Finding, "endpoint" | "complaint" | "reason">) =>
+      `${one.endpoint} ${one.reason?.split("\n")[0] ?? one.complaint.replace(/req-\w+|\d+/g, "")}`;
+    const finding = {
+      endpoint: endpoint.id,
+      complaint,
+      reason,
+      round,
+      sent: `${wire.method} ${wire.path.slice(0, 500)} ${(wire.body ?? "").toString().slice(0, 1500)}`,
+    };
+    if (!findings.some((known) => key(known) === key(finding))) {
+      findings.push(finding);
+      options.progress?.(`FOUND ${JSON.stringify(finding)}`);
+    }
+    return status;
+  };
+
+  /** The request of the documentation, with one's own things in it: the way behind the door. */
+  const exampleOf = (endpoint: Endpoint, world: World): Draft => {
+    const mine = (names: readonly string[]) =>
+      Object.fromEntries(names.map((name) => [name, new Name(name, "mine", 0)]));
+    const open = (value: unknown, field = ""): unknown => {
+      if (Array.isArray(value)) return value.map((item) => open(item, field));
+      if (typeof value === "object" && value !== null)
+        return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, open(inner, key)]));
+      return typeof value === "string" && /([a-z]|^)_?[iI]ds?$|[a-z]Slug$/.test(field)
+        ? new Name(field, "mine", 0)
+        : value;
+    };
+    const body = open(BODIES[endpoint.id]?.(world) ?? endpoint.example.body ?? {});
+    const query = open(endpoint.example.query ?? {}) as Record<string, unknown>;
+    return {
+      path: endpoint.path,
+      params: mine(parameterNames(endpoint.path)),
+      rawParams: {},
+      query,
+      rawQuery: undefined,
+      body,
+    };
+  };
+
+  const tokenFor = (endpoint: Endpoint, callers: Callers, luck: number): string | undefined => {
+    if (endpoint.access === "public") return undefined;
+    if (endpoint.path.startsWith("/api/v1/admin/")) return luck % 3 === 0 ? callers.mine.token : owner.token;
+    // A session's own routes end it; the next round logs in again.
+    if (luck % 12 === 0 || (endpoint.room === "auth" && luck % 3 === 0)) return callers.session;
+    return luck % 50 === 1 ? `${callers.mine.token.slice(0, -3)}xyz` : callers.mine.token;
+  };
+
+  const until = performance.now() + options.seconds * 1000;
+  const isOver = () => performance.now() > until;
+  try {
+    for (; !isOver(); round += 1) {
+      let callers = await newCallers();
+      let worlds = { mine: new World(callers.mine, examples), theirs: new World(callers.theirs, examples) };
+      for (const [index, endpoint] of endpoints.entries()) {
+        if (isOver()) break;
+        const seed = mixed(options.seed, round, index);
+        await visit(
+          endpoint,
+          await wireOf(endpoint, exampleOf(endpoint, worlds.mine), worlds, tokenFor(endpoint, callers, 5)),
+        );
+        const arbitrary = drafts.get(endpoint.id) as fc.Arbitrary<Draft>;
+        for (const [n, draft] of fc.sample(arbitrary, { seed, numRuns: DRAFTS_PER_VISIT }).entries()) {
+          const token = tokenFor(endpoint, callers, Math.abs(mixed(seed, n)));
+          const status = await visit(endpoint, await wireOf(endpoint, draft, worlds, token));
+          if (status === 401 && token === callers.mine.token) {
+            callers = await newCallers();
+            worlds = { mine: new World(callers.mine, examples), theirs: new World(callers.theirs, examples) };
+          }
+        }
+        if (endpoint.method === "GET") continue;
+        const field =
+          Object.keys((inputSchema(endpoint.body)["properties"] as Json | undefined) ?? {})[0] ?? "a";
+        const bombs = hostileBodies(field);
+        const bomb = bombs[Math.abs(mixed(seed, 77)) % bombs.length];
+        const plain = await wireOf(endpoint, exampleOf(endpoint, worlds.mine), worlds, callers.mine.token);
+        if (bomb)
+          await visit(endpoint, {
+            ...plain,
+            body: bomb.text,
+            ...(bomb.type === undefined ? {} : { type: bomb.type }),
+          });
+      }
+      heapMb.push(Math.round(process.memoryUsage().heapUsed / 1_048_576));
+      options.progress?.(
+        `round ${round}: ${requests} requests, ${findings.length} findings, heap ${heapMb.at(-1)} MB`,
+      );
+    }
+  } finally {
+    door.close();
+    await opened.close();
+  }
+  const neverGood = endpoints.map(({ id }) => id).filter((id) => !good.has(id));
+  return { seed: options.seed, requests, rounds: round, statuses, neverGood, findings, slowest, heapMb };
+}
