@@ -16,6 +16,7 @@ import {
   flushUses,
   type AuthServices,
 } from "./auth/index.ts";
+import { createCertificates } from "./certificates/index.ts";
 import { createEvents, createSlots, eventRoutes, type Events } from "./events/index.ts";
 import {
   createIdentityControl,
@@ -56,7 +57,7 @@ import { createTail, outboxJobs, type Tail } from "./platform/outbox/index.ts";
 import type { Sealed } from "./platform/sealed.ts";
 import { createEnvironments, createProjects, projectRoutes } from "./projects/index.ts";
 import { createRoles, roleRoutes } from "./roles/index.ts";
-import { createSecrets, secretsRoutes, type Secrets } from "./secrets/index.ts";
+import { createSecrets, secretsJobs, secretsRoutes, type Secrets } from "./secrets/index.ts";
 import { createStatus, statusRoutes } from "./status/index.ts";
 
 export interface HouseOptions {
@@ -90,7 +91,7 @@ const FLUSH_MS = 2000;
 async function prepareDatabase(database: Database, options: HouseOptions): Promise<void> {
   const client = await database.connect();
   try {
-    await checkRootKey(options.rootKey.open(), (text) => client.query(text));
+    await checkRootKey(options.rootKey.open(), (text) => client.query(text), options.config.rootKeyPrevious?.open());
     const applied = await migrate(client, MIGRATIONS);
     if (applied.length > 0) options.log.info({ applied }, "the database schema was brought up to date");
   } finally {
@@ -101,7 +102,7 @@ async function prepareDatabase(database: Database, options: HouseOptions): Promi
 async function openRooms(options: HouseOptions, database: Database, tail: Tail) {
   const { config, clock, log } = options;
   const db = database;
-  const keyring = await openKeyring(db, options.rootKey.open());
+  const keyring = await openKeyring(db, options.rootKey.open(), config.rootKeyPrevious?.open());
   const permissions = createPermissions({ db, tail, clock });
   const memberships = createMemberships({ db, clock, permissions });
   const projects = createProjects({ db, clock, tail, keyring, permissions });
@@ -157,6 +158,17 @@ async function openRooms(options: HouseOptions, database: Database, tail: Tail) 
   const authentication = createAuthentication({ keyring, accessTokens, sessions: auth.sessions });
   const events = openEvents(options, { db, tail, projects, permissions, licences, authentication });
 
+  const revocationUrl = config.revocationUrl ?? config.publicUrl ?? `http://localhost:${config.port}`;
+  const certificates = createCertificates({
+    db,
+    clock,
+    log,
+    tail,
+    keyring,
+    permissions,
+    projects,
+    revocationUrl,
+  });
   const alerts = openAlertRoom(options, { db, clock, log, tail, keyring, permissions, projects });
 
   const routes: Route[] = [
@@ -171,6 +183,7 @@ async function openRooms(options: HouseOptions, database: Database, tail: Tail) 
     ...licenceRoutes(licences),
     ...auditRoutes(audit),
     ...eventRoutes(events),
+    ...certificates.routes,
     ...alerts.routes,
   ];
   routes.push(...statusRoutes(status, () => routes));
@@ -185,7 +198,9 @@ async function openRooms(options: HouseOptions, database: Database, tail: Tail) 
       ...authJobs(auth),
       ...memberJobs(members.invitations),
       ...auditJobs(audit),
+      ...certificates.jobs,
       ...alerts.work.jobs,
+      ...secretsJobs(secrets),
       ...outboxJobs(db),
     ],
   };
@@ -206,6 +221,7 @@ function openAlertRoom({ config, clock }: HouseOptions, needs: AlertRoomNeeds) {
   return openAlerts(needs, {
     notifications,
     publicUrl: config.publicUrl ?? `http://localhost:${config.port}`,
+    onStop: () => mailer?.close(),
   });
 }
 
@@ -255,6 +271,24 @@ function assemble(
       log.debug({ reason: (error as Error).message }, "uses were not written down this time"),
     );
   let flushing: NodeJS.Timeout | undefined;
+  let closing: Promise<void> | undefined;
+  const close = async (): Promise<void> => {
+    // First, because the door waits for every open answer.
+    await events.stop();
+    await app.close();
+    clearInterval(flushing);
+    rateLimits.stop();
+    await jobs.stop();
+    await alertWork.stop();
+    await flush();
+    await secrets
+      .flush()
+      .catch((error: unknown) =>
+        log.error({ reason: (error as Error).message }, "readings were not written to the audit log"),
+      );
+    await tail.stop();
+    await database.close();
+  };
 
   return {
     app,
@@ -277,22 +311,6 @@ function assemble(
       const address = app.server.address();
       return typeof address === "object" && address !== null ? address.port : config.port;
     },
-    async close() {
-      // First, because the door waits for every open answer.
-      await events.stop();
-      await app.close();
-      clearInterval(flushing);
-      rateLimits.stop();
-      await jobs.stop();
-      await alertWork.stop();
-      await flush();
-      await secrets
-        .flush()
-        .catch((error: unknown) =>
-          log.error({ reason: (error as Error).message }, "readings were not written to the audit log"),
-        );
-      await tail.stop();
-      await database.close();
-    },
+    close: () => (closing ??= close()),
   };
 }

@@ -13,7 +13,9 @@ export type EventType = z.output<typeof eventType>;
 
 const BEFORE_RULE = "must be a number from 1 to 9999 with h, d, w, m or y: 12h, 30d, 4w, 3m, 1y";
 /** Clients send "" when they mean nothing. */
-const alertBefore = z.string().refine((text) => text === "" || /^0*[1-9]\d{0,3}[hdwmy]$/.test(text), BEFORE_RULE);
+const alertBefore = z
+  .string()
+  .refine((text) => text === "" || /^0*[1-9]\d{0,3}[hdwmy]$/.test(text), BEFORE_RULE);
 
 /**
  * What settings a channel takes is the business of the channel, in notifications/: this only says that there are
@@ -56,7 +58,10 @@ const alertFields = {
   enabled: z.boolean(),
   projectId: uuid,
   applicationId: uuid.optional(),
-  notificationConfig: z.object({ enableDailyNotification: z.boolean(), digest: z.enum(["hourly", "daily"]).optional() }),
+  notificationConfig: z.object({
+    enableDailyNotification: z.boolean(),
+    digest: z.enum(["hourly", "daily"]).optional(),
+  }),
   channels: z.array(channel),
   createdAt: moment,
   updatedAt: moment,
@@ -64,7 +69,11 @@ const alertFields = {
 export const alert = z.object(alertFields);
 export type AlertView = z.input<typeof alert>;
 
-export const lastRun = z.object({ timestamp: moment, status: z.enum(["success", "failed"]), error: z.string().nullable() });
+export const lastRun = z.object({
+  timestamp: moment,
+  status: z.enum(["success", "failed"]),
+  error: z.string().nullable(),
+});
 const listedAlert = z.object({ ...alertFields, lastRun: lastRun.nullable() });
 export type ListedAlert = z.input<typeof listedAlert>;
 
@@ -77,7 +86,10 @@ const example = {
 };
 
 export const createAlert = endpoint({
-  id: "createAlert", method: "POST", path: ALERTS_PATH, room,
+  id: "createAlert",
+  method: "POST",
+  path: ALERTS_PATH,
+  room,
   summary: "Create an alert on certificates: what to watch for and through which one to ten channels to tell",
   body: z.object({
     name,
@@ -103,7 +115,10 @@ const queryFlag = z
   .optional();
 
 export const listAlerts = endpoint({
-  id: "listAlerts", method: "GET", path: ALERTS_PATH, room,
+  id: "listAlerts",
+  method: "GET",
+  path: ALERTS_PATH,
+  room,
   summary: "Alerts, newest first, each with its last run",
   query: z.object({
     projectId: projectRef.optional(),
@@ -121,11 +136,23 @@ export type AlertQuery = z.output<typeof listAlerts.query>;
 const params = z.object({ alertId: uuid });
 const ONE = `${ALERTS_PATH}/{alertId}`;
 
-export const getAlert = endpoint({ id: "getAlert", method: "GET", path: ONE, room, summary: "One alert", params, reply: z.object({ alert: listedAlert }) });
+export const getAlert = endpoint({
+  id: "getAlert",
+  method: "GET",
+  path: ONE,
+  room,
+  summary: "One alert",
+  params,
+  reply: z.object({ alert: listedAlert }),
+});
 
 export const updateAlert = endpoint({
-  id: "updateAlert", method: "PATCH", path: ONE, room,
-  summary: "Change an alert; a channel that is named by its id keeps the secrets that are not sent, null clears them",
+  id: "updateAlert",
+  method: "PATCH",
+  path: ONE,
+  room,
+  summary:
+    "Change an alert; a channel that is named by its id keeps the secrets that are not sent, null clears them",
   params,
   body: z.object({
     name: name.optional(),
@@ -142,7 +169,15 @@ export const updateAlert = endpoint({
 });
 export type AlertChange = z.output<typeof updateAlert.body>;
 
-export const deleteAlert = endpoint({ id: "deleteAlert", method: "DELETE", path: ONE, room, summary: "Delete an alert with its deliveries", params, reply: z.object({ alert }) });
+export const deleteAlert = endpoint({
+  id: "deleteAlert",
+  method: "DELETE",
+  path: ONE,
+  room,
+  summary: "Delete an alert with its deliveries",
+  params,
+  reply: z.object({ alert }),
+});
 
 const matchingCertificate = z.object({
   id: uuid,
@@ -159,7 +194,10 @@ export type MatchingCertificate = z.input<typeof matchingCertificate>;
 const matching = z.object({ certificates: z.array(matchingCertificate), total: z.number() });
 
 export const listAlertCertificates = endpoint({
-  id: "listAlertCertificates", method: "GET", path: `${ONE}/certificates`, room,
+  id: "listAlertCertificates",
+  method: "GET",
+  path: `${ONE}/certificates`,
+  room,
   summary: "The certificates this alert is about: for expiration those due now, else all in force",
   params,
   query: z.object({ limit: queryInteger(1, 100, 20), offset: queryInteger(0, 1_000_000_000, 0) }),
@@ -167,7 +205,11 @@ export const listAlertCertificates = endpoint({
 });
 
 export const previewAlertCertificates = endpoint({
-  id: "previewAlertCertificates", method: "POST", path: `${ALERTS_PATH}/preview/certificates`, room, rate: "read",
+  id: "previewAlertCertificates",
+  method: "POST",
+  path: `${ALERTS_PATH}/preview/certificates`,
+  room,
+  rate: "read",
   summary: "The certificates an alert with these filters would be about",
   body: z.object({
     filters: filtersInput,
@@ -182,20 +224,37 @@ export const previewAlertCertificates = endpoint({
 });
 export type Preview = z.output<typeof previewAlertCertificates.body>;
 
-const channelResult = z.object({ channelId: uuid, channelType: z.string(), success: z.boolean(), error: z.string().optional() });
+const channelResult = z.object({
+  channelId: uuid,
+  channelType: z.string(),
+  success: z.boolean(),
+  error: z.string().optional(),
+});
 export type ChannelResult = z.input<typeof channelResult>;
 
 export const testAlert = endpoint({
-  id: "testAlert", method: "POST", path: `${ONE}/test`, room,
+  id: "testAlert",
+  method: "POST",
+  path: `${ONE}/test`,
+  room,
   summary: "Send a test through every enabled channel now and say how each went",
   params,
   reply: z.object({ success: z.boolean(), results: z.array(channelResult) }),
 });
 
 export const testWebhook = endpoint({
-  id: "testAlertWebhook", method: "POST", path: `${ALERTS_PATH}/test-webhook`, aliases: ["/api/v2/pki/alerts/test-webhook"], room,
+  id: "testAlertWebhook",
+  method: "POST",
+  path: `${ALERTS_PATH}/test-webhook`,
+  aliases: ["/api/v2/pki/alerts/test-webhook"],
+  room,
   summary: "Send a test to a webhook before an alert is made of it",
-  body: z.object({ url: z.string().min(1).max(2048), signingSecret: z.string().max(256).nullish(), applicationId: uuid.nullish(), projectId: projectRef.optional() }),
+  body: z.object({
+    url: z.string().min(1).max(2048),
+    signingSecret: z.string().max(256).nullish(),
+    applicationId: uuid.nullish(),
+    projectId: projectRef.optional(),
+  }),
   reply: z.object({ success: z.boolean(), error: z.string().optional() }),
   example: { body: { url: "https://hooks.example.com/keyward" } },
 });

@@ -33,25 +33,40 @@ export interface AlertRoomSettings {
   /** Where users reach this server: messages link there. */
   readonly publicUrl: string;
   readonly chance?: () => number;
+  /** When the last delivery under way has ended: connections to mail servers can go. */
+  readonly onStop?: () => void;
 }
 
 export type { AlertWork };
 
 /** The room has sub-rooms that need each other; they are opened here, so that the house sees one thing. */
-export function openAlerts(needs: AlertRoomNeeds, settings: AlertRoomSettings): { readonly routes: Route[]; readonly work: AlertWork } {
+export function openAlerts(
+  needs: AlertRoomNeeds,
+  settings: AlertRoomSettings,
+): { readonly routes: Route[]; readonly work: AlertWork } {
   const { db, clock, log, permissions } = needs;
   const { notifications, publicUrl } = settings;
   const scopes = createScopes(needs);
   const channels = createChannels({ ...needs, notifications });
   const alerts = createAlerts({ db, clock, permissions, scopes, channels });
-  const deliveries = createDeliveries({ db, clock, log, notifications, channels, ...(settings.chance ? { chance: settings.chance } : {}) });
+  const deliveries = createDeliveries({
+    db,
+    clock,
+    log,
+    notifications,
+    channels,
+    ...(settings.chance ? { chance: settings.chance } : {}),
+  });
   const resolvingTypes = notifications.types.filter((type) => notifications.get(type)?.resolves);
   const occasions = createOccasions({ db, clock, publicUrl, resolvingTypes });
   const routes = alertRoutes({
     alerts,
     matches: createMatches({ db, clock, permissions, scopes, alerts }),
-    history: createDeliveryHistory({ db, clock, alerts, channels, notifications, deliveries, permissions }, { scopes, publicUrl }),
+    history: createDeliveryHistory(
+      { db, clock, alerts, channels, notifications, deliveries, permissions },
+      { scopes, publicUrl },
+    ),
     calendars: createCalendars({ ...needs, scopes, publicUrl }),
   });
-  return { routes, work: createAlertWork({ ...needs, occasions, deliveries }) };
+  return { routes, work: createAlertWork({ ...needs, occasions, deliveries, onStop: settings.onStop }) };
 }

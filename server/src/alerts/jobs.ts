@@ -12,6 +12,7 @@ export interface AlertWorkNeeds {
   readonly tail: Tail;
   readonly occasions: Occasions;
   readonly deliveries: Deliveries;
+  readonly onStop?: (() => void) | undefined;
 }
 
 export interface AlertWork {
@@ -25,7 +26,14 @@ export interface AlertWork {
 const LOOK_SECONDS = 20;
 const isAboutCertificates = (fact: Fact): boolean => fact.name.startsWith("certificate.");
 
-export function createAlertWork({ clock, log, tail, occasions, deliveries }: AlertWorkNeeds): AlertWork {
+export function createAlertWork({
+  clock,
+  log,
+  tail,
+  occasions,
+  deliveries,
+  onStop,
+}: AlertWorkNeeds): AlertWork {
   let isStarted = false;
   let reacting: Promise<void> | undefined;
   let again = false;
@@ -44,7 +52,12 @@ export function createAlertWork({ clock, log, tail, occasions, deliveries }: Ale
     reacting ??= (async () => {
       while (again) {
         again = false;
-        await takeFacts().catch((error: unknown) => log.warn({ reason: (error as Error).message }, "facts about certificates wait; the next turn takes them"));
+        await takeFacts().catch((error: unknown) =>
+          log.warn(
+            { reason: (error as Error).message },
+            "facts about certificates wait; the next turn takes them",
+          ),
+        );
       }
       reacting = undefined;
     })();
@@ -67,6 +80,7 @@ export function createAlertWork({ clock, log, tail, occasions, deliveries }: Ale
       isStarted = false;
       await reacting;
       await deliveries.stop();
+      onStop?.();
     },
     async runNow() {
       await occasions.takeFacts();

@@ -17,7 +17,9 @@ describe("when a certificate is due", () => {
     ["2026-03-30T10:00:00Z", "2w", "2026-03-16T10:00:00.000Z"],
     ["2026-03-30T10:00:00Z", "36h", "2026-03-28T22:00:00.000Z"],
   ];
-  for (const [end, before, due] of cases) test(`${before} before ${end} is ${due}`, () => assert.equal(dueFrom(at(end), before).toISOString(), due));
+  for (const [end, before, due] of cases)
+    test(`${before} before ${end} is ${due}`, () =>
+      assert.equal(dueFrom(at(end), before).toISOString(), due));
 
   test("it is due from that very moment until its end, and not at its end", () => {
     const end = at("2026-03-30T10:00:00Z");
@@ -29,18 +31,30 @@ describe("when a certificate is due", () => {
 
   test("no certificate that became due lies outside the window of ends", () => {
     const moment = fc.integer({ min: Date.UTC(2024, 0, 1), max: Date.UTC(2029, 0, 1) });
-    const before = fc.tuple(fc.integer({ min: 1, max: 400 }), fc.constantFrom("h", "d", "w", "m", "y")).map(([count, unit]) => `${unit === "y" ? (count % 5) + 1 : count}${unit}`);
+    const before = fc
+      .tuple(fc.integer({ min: 1, max: 400 }), fc.constantFrom("h", "d", "w", "m", "y"))
+      .map(([count, unit]) => `${unit === "y" ? (count % 5) + 1 : count}${unit}`);
     fc.assert(
-      fc.property(moment, fc.integer({ min: 0, max: 40 * 86_400_000 }), before, fc.integer({ min: -6 * 86_400_000, max: 6 * 86_400_000 }), (nowMillis, gap, alertBefore, offset) => {
-        const now = new Date(nowMillis);
-        const since = new Date(nowMillis - gap);
-        const { low, high } = endWindow(alertBefore, since, now);
-        for (const edge of [low, high]) {
-          const end = new Date(edge.getTime() + offset);
-          const becameDue = isDue(end, alertBefore, now) && dueFrom(end, alertBefore) > since;
-          if (becameDue) assert.ok(end > low && end <= high, `${end.toISOString()} outside ${low.toISOString()} … ${high.toISOString()}`);
-        }
-      }),
+      fc.property(
+        moment,
+        fc.integer({ min: 0, max: 40 * 86_400_000 }),
+        before,
+        fc.integer({ min: -6 * 86_400_000, max: 6 * 86_400_000 }),
+        (nowMillis, gap, alertBefore, offset) => {
+          const now = new Date(nowMillis);
+          const since = new Date(nowMillis - gap);
+          const { low, high } = endWindow(alertBefore, since, now);
+          for (const edge of [low, high]) {
+            const end = new Date(edge.getTime() + offset);
+            const becameDue = isDue(end, alertBefore, now) && dueFrom(end, alertBefore) > since;
+            if (becameDue)
+              assert.ok(
+                end > low && end <= high,
+                `${end.toISOString()} outside ${low.toISOString()} … ${high.toISOString()}`,
+              );
+          }
+        },
+      ),
       { numRuns: 3000 },
     );
   });
@@ -51,7 +65,10 @@ describe("when a certificate is due", () => {
   });
 
   test("9999 years ahead stays within what a certificate can say", () => {
-    assert.equal(endWindow("9999y", null, at("2026-05-10T10:00:00Z")).high.toISOString(), "9999-12-31T23:59:59.999Z");
+    assert.equal(
+      endWindow("9999y", null, at("2026-05-10T10:00:00Z")).high.toISOString(),
+      "9999-12-31T23:59:59.999Z",
+    );
     assert.equal(isDue(at("9999-12-31T23:59:59Z"), "9999y", at("2026-01-01T00:00:00Z")), true);
   });
 });
@@ -70,23 +87,53 @@ describe("after an attempt", () => {
   const attempt = { attempts: 3, firstAttemptAt: at("2026-05-10T09:00:00Z"), now, chance: 0.5 };
 
   test("distances grow, with jitter, up to some hours", () => {
-    assert.deepEqual([1, 2, 3, 20].map((n) => backOffMs(n, 0.5)), [15_000, 30_000, 60_000, 10_800_000]);
-    fc.assert(fc.property(fc.integer({ min: 1, max: 100_000 }), fc.double({ min: 0, max: 1, noNaN: true }), (n, chance) => assert.ok(backOffMs(n, chance) >= 7_500 && backOffMs(n, chance) <= 16_200_000)));
+    assert.deepEqual(
+      [1, 2, 3, 20].map((n) => backOffMs(n, 0.5)),
+      [15_000, 30_000, 60_000, 10_800_000],
+    );
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 100_000 }),
+        fc.double({ min: 0, max: 1, noNaN: true }),
+        (n, chance) => assert.ok(backOffMs(n, chance) >= 7_500 && backOffMs(n, chance) <= 16_200_000),
+      ),
+    );
   });
   test("what was taken is delivered, what was refused is failed", () => {
     assert.deepEqual(judge({ kind: "taken" }, attempt), { status: "delivered" });
-    assert.deepEqual(judge({ kind: "refused", reason: "answered 410" }, attempt), { status: "failed", error: "answered 410" });
+    assert.deepEqual(judge({ kind: "refused", reason: "answered 410" }, attempt), {
+      status: "failed",
+      error: "answered 410",
+    });
   });
   test("the last attempt falls on the end of a day, then it is failed", () => {
     const late = { ...attempt, firstAttemptAt: at("2026-05-09T10:00:30Z") };
-    assert.deepEqual(judge({ kind: "later", reason: "x" }, late), { status: "pending", error: "x", nextAt: at("2026-05-10T10:00:30Z"), counts: true });
-    assert.equal(judge({ kind: "later", reason: "x" }, { ...late, now: at("2026-05-10T10:00:30Z") }).status, "failed");
+    assert.deepEqual(judge({ kind: "later", reason: "x" }, late), {
+      status: "pending",
+      error: "x",
+      nextAt: at("2026-05-10T10:00:30Z"),
+      counts: true,
+    });
+    assert.equal(
+      judge({ kind: "later", reason: "x" }, { ...late, now: at("2026-05-10T10:00:30Z") }).status,
+      "failed",
+    );
   });
   test("a receiver's wish to wait is heard", () => {
-    assert.deepEqual(judge({ kind: "later", reason: "x", afterSeconds: 600 }, attempt), { status: "pending", error: "x", nextAt: at("2026-05-10T10:10:00Z"), counts: true });
+    assert.deepEqual(judge({ kind: "later", reason: "x", afterSeconds: 600 }, attempt), {
+      status: "pending",
+      error: "x",
+      nextAt: at("2026-05-10T10:10:00Z"),
+      counts: true,
+    });
   });
   test("without a mail server it waits for ever and counts no attempt", () => {
     const old = { ...attempt, firstAttemptAt: at("2020-01-01T00:00:00Z") };
-    assert.deepEqual(judge({ kind: "unready", reason: "x" }, old), { status: "pending", error: "x", nextAt: at("2026-05-10T10:01:00Z"), counts: false });
+    assert.deepEqual(judge({ kind: "unready", reason: "x" }, old), {
+      status: "pending",
+      error: "x",
+      nextAt: at("2026-05-10T10:01:00Z"),
+      counts: false,
+    });
   });
 });

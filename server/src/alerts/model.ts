@@ -6,7 +6,29 @@
  * due first, by hours. So a window over the end dates is a little wider around the last days of a month, and
  * `dueFrom` has the last word on each certificate.
  */
+import type { EventType } from "./contract.ts";
+import type { Filter } from "./filters/contract.ts";
 
+export type Digest = "hourly" | "daily" | null;
+
+export interface AlertRow {
+  readonly id: string;
+  readonly orgId: string;
+  readonly projectId: string;
+  readonly applicationId: string | null;
+  readonly name: string;
+  readonly description: string;
+  readonly eventType: EventType;
+  readonly alertBefore: string;
+  readonly filters: Filter[];
+  readonly enabled: boolean;
+  readonly isDaily: boolean;
+  readonly digest: Digest;
+  readonly lookedAt: Date | null;
+  readonly gatheredAt: Date;
+  readonly createdAt: Date;
+  readonly updatedAt: Date;
+}
 
 export const DEFAULT_BEFORE = "30d";
 export const BEFORE = /^0*[1-9]\d{0,3}[hdwmy]$/;
@@ -79,5 +101,3 @@ export function digestIsDue(digest: "hourly" | "daily" | null, gatheredAt: Date,
   const length = digest === "hourly" ? 13 : 10;
   return gatheredAt.toISOString().slice(0, length) < now.toISOString().slice(0, length);
 }
-
-

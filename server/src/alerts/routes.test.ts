@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { after, before, describe, test } from "node:test";
 import { aProject, anIdentity } from "../../test/builders.ts";
 import { openTestHouse, type Tenant, type TestHouse } from "../../test/harness.ts";
-import { inventory, openReceiver, type Receiver } from "./test-receiver.ts";
+import { inventory, openReceiver, type Receiver } from "../../test/alert-receiver.ts";
 
 const PATH = "/api/v1/cert-manager/alerts";
 const KEY = "0123456789abcdef0123456789abcdef";
@@ -44,13 +44,49 @@ describe("creating an alert", () => {
     assert.equal(made.status, 200, JSON.stringify(made.body));
     const { alert } = made.body;
     assert.deepEqual(Object.keys(made.body), ["alert"]);
-    assert.deepEqual(Object.keys(alert).sort(), ["alertBefore", "channels", "createdAt", "description", "enabled", "eventType", "filters", "id", "name", "notificationConfig", "projectId", "updatedAt"]);
+    assert.deepEqual(Object.keys(alert).sort(), [
+      "alertBefore",
+      "channels",
+      "createdAt",
+      "description",
+      "enabled",
+      "eventType",
+      "filters",
+      "id",
+      "name",
+      "notificationConfig",
+      "projectId",
+      "updatedAt",
+    ]);
     assert.deepEqual(
-      { name: alert.name, description: alert.description, eventType: alert.eventType, alertBefore: alert.alertBefore, enabled: alert.enabled, notificationConfig: alert.notificationConfig, filters: alert.filters },
-      { name: "Alert", description: "", eventType: "expiration", alertBefore: "30d", enabled: true, notificationConfig: { enableDailyNotification: false }, filters: [{ field: "any", operator: "contains", value: "example.com" }] },
+      {
+        name: alert.name,
+        description: alert.description,
+        eventType: alert.eventType,
+        alertBefore: alert.alertBefore,
+        enabled: alert.enabled,
+        notificationConfig: alert.notificationConfig,
+        filters: alert.filters,
+      },
+      {
+        name: "Alert",
+        description: "",
+        eventType: "expiration",
+        alertBefore: "30d",
+        enabled: true,
+        notificationConfig: { enableDailyNotification: false },
+        filters: [{ field: "any", operator: "contains", value: "example.com" }],
+      },
     );
     const [channel] = alert.channels;
-    assert.deepEqual(Object.keys(channel).sort(), ["channelType", "config", "createdAt", "enabled", "id", "updatedAt"]);
+    assert.deepEqual(Object.keys(channel).sort(), [
+      "channelType",
+      "config",
+      "createdAt",
+      "enabled",
+      "id",
+      "updatedAt",
+    ]);
     assert.equal(channel.channelType, "email");
     assert.deepEqual(channel.config, { recipients: ["a@example.com"] });
     assert.match(alert.createdAt, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
@@ -59,7 +95,10 @@ describe("creating an alert", () => {
   test("without any certificate project one is made, once, and used from then on", async () => {
     const tenant = await house.newTenant();
     const made = await Promise.all([1, 2, 3].map(() => tenant.post(PATH, minimal())));
-    assert.deepEqual(made.map((one) => one.status), [200, 200, 200]);
+    assert.deepEqual(
+      made.map((one) => one.status),
+      [200, 200, 200],
+    );
     assert.equal(new Set(made.map((one) => one.body.alert.projectId)).size, 1);
     const { body } = await tenant.get("/api/v1/projects?type=cert-manager");
     assert.equal(body.projects.length, 1);
@@ -75,51 +114,97 @@ describe("creating an alert", () => {
         { channelType: "email", config: { recipients: ["x@example.com", "y@example.org"] } },
       ],
     });
-    assert.deepEqual(alert.channels.map((channel: { channelType: string }) => channel.channelType), ["webhook", "webhook", "slack", "pagerduty", "email"]);
-    assert.deepEqual(alert.channels.map((channel: { config: unknown }) => channel.config), [
-      { url: "https://hooks.example.com/in", hasSigningSecret: true },
-      { url: "https://hooks.example.com/in", hasSigningSecret: false },
-      { webhookUrl: "https://hooks.slack.com/***********************efgh" },
-      { integrationKey: `${"*".repeat(28)}cdef` },
-      { recipients: ["x@example.com", "y@example.org"] },
-    ]);
+    assert.deepEqual(
+      alert.channels.map((channel: { channelType: string }) => channel.channelType),
+      ["webhook", "webhook", "slack", "pagerduty", "email"],
+    );
+    assert.deepEqual(
+      alert.channels.map((channel: { config: unknown }) => channel.config),
+      [
+        { url: "https://hooks.example.com/in", hasSigningSecret: true },
+        { url: "https://hooks.example.com/in", hasSigningSecret: false },
+        { webhookUrl: "https://hooks.slack.com/***********************efgh" },
+        { integrationKey: `${"*".repeat(28)}cdef` },
+        { recipients: ["x@example.com", "y@example.org"] },
+      ],
+    );
     assert.equal(alert.channels[1].enabled, false);
     const again = await owner.get(`${PATH}/${alert.id}`);
     assert.deepEqual(again.body.alert.channels, alert.channels);
     const everything = JSON.stringify([alert, again.body]);
     for (const secret of ["sesame", "abcdefgh", KEY]) assert.ok(!everything.includes(secret));
-    const dump = await house.house.database.read((q) => q.rows<{ text: string }>({ name: undefined, isSlow: true, text: "SELECT encode(settings, 'escape') AS text FROM alert_channels" }));
-    for (const secret of ["sesame", "abcdefgh", KEY, "example"]) assert.ok(!dump.some((row) => row.text.includes(secret)), secret);
+    const dump = await house.house.database.read((q) =>
+      q.rows<{ text: string }>({
+        name: undefined,
+        isSlow: true,
+        text: "SELECT encode(settings, 'escape') AS text FROM alert_channels",
+      }),
+    );
+    for (const secret of ["sesame", "abcdefgh", KEY, "example"])
+      assert.ok(!dump.some((row) => row.text.includes(secret)), secret);
   });
 
   test("names may hold anything but NUL, and need not be unique", async () => {
-    for (const name of ["x".repeat(255), "a\r\nb\u2028\"<script>", "Ünïcödé 🎉", " "]) assert.equal((await create({ name })).name, name);
+    for (const name of ["x".repeat(255), 'a\r\nb\u2028"<script>', "Ünïcödé 🎉", " "])
+      assert.equal((await create({ name })).name, name);
   });
 
   test("alertBefore belongs to expiration alone", async () => {
-    for (const before of ["1h", "9999d", "2w", "3m", "1y", "007d"]) assert.equal((await create({ alertBefore: before })).alertBefore, before);
+    for (const before of ["1h", "9999d", "2w", "3m", "1y", "007d"])
+      assert.equal((await create({ alertBefore: before })).alertBefore, before);
     assert.equal((await create({ alertBefore: "" })).alertBefore, "30d");
-    for (const eventType of ["renewal", "issuance", "revocation", "renewal-failed"]) assert.equal((await create({ eventType, alertBefore: "7d" })).alertBefore, "");
+    for (const eventType of ["renewal", "issuance", "revocation", "renewal-failed"])
+      assert.equal((await create({ eventType, alertBefore: "7d" })).alertBefore, "");
   });
 
   test("notificationConfig may be null and is answered as an object", async () => {
-    assert.deepEqual((await create({ notificationConfig: null })).notificationConfig, { enableDailyNotification: false });
-    assert.deepEqual((await create({ notificationConfig: {} })).notificationConfig, { enableDailyNotification: false });
-    assert.deepEqual((await create({ notificationConfig: { enableDailyNotification: true, digest: "daily" } })).notificationConfig, { enableDailyNotification: true, digest: "daily" });
+    assert.deepEqual((await create({ notificationConfig: null })).notificationConfig, {
+      enableDailyNotification: false,
+    });
+    assert.deepEqual((await create({ notificationConfig: {} })).notificationConfig, {
+      enableDailyNotification: false,
+    });
+    assert.deepEqual(
+      (await create({ notificationConfig: { enableDailyNotification: true, digest: "daily" } }))
+        .notificationConfig,
+      { enableDailyNotification: true, digest: "daily" },
+    );
   });
 
   test("unknown keys are ignored", async () => {
-    assert.equal((await create({ colour: "red", channels: [{ ...email, colour: "red", config: { ...email.config, cc: ["z@example.com"] } }] })).name, "an alert");
+    assert.equal(
+      (
+        await create({
+          colour: "red",
+          channels: [{ ...email, colour: "red", config: { ...email.config, cc: ["z@example.com"] } }],
+        })
+      ).name,
+      "an alert",
+    );
   });
 
   const filterCases: readonly [string, unknown, unknown][] = [
     ["a bare value", { value: "x" }, { field: "any", operator: "contains", value: "x" }],
     ["an empty value", { value: "" }, { field: "any", operator: "contains", value: "" }],
-    ["a list of values", { field: "san", operator: "matches", value: ["*.a", "b"] }, { field: "san", operator: "matches", value: ["*.a", "b"] }],
-    ["authorities too", { field: "include_cas", value: true }, { field: "include_cas", operator: "equals", value: true }],
-    ["a value of 1024 characters", { value: "x".repeat(1024) }, { field: "any", operator: "contains", value: "x".repeat(1024) }],
+    [
+      "a list of values",
+      { field: "san", operator: "matches", value: ["*.a", "b"] },
+      { field: "san", operator: "matches", value: ["*.a", "b"] },
+    ],
+    [
+      "authorities too",
+      { field: "include_cas", value: true },
+      { field: "include_cas", operator: "equals", value: true },
+    ],
+    [
+      "a value of 1024 characters",
+      { value: "x".repeat(1024) },
+      { field: "any", operator: "contains", value: "x".repeat(1024) },
+    ],
   ];
-  for (const [what, sent, kept] of filterCases) test(`a filter with ${what} is accepted`, async () => assert.deepEqual((await create({ filters: [sent] })).filters, [kept]));
+  for (const [what, sent, kept] of filterCases)
+    test(`a filter with ${what} is accepted`, async () =>
+      assert.deepEqual((await create({ filters: [sent] })).filters, [kept]));
 
   const bad: readonly [string, Record<string, unknown>, string][] = [
     ["no name", { name: undefined }, "name"],
@@ -134,11 +219,28 @@ describe("creating an alert", () => {
     ["51 filters", { filters: Array.from({ length: 51 }, () => ({ value: "x" })) }, "filters"],
     ["a filter without value", { filters: [{ field: "san" }] }, "filters.0.value"],
     ["a filter on an unknown field", { filters: [{ field: "colour", value: "x" }] }, "filters.0.field"],
-    ["a filter with an unknown operator", { filters: [{ operator: "regex", value: "x" }] }, "filters.0.operator"],
+    [
+      "a filter with an unknown operator",
+      { filters: [{ operator: "regex", value: "x" }] },
+      "filters.0.operator",
+    ],
     ["a text filter with a boolean", { filters: [{ field: "san", value: true }] }, "filters.0.value"],
     ["include_cas with text", { filters: [{ field: "include_cas", value: "true" }] }, "filters.0.value"],
-    ["include_cas with contains", { filters: [{ field: "include_cas", operator: "contains", value: true }] }, "filters.0.operator"],
-    ["include_cas true and false", { filters: [{ field: "include_cas", value: true }, { field: "include_cas", value: false }] }, "filters"],
+    [
+      "include_cas with contains",
+      { filters: [{ field: "include_cas", operator: "contains", value: true }] },
+      "filters.0.operator",
+    ],
+    [
+      "include_cas true and false",
+      {
+        filters: [
+          { field: "include_cas", value: true },
+          { field: "include_cas", value: false },
+        ],
+      },
+      "filters",
+    ],
     ["an empty list of values", { filters: [{ value: [] }] }, "filters.0.value"],
     ["a value of 1025 characters", { filters: [{ value: "x".repeat(1025) }] }, "filters.0.value"],
     ["a numeric value", { filters: [{ value: 5 }] }, "filters.0.value"],
@@ -147,33 +249,101 @@ describe("creating an alert", () => {
     ["11 channels", { channels: Array.from({ length: 11 }, () => email) }, "channels"],
     ["a channel without config", { channels: [{}] }, "channels.0.config"],
     ["a channel whose kind cannot be inferred", { channels: [{ config: {} }] }, "channels.0.config"],
-    ["a channel that claims two kinds", { channels: [{ config: { recipients: ["a@b.c"], url: "https://example.com" } }] }, "channels.0.config"],
+    [
+      "a channel that claims two kinds",
+      { channels: [{ config: { recipients: ["a@b.c"], url: "https://example.com" } }] },
+      "channels.0.config",
+    ],
     ["an unknown channelType", { channels: [{ channelType: "fax", config: {} }] }, "channels.0.channelType"],
-    ["settings of another kind", { channels: [{ channelType: "email", config: { url: "https://example.com" } }] }, "channels.0.config.recipients"],
+    [
+      "settings of another kind",
+      { channels: [{ channelType: "email", config: { url: "https://example.com" } }] },
+      "channels.0.config.recipients",
+    ],
     ["an id that is no uuid", { channels: [{ ...email, id: "1" }] }, "channels.0.id"],
     ["no recipient", { channels: [{ config: { recipients: [] } }] }, "channels.0.config.recipients"],
-    ["11 recipients", { channels: [{ config: { recipients: Array.from({ length: 11 }, () => "a@example.com") } }] }, "channels.0.config.recipients"],
-    ["a recipient that is no address", { channels: [{ config: { recipients: ["ops"] } }] }, "channels.0.config.recipients.0"],
-    ["a recipient that adds a header", { channels: [{ config: { recipients: ["a@example.com\r\nBcc: b@example.com"] } }] }, "channels.0.config.recipients.0"],
-    ["a recipient that is two", { channels: [{ config: { recipients: ["a@example.com,b@example.com"] } }] }, "channels.0.config.recipients.0"],
-    ["a recipient with a name", { channels: [{ config: { recipients: ["A <a@example.com>"] } }] }, "channels.0.config.recipients.0"],
+    [
+      "11 recipients",
+      { channels: [{ config: { recipients: Array.from({ length: 11 }, () => "a@example.com") } }] },
+      "channels.0.config.recipients",
+    ],
+    [
+      "a recipient that is no address",
+      { channels: [{ config: { recipients: ["ops"] } }] },
+      "channels.0.config.recipients.0",
+    ],
+    [
+      "a recipient that adds a header",
+      { channels: [{ config: { recipients: ["a@example.com\r\nBcc: b@example.com"] } }] },
+      "channels.0.config.recipients.0",
+    ],
+    [
+      "a recipient that is two",
+      { channels: [{ config: { recipients: ["a@example.com,b@example.com"] } }] },
+      "channels.0.config.recipients.0",
+    ],
+    [
+      "a recipient with a name",
+      { channels: [{ config: { recipients: ["A <a@example.com>"] } }] },
+      "channels.0.config.recipients.0",
+    ],
     ["a webhook that is no URL", { channels: [{ config: { url: "nowhere" } }] }, "channels.0.config.url"],
-    ["a webhook to the metadata service", { channels: [{ config: { url: "https://169.254.169.254/" } }] }, "channels.0.config.url"],
-    ["a webhook to a private address in disguise", { channels: [{ config: { url: "https://0xa000001/" } }] }, "channels.0.config.url"],
-    ["a webhook with a user in it", { channels: [{ config: { url: "https://a:b@example.com/" } }] }, "channels.0.config.url"],
-    ["a webhook to a file", { channels: [{ config: { url: "file:///etc/passwd" } }] }, "channels.0.config.url"],
-    ["a signing secret of 257 characters", { channels: [{ config: { url: "https://example.com/", signingSecret: "x".repeat(257) } }] }, "channels.0.config.signingSecret"],
-    ["a whsec_ secret that is not base64", { channels: [{ config: { url: "https://example.com/", signingSecret: "whsec_$$" } }] }, "channels.0.config.signingSecret"],
-    ["a Slack address that is private", { channels: [{ config: { webhookUrl: "https://10.0.0.1/" } }] }, "channels.0.config.webhookUrl"],
-    ["an integration key that is too short", { channels: [{ config: { integrationKey: "abc" } }] }, "channels.0.config.integrationKey"],
-    ["a masked integration key", { channels: [{ config: { integrationKey: `${"*".repeat(28)}cdef` } }] }, "channels.0.config.integrationKey"],
+    [
+      "a webhook to the metadata service",
+      { channels: [{ config: { url: "https://169.254.169.254/" } }] },
+      "channels.0.config.url",
+    ],
+    [
+      "a webhook to a private address in disguise",
+      { channels: [{ config: { url: "https://0xa000001/" } }] },
+      "channels.0.config.url",
+    ],
+    [
+      "a webhook with a user in it",
+      { channels: [{ config: { url: "https://a:b@example.com/" } }] },
+      "channels.0.config.url",
+    ],
+    [
+      "a webhook to a file",
+      { channels: [{ config: { url: "file:///etc/passwd" } }] },
+      "channels.0.config.url",
+    ],
+    [
+      "a signing secret of 257 characters",
+      { channels: [{ config: { url: "https://example.com/", signingSecret: "x".repeat(257) } }] },
+      "channels.0.config.signingSecret",
+    ],
+    [
+      "a whsec_ secret that is not base64",
+      { channels: [{ config: { url: "https://example.com/", signingSecret: "whsec_$$" } }] },
+      "channels.0.config.signingSecret",
+    ],
+    [
+      "a Slack address that is private",
+      { channels: [{ config: { webhookUrl: "https://10.0.0.1/" } }] },
+      "channels.0.config.webhookUrl",
+    ],
+    [
+      "an integration key that is too short",
+      { channels: [{ config: { integrationKey: "abc" } }] },
+      "channels.0.config.integrationKey",
+    ],
+    [
+      "a masked integration key",
+      { channels: [{ config: { integrationKey: `${"*".repeat(28)}cdef` } }] },
+      "channels.0.config.integrationKey",
+    ],
     ["alertBefore in words", { alertBefore: "30 days" }, "alertBefore"],
     ["alertBefore of nothing", { alertBefore: "0d" }, "alertBefore"],
     ["alertBefore beyond 9999", { alertBefore: "10000d" }, "alertBefore"],
     ["alertBefore in seconds", { alertBefore: "30s" }, "alertBefore"],
     ["a description of 1001 characters", { description: "x".repeat(1001) }, "description"],
     ["enabled as text", { enabled: "yes" }, "enabled"],
-    ["a daily flag as text", { notificationConfig: { enableDailyNotification: "yes" } }, "notificationConfig.enableDailyNotification"],
+    [
+      "a daily flag as text",
+      { notificationConfig: { enableDailyNotification: "yes" } },
+      "notificationConfig.enableDailyNotification",
+    ],
     ["an applicationId that is no uuid", { applicationId: "1" }, "applicationId"],
   ];
   for (const [what, more, place] of bad) {
@@ -181,19 +351,28 @@ describe("creating an alert", () => {
       const answer = await owner.post(PATH, { ...minimal(), projectId, ...more });
       assert.equal(answer.status, 422, JSON.stringify(answer.body));
       assert.equal(answer.body.error, "ValidationFailure");
-      assert.ok(answer.body.message.some((issue: { path: unknown[] }) => issue.path.join(".") === place), JSON.stringify(answer.body.message));
+      assert.ok(
+        answer.body.message.some((issue: { path: unknown[] }) => issue.path.join(".") === place),
+        JSON.stringify(answer.body.message),
+      );
     });
   }
 
   test("one 422 lists every fault of every channel", async () => {
-    const { body } = await owner.post(PATH, { ...minimal(), channels: [{ config: { recipients: ["x"] } }, { config: {} }, { config: { integrationKey: "x" } }] });
+    const { body } = await owner.post(PATH, {
+      ...minimal(),
+      channels: [{ config: { recipients: ["x"] } }, { config: {} }, { config: { integrationKey: "x" } }],
+    });
     assert.equal(body.message.length >= 3, true, JSON.stringify(body));
   });
 
   test("401 without a token, 400 for a body that is not JSON, 415 for one that is no JSON at all", async () => {
     assert.equal((await house.anonymous.post(PATH, minimal())).status, 401);
     assert.equal((await owner.call("POST", PATH, { rawBody: "{" })).status, 400);
-    assert.equal((await owner.call("POST", PATH, { rawBody: "a=b", headers: { "content-type": "text/plain" } })).status, 415);
+    assert.equal(
+      (await owner.call("POST", PATH, { rawBody: "a=b", headers: { "content-type": "text/plain" } })).status,
+      415,
+    );
   });
 
   test("403 without the right, with the rules that were looked at", async () => {
@@ -209,10 +388,25 @@ describe("creating an alert", () => {
   test("404 for an unknown project or application, and for those of another organisation", async () => {
     const other = await house.newTenant();
     const foreign = (await aProject(other, { type: "cert-manager" })).id;
-    for (const ref of [foreign, randomUUID(), "nope"]) assert.equal((await owner.post(PATH, { ...minimal(), projectId: ref })).status, 404, ref);
+    for (const ref of [foreign, randomUUID(), "nope"])
+      assert.equal((await owner.post(PATH, { ...minimal(), projectId: ref })).status, 404, ref);
     const [mine, theirs] = [randomUUID(), randomUUID()];
-    for (const [id, project] of [[mine, projectId], [theirs, foreign]] as const) {
-      await house.house.database.write((tx) => tx.rows({ name: undefined, isSlow: false, text: "INSERT INTO pki_applications (id, project_id, name, created_at, updated_at) VALUES ($1, $2, $3, now(), now())" }, [id, project, id]), { audited: false });
+    for (const [id, project] of [
+      [mine, projectId],
+      [theirs, foreign],
+    ] as const) {
+      await house.house.database.write(
+        (tx) =>
+          tx.rows(
+            {
+              name: undefined,
+              isSlow: false,
+              text: "INSERT INTO pki_applications (id, project_id, name, created_at, updated_at) VALUES ($1, $2, $3, now(), now())",
+            },
+            [id, project, id],
+          ),
+        { audited: false },
+      );
     }
     assert.equal((await owner.post(PATH, { ...minimal(), applicationId: theirs })).status, 404);
     assert.equal((await owner.post(PATH, { ...minimal(), applicationId: randomUUID() })).status, 404);
@@ -228,8 +422,19 @@ describe("the siblings", () => {
     const { id } = await create();
     const other = await house.newTenant();
     const unknown = randomUUID();
-    for (const [method, path, body] of [["GET", "", undefined], ["PATCH", "", { name: "x" }], ["DELETE", "", undefined], ["GET", "/certificates", undefined], ["POST", "/test", undefined], ["GET", "/deliveries", undefined], ["POST", `/deliveries/${unknown}/retry`, undefined]] as const) {
-      const [foreign, missing] = await Promise.all([other.call(method, `${PATH}/${id}${path}`, { body }), other.call(method, `${PATH}/${unknown}${path}`, { body })]);
+    for (const [method, path, body] of [
+      ["GET", "", undefined],
+      ["PATCH", "", { name: "x" }],
+      ["DELETE", "", undefined],
+      ["GET", "/certificates", undefined],
+      ["POST", "/test", undefined],
+      ["GET", "/deliveries", undefined],
+      ["POST", `/deliveries/${unknown}/retry`, undefined],
+    ] as const) {
+      const [foreign, missing] = await Promise.all([
+        other.call(method, `${PATH}/${id}${path}`, { body }),
+        other.call(method, `${PATH}/${unknown}${path}`, { body }),
+      ]);
       assert.equal(foreign.status, 404, path);
       assert.equal(foreign.body.message.replace(id, ""), missing.body.message.replace(unknown, ""));
     }
@@ -239,7 +444,11 @@ describe("the siblings", () => {
   test("list: total, search, eventType, enabled, projectId, paging and newest first", async () => {
     const tenant = await house.newTenant();
     assert.deepEqual((await tenant.get(PATH)).body, { alerts: [], total: 0 });
-    for (const [name, eventType, enabled] of [["one 100%", "issuance", true], ["two", "expiration", false], ["three", "expiration", true]] as const) {
+    for (const [name, eventType, enabled] of [
+      ["one 100%", "issuance", true],
+      ["two", "expiration", false],
+      ["three", "expiration", true],
+    ] as const) {
       house.clock.advance(1000);
       assert.equal((await tenant.post(PATH, { ...minimal(), name, eventType, enabled })).status, 200);
     }
@@ -258,7 +467,15 @@ describe("the siblings", () => {
     assert.deepEqual(await names("limit=1&offset=1"), [3, "two"]);
     const { body } = await tenant.get(PATH);
     assert.equal(body.alerts[0].lastRun, null);
-    for (const query of ["limit=0", "limit=101", "offset=-1", "eventType=x", "enabled=maybe", "applicationId=1"]) assert.equal((await tenant.get(`${PATH}?${query}`)).status, 422, query);
+    for (const query of [
+      "limit=0",
+      "limit=101",
+      "offset=-1",
+      "eventType=x",
+      "enabled=maybe",
+      "applicationId=1",
+    ])
+      assert.equal((await tenant.get(`${PATH}?${query}`)).status, 422, query);
     assert.equal((await tenant.get(`${PATH}?applicationId=${randomUUID()}`)).status, 404);
     const nobody = await anIdentity(tenant, house.base, body.alerts[0].projectId);
     assert.equal((await nobody.client.get(PATH)).status, 403);
@@ -266,7 +483,14 @@ describe("the siblings", () => {
   });
 
   test("patch: what is not mentioned stays; a webhook's secret stays when absent and goes when null", async () => {
-    const alert = await create({ description: "d", channels: [{ config: { url: `${receiver.url}/in`, signingSecret: "s" } }, email, { config: { integrationKey: KEY } }] });
+    const alert = await create({
+      description: "d",
+      channels: [
+        { config: { url: `${receiver.url}/in`, signingSecret: "s" } },
+        email,
+        { config: { integrationKey: KEY } },
+      ],
+    });
     const [hook, mail, pager] = alert.channels;
     const patch = async (body: unknown) => {
       const answer = await owner.patch(`${PATH}/${alert.id}`, body);
@@ -275,25 +499,45 @@ describe("the siblings", () => {
     };
     assert.deepEqual({ ...(await patch({})), updatedAt: 0 }, { ...alert, updatedAt: 0 });
     assert.equal((await patch({ name: "new", enabled: false })).description, "d");
-    const kept = await patch({ channels: [{ id: hook.id, config: { url: `${receiver.url}/other` } }, { id: pager.id, channelType: "pagerduty", config: pager.config, enabled: false }] });
-    assert.deepEqual(kept.channels.map((channel: { id: string }) => channel.id), [hook.id, pager.id]);
+    const kept = await patch({
+      channels: [
+        { id: hook.id, config: { url: `${receiver.url}/other` } },
+        { id: pager.id, channelType: "pagerduty", config: pager.config, enabled: false },
+      ],
+    });
+    assert.deepEqual(
+      kept.channels.map((channel: { id: string }) => channel.id),
+      [hook.id, pager.id],
+    );
     assert.deepEqual(kept.channels[0].config, { url: `${receiver.url}/other`, hasSigningSecret: true });
     assert.deepEqual([kept.channels[1].enabled, kept.channels[1].config], [false, pager.config]);
-    const cleared = await patch({ channels: [{ id: hook.id, config: { url: `${receiver.url}/other`, signingSecret: null } }] });
+    const cleared = await patch({
+      channels: [{ id: hook.id, config: { url: `${receiver.url}/other`, signingSecret: null } }],
+    });
     assert.equal(cleared.channels[0].config.hasSigningSecret, false);
     assert.ok(!cleared.channels.some((channel: { id: string }) => channel.id === mail.id));
     assert.equal((await patch({ eventType: "issuance" })).alertBefore, "");
     assert.equal((await patch({ eventType: "expiration" })).alertBefore, "30d");
-    for (const body of [{ name: "" }, { channels: [] }, { channels: [{ config: {} }] }, { filters: [{ value: [] }] }, { alertBefore: "x" }]) {
+    for (const body of [
+      { name: "" },
+      { channels: [] },
+      { channels: [{ config: {} }] },
+      { filters: [{ value: [] }] },
+      { alertBefore: "x" },
+    ]) {
       assert.equal((await owner.patch(`${PATH}/${alert.id}`, body)).status, 422, JSON.stringify(body));
     }
     assert.equal((await owner.patch(`${PATH}/${randomUUID()}`, { channels: [{ config: {} }] })).status, 422);
   });
 
   test("someone else's channel id in a patch brings nobody's secret over", async () => {
-    const rich = await create({ channels: [{ config: { url: `${receiver.url}/rich`, signingSecret: "s" } }] });
+    const rich = await create({
+      channels: [{ config: { url: `${receiver.url}/rich`, signingSecret: "s" } }],
+    });
     const poor = await create({ channels: [{ config: { url: `${receiver.url}/poor` } }] });
-    const { body } = await owner.patch(`${PATH}/${poor.id}`, { channels: [{ id: rich.channels[0].id, config: { url: `${receiver.url}/poor` } }] });
+    const { body } = await owner.patch(`${PATH}/${poor.id}`, {
+      channels: [{ id: rich.channels[0].id, config: { url: `${receiver.url}/poor` } }],
+    });
     assert.equal(body.alert.channels[0].config.hasSigningSecret, false);
     assert.notEqual(body.alert.channels[0].id, rich.channels[0].id);
     assert.equal((await owner.get(`${PATH}/${rich.id}`)).body.alert.channels.length, 1);
@@ -311,15 +555,32 @@ describe("the siblings", () => {
     const alert = await create();
     await owner.patch(`${PATH}/${alert.id}`, { name: "x" });
     await owner.delete(`${PATH}/${alert.id}`);
-    const rows = await house.house.database.read((q) => q.rows<{ event: string }>({ name: undefined, isSlow: true, text: "SELECT event FROM audit_log WHERE metadata ->> 'alertId' = $1 ORDER BY at, id" }, [alert.id]));
-    assert.deepEqual(rows.map((row) => row.event), ["create-alert", "update-alert", "delete-alert"]);
+    const rows = await house.house.database.read((q) =>
+      q.rows<{ event: string }>(
+        {
+          name: undefined,
+          isSlow: true,
+          text: "SELECT event FROM audit_log WHERE metadata ->> 'alertId' = $1 ORDER BY at, id",
+        },
+        [alert.id],
+      ),
+    );
+    assert.deepEqual(
+      rows.map((row) => row.event),
+      ["create-alert", "update-alert", "delete-alert"],
+    );
   });
 
   test("preview and matching certificates: due ones for an expiration, soonest first, with a total", async () => {
     const project = (await aProject(owner, { type: "cert-manager" })).id;
     const store = inventory(house.house.database, owner.orgId);
     const now = house.clock.millis();
-    const wish = (commonName: string, days: number) => ({ projectId: project, commonName, notBefore: new Date(now - DAY), notAfter: new Date(now + days * DAY) });
+    const wish = (commonName: string, days: number) => ({
+      projectId: project,
+      commonName,
+      notBefore: new Date(now - DAY),
+      notAfter: new Date(now + days * DAY),
+    });
     const soon = await store.issue(wish("b.example.com", 5));
     await store.issue(wish("a.example.com", 3));
     await store.issue(wish("a.other.com", 3.5));
@@ -329,17 +590,54 @@ describe("the siblings", () => {
     await store.revoke(revoked, project, house.clock.now());
     const replaced = await store.issue(wish("o.example.com", 3));
     await store.renew(replaced, wish("o.example.com", 90));
-    const preview = async (body: Record<string, unknown>) => (await owner.post(`${PATH}/preview/certificates`, { projectId: project, filters: [{ value: ".EXAMPLE.com" }], ...body })).body;
-    const names = (body: { certificates: { commonName: string }[]; total: number }) => [body.total, ...body.certificates.map((one) => one.commonName)];
+    const preview = async (body: Record<string, unknown>) =>
+      (
+        await owner.post(`${PATH}/preview/certificates`, {
+          projectId: project,
+          filters: [{ value: ".EXAMPLE.com" }],
+          ...body,
+        })
+      ).body;
+    const names = (body: { certificates: { commonName: string }[]; total: number }) => [
+      body.total,
+      ...body.certificates.map((one) => one.commonName),
+    ];
     assert.deepEqual(names(await preview({ alertBefore: "7d" })), [2, "a.example.com", "b.example.com"]);
     assert.deepEqual(names(await preview({ alertBefore: "7d", limit: 1, offset: 1 })), [2, "b.example.com"]);
-    assert.deepEqual(names(await preview({})), [4, "a.example.com", "b.example.com", "late.example.com", "o.example.com"]);
-    assert.deepEqual(names(await preview({ alertBefore: "7d", filters: [{ value: "example.com" }, { field: "include_cas", value: true }] }))[0], 3);
+    assert.deepEqual(names(await preview({})), [
+      4,
+      "a.example.com",
+      "b.example.com",
+      "late.example.com",
+      "o.example.com",
+    ]);
+    assert.deepEqual(
+      names(
+        await preview({
+          alertBefore: "7d",
+          filters: [{ value: "example.com" }, { field: "include_cas", value: true }],
+        }),
+      )[0],
+      3,
+    );
     const alert = await create({ projectId: project, alertBefore: "4d" });
     const matching = (await owner.get(`${PATH}/${alert.id}/certificates`)).body;
     assert.deepEqual(names(matching), [2, "a.example.com", "a.other.com"]);
-    assert.deepEqual(Object.keys(matching.certificates[0]).sort(), ["commonName", "enrollmentType", "id", "notAfter", "notBefore", "profileName", "san", "serialNumber", "status"]);
-    assert.equal((await owner.post(`${PATH}/preview/certificates`, { filters: [{ value: [] }] })).status, 422);
+    assert.deepEqual(Object.keys(matching.certificates[0]).sort(), [
+      "commonName",
+      "enrollmentType",
+      "id",
+      "notAfter",
+      "notBefore",
+      "profileName",
+      "san",
+      "serialNumber",
+      "status",
+    ]);
+    assert.equal(
+      (await owner.post(`${PATH}/preview/certificates`, { filters: [{ value: [] }] })).status,
+      422,
+    );
     assert.ok(soon);
   });
 });

@@ -18,17 +18,31 @@ export const alertRoutes = ({ alerts, matches, history, calendars }: AlertServic
   serve(contract.createAlert, async ({ actor, body }) => ({ alert: await alerts.create(actor, body) })),
   serve(contract.listAlerts, ({ actor, query }) => alerts.list(actor, query)),
   serve(contract.getAlert, async ({ actor, params }) => ({ alert: await alerts.get(actor, params.alertId) })),
-  serve(contract.updateAlert, async ({ actor, params, body }) => ({ alert: await alerts.update(actor, params.alertId, body) })),
-  serve(contract.deleteAlert, async ({ actor, params }) => ({ alert: await alerts.delete(actor, params.alertId) })),
-  serve(contract.listAlertCertificates, ({ actor, params, query }) => matches.ofAlert(actor, params.alertId, query)),
+  serve(contract.updateAlert, async ({ actor, params, body }) => ({
+    alert: await alerts.update(actor, params.alertId, body),
+  })),
+  serve(contract.deleteAlert, async ({ actor, params }) => ({
+    alert: await alerts.delete(actor, params.alertId),
+  })),
+  serve(contract.listAlertCertificates, ({ actor, params, query }) =>
+    matches.ofAlert(actor, params.alertId, query),
+  ),
   serve(contract.previewAlertCertificates, ({ actor, body }) => matches.preview(actor, body)),
   serve(contract.testAlert, ({ actor, params }) => history.test(actor, params.alertId)),
   serve(contract.testWebhook, ({ actor, body }) => history.testWebhook(actor, body)),
   serve(deliveries.listDeliveries, ({ actor, params, query }) => history.list(actor, params.alertId, query)),
-  serve(deliveries.retryDelivery, async ({ actor, params }) => ({ delivery: await history.retry(actor, params.alertId, params.deliveryId) })),
-  serve(calendar.createCalendar, async ({ actor, body }) => ({ calendar: await calendars.create(actor, body.projectId) })),
-  serve(calendar.listCalendars, async ({ actor, query }) => ({ calendars: await calendars.list(actor, query.projectId) })),
-  serve(calendar.deleteCalendar, async ({ actor, params }) => ({ calendar: await calendars.delete(actor, params.calendarId) })),
+  serve(deliveries.retryDelivery, async ({ actor, params }) => ({
+    delivery: await history.retry(actor, params.alertId, params.deliveryId),
+  })),
+  serve(calendar.createCalendar, async ({ actor, body }) => ({
+    calendar: await calendars.create(actor, body.projectId),
+  })),
+  serve(calendar.listCalendars, async ({ actor, query }) => ({
+    calendars: await calendars.list(actor, query.projectId),
+  })),
+  serve(calendar.deleteCalendar, async ({ actor, params }) => ({
+    calendar: await calendars.delete(actor, params.calendarId),
+  })),
   servePublic(calendar.getCalendar, async ({ query, reply }) => {
     reply.header("content-type", "text/calendar; charset=utf-8");
     return new Raw(await calendars.read(query.key));

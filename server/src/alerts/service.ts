@@ -7,11 +7,20 @@ import { notFound } from "../platform/problem.ts";
 import { orgOf, type Permissions } from "../permissions/index.ts";
 import type { Channels } from "./channels/service.ts";
 import type { AlertChange, AlertQuery, AlertView, EventType, ListedAlert, NewAlert } from "./contract.ts";
-import { DEFAULT_BEFORE } from "./model.ts";
+import { DEFAULT_BEFORE, type AlertRow } from "./model.ts";
 import type { Scopes } from "./scopes/service.ts";
 import {
-  deleteAlertRow, findAlert, findChannels, findLastRuns, insertAlert, keepOnlyChannels, listAlertProjects, putChannel, searchAlerts, updateAlertRow,
-  type AlertRow, type ChannelRow,
+  deleteAlertRow,
+  findAlert,
+  findChannels,
+  findLastRuns,
+  insertAlert,
+  keepOnlyChannels,
+  listAlertProjects,
+  putChannel,
+  searchAlerts,
+  updateAlertRow,
+  type ChannelRow,
 } from "./store.ts";
 
 export interface AlertNeeds {
@@ -24,15 +33,27 @@ export interface AlertNeeds {
 
 const SUBJECT = "pki-alerts";
 
-const beforeOf = (type: EventType, given: string | null | undefined): string => (type === "expiration" ? given || DEFAULT_BEFORE : "");
+const beforeOf = (type: EventType, given: string | null | undefined): string =>
+  type === "expiration" ? given || DEFAULT_BEFORE : "";
 
 function toView(row: AlertRow, channels: AlertView["channels"]): AlertView {
   return {
-    id: row.id, name: row.name, description: row.description, eventType: row.eventType, alertBefore: row.alertBefore, filters: row.filters,
-    enabled: row.enabled, projectId: row.projectId,
+    id: row.id,
+    name: row.name,
+    description: row.description,
+    eventType: row.eventType,
+    alertBefore: row.alertBefore,
+    filters: row.filters,
+    enabled: row.enabled,
+    projectId: row.projectId,
     ...(row.applicationId === null ? {} : { applicationId: row.applicationId }),
-    notificationConfig: { enableDailyNotification: row.isDaily, ...(row.digest === null ? {} : { digest: row.digest }) },
-    channels, createdAt: row.createdAt, updatedAt: row.updatedAt,
+    notificationConfig: {
+      enableDailyNotification: row.isDaily,
+      ...(row.digest === null ? {} : { digest: row.digest }),
+    },
+    channels,
+    createdAt: row.createdAt,
+    updatedAt: row.updatedAt,
   };
 }
 
@@ -41,7 +62,8 @@ function changed(before: AlertRow, change: AlertChange): AlertRow {
   const eventType = change.eventType ?? before.eventType;
   const config = change.notificationConfig;
   return {
-    ...before, eventType,
+    ...before,
+    eventType,
     name: change.name ?? before.name,
     description: change.description === undefined ? before.description : (change.description ?? ""),
     alertBefore: beforeOf(eventType, change.alertBefore ?? before.alertBefore),
@@ -66,8 +88,16 @@ export function createAlerts({ db, clock, permissions, scopes, channels }: Alert
   const listed = async (rows: readonly AlertRow[]): Promise<ListedAlert[]> => {
     const ids = rows.map((row) => row.id);
     if (ids.length === 0) return [];
-    const [all, runs] = await Promise.all([db.read((q) => findChannels(q, ids)), db.read((q) => findLastRuns(q, ids))]);
-    const runOf = new Map(runs.map(({ alertId, timestamp, error, isFailed }) => [alertId, { timestamp, status: isFailed ? ("failed" as const) : ("success" as const), error }]));
+    const [all, runs] = await Promise.all([
+      db.read((q) => findChannels(q, ids)),
+      db.read((q) => findLastRuns(q, ids)),
+    ]);
+    const runOf = new Map(
+      runs.map(({ alertId, timestamp, error, isFailed }) => [
+        alertId,
+        { timestamp, status: isFailed ? ("failed" as const) : ("success" as const), error },
+      ]),
+    );
     return Promise.all(
       rows.map(async (row) => ({
         ...toView(row, await channels.show(all.filter((channel) => channel.alertId === row.id))),
@@ -80,9 +110,11 @@ export function createAlerts({ db, clock, permissions, scopes, channels }: Alert
   const readableProjects = async (actor: MemberActor): Promise<string[]> => {
     const all = await db.read((q) => listAlertProjects(q, orgOf(actor)));
     const readable: string[] = [];
-    for (const { projectId } of all) if ((await permissions.inProject(actor, projectId)).can("read", SUBJECT)) readable.push(projectId);
+    for (const { projectId } of all)
+      if ((await permissions.inProject(actor, projectId)).can("read", SUBJECT)) readable.push(projectId);
     const [first] = all;
-    if (first && readable.length === 0) await permissions.requireInProject(actor, first.projectId, { action: "read", subject: SUBJECT });
+    if (first && readable.length === 0)
+      await permissions.requireInProject(actor, first.projectId, { action: "read", subject: SUBJECT });
     return readable;
   };
 
@@ -102,16 +134,31 @@ export function createAlerts({ db, clock, permissions, scopes, channels }: Alert
       await permissions.requireInProject(actor, scope.projectId, { action: "create", subject: SUBJECT });
       const at = clock.now();
       const row: AlertRow = {
-        ...scope, id: newId(), name: input.name, description: input.description ?? "", eventType: input.eventType,
-        alertBefore: beforeOf(input.eventType, input.alertBefore), filters: input.filters, enabled: input.enabled,
-        isDaily: input.notificationConfig?.enableDailyNotification ?? false, digest: input.notificationConfig?.digest ?? null,
-        lookedAt: null, gatheredAt: at, createdAt: at, updatedAt: at,
+        ...scope,
+        id: newId(),
+        name: input.name,
+        description: input.description ?? "",
+        eventType: input.eventType,
+        alertBefore: beforeOf(input.eventType, input.alertBefore),
+        filters: input.filters,
+        enabled: input.enabled,
+        isDaily: input.notificationConfig?.enableDailyNotification ?? false,
+        digest: input.notificationConfig?.digest ?? null,
+        lookedAt: null,
+        gatheredAt: at,
+        createdAt: at,
+        updatedAt: at,
       };
       const rows = await channels.seal(parsed, { ...scope, alertId: row.id });
       await db.write(async (tx) => {
         insertAlert(tx, row);
         for (const channel of rows) putChannel(tx, channel);
-        tx.audit(actor, { event: "create-alert", orgId: row.orgId, projectId: row.projectId, metadata: { alertId: row.id, name: row.name, eventType: row.eventType } });
+        tx.audit(actor, {
+          event: "create-alert",
+          orgId: row.orgId,
+          projectId: row.projectId,
+          metadata: { alertId: row.id, name: row.name, eventType: row.eventType },
+        });
       });
       return toView(row, await channels.show(rows));
     },
@@ -120,7 +167,9 @@ export function createAlerts({ db, clock, permissions, scopes, channels }: Alert
       const projectIds = await searchedProjects(actor, query);
       if (projectIds.length === 0) return { alerts: [], total: 0 };
       const { applicationId, search, eventType, enabled, limit, offset } = query;
-      const found = await db.read((q) => searchAlerts(q, { projectIds, applicationId, search, eventType, enabled, limit, offset }));
+      const found = await db.read((q) =>
+        searchAlerts(q, { projectIds, applicationId, search, eventType, enabled, limit, offset }),
+      );
       return { alerts: await listed(found.alerts), total: found.total };
     },
 
@@ -132,19 +181,34 @@ export function createAlerts({ db, clock, permissions, scopes, channels }: Alert
 
     async update(actor: MemberActor, alertId: string, change: AlertChange): Promise<AlertView> {
       // Faults in the channels are told before anything is looked up, like all others.
-      if (change.channels) await channels.parse(change.channels.map((channel) => ({ ...channel, config: withoutMasks(channel.config) })));
+      if (change.channels)
+        await channels.parse(
+          change.channels.map((channel) => ({ ...channel, config: withoutMasks(channel.config) })),
+        );
       const before = await enter(actor, alertId, "edit");
       const stored = await db.read((q) => findChannels(q, [alertId]));
-      const rows: readonly ChannelRow[] = change.channels ? await channels.seal(await channels.parse(change.channels, stored), { ...before, alertId }) : stored;
+      const rows: readonly ChannelRow[] = change.channels
+        ? await channels.seal(await channels.parse(change.channels, stored), { ...before, alertId })
+        : stored;
       const at = clock.now();
       const after = { ...changed(before, change), updatedAt: at };
       await db.write(async (tx) => {
         if (!(await updateAlertRow(tx, after, at))) throw notFound("The alert", alertId);
         if (change.channels) {
-          keepOnlyChannels(tx, alertId, rows.map((channel) => channel.id), at);
+          keepOnlyChannels(
+            tx,
+            alertId,
+            rows.map((channel) => channel.id),
+            at,
+          );
           for (const channel of rows) putChannel(tx, channel);
         }
-        tx.audit(actor, { event: "update-alert", orgId: before.orgId, projectId: before.projectId, metadata: { alertId, changed: Object.keys(change) } });
+        tx.audit(actor, {
+          event: "update-alert",
+          orgId: before.orgId,
+          projectId: before.projectId,
+          metadata: { alertId, changed: Object.keys(change) },
+        });
       });
       return toView(after, await channels.show(rows));
     },
@@ -154,7 +218,12 @@ export function createAlerts({ db, clock, permissions, scopes, channels }: Alert
       const view = toView(row, await channels.show(await db.read((q) => findChannels(q, [alertId]))));
       await db.write(async (tx) => {
         if (!(await deleteAlertRow(tx, alertId))) throw notFound("The alert", alertId);
-        tx.audit(actor, { event: "delete-alert", orgId: row.orgId, projectId: row.projectId, metadata: { alertId, name: row.name } });
+        tx.audit(actor, {
+          event: "delete-alert",
+          orgId: row.orgId,
+          projectId: row.projectId,
+          metadata: { alertId, name: row.name },
+        });
       });
       return view;
     },
@@ -163,5 +232,10 @@ export function createAlerts({ db, clock, permissions, scopes, channels }: Alert
 
 /** A masked key sent back means "unchanged"; whether there is one to keep shows only after the look-up. */
 function withoutMasks(config: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(config).map(([key, value]) => [key, typeof value === "string" ? value.replace(/^\*+/, (stars) => "0".repeat(stars.length)) : value]));
+  return Object.fromEntries(
+    Object.entries(config).map(([key, value]) => [
+      key,
+      typeof value === "string" ? value.replace(/^\*+/, (stars) => "0".repeat(stars.length)) : value,
+    ]),
+  );
 }

@@ -1,28 +1,7 @@
 /** Alerts and their channels. What they decide is remembered in occasions/, what they send in deliveries/. */
 import { escapeLike, searchSql, sql, type Query, type Tx } from "../platform/db/index.ts";
 import type { EventType } from "./contract.ts";
-import type { Filter } from "./filters/contract.ts";
-
-export type Digest = "hourly" | "daily" | null;
-
-export interface AlertRow {
-  readonly id: string;
-  readonly orgId: string;
-  readonly projectId: string;
-  readonly applicationId: string | null;
-  readonly name: string;
-  readonly description: string;
-  readonly eventType: EventType;
-  readonly alertBefore: string;
-  readonly filters: Filter[];
-  readonly enabled: boolean;
-  readonly isDaily: boolean;
-  readonly digest: Digest;
-  readonly lookedAt: Date | null;
-  readonly gatheredAt: Date;
-  readonly createdAt: Date;
-  readonly updatedAt: Date;
-}
+import type { AlertRow } from "./model.ts";
 
 export interface ChannelRow {
   readonly id: string;
@@ -59,7 +38,9 @@ const update = sql<{ id: string }>(`
     digest = $9, looked_at = NULL, updated_at = $10 WHERE id = $1 RETURNING id`);
 const remove = sql<{ id: string }>(`DELETE FROM alerts WHERE id = $1 RETURNING id`);
 const byId = sql<AlertRow>(`SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.id = $1 AND a.org_id = $2`);
-const projectsOf = sql<{ projectId: string }>(`SELECT DISTINCT project_id AS "projectId" FROM alerts WHERE org_id = $1`);
+const projectsOf = sql<{ projectId: string }>(
+  `SELECT DISTINCT project_id AS "projectId" FROM alerts WHERE org_id = $1`,
+);
 
 const insertChannelRow = sql(`
   INSERT INTO alert_channels (id, alert_id, position, channel_type, enabled, destination, data_key_id, settings, created_at, updated_at)
@@ -69,7 +50,9 @@ const removeChannels = sql(`DELETE FROM alert_channels WHERE alert_id = $1 AND i
 const endDeliveries = sql(`
   UPDATE alert_deliveries SET status = 'failed', last_error = 'The channel was removed.', updated_at = $3
   WHERE alert_id = $1 AND status = 'pending' AND channel_id <> ALL($2::uuid[])`);
-const channelsOf = sql<ChannelRow>(`SELECT ${CHANNEL_COLUMNS} FROM alert_channels WHERE alert_id = ANY($1::uuid[]) ORDER BY alert_id, position`);
+const channelsOf = sql<ChannelRow>(
+  `SELECT ${CHANNEL_COLUMNS} FROM alert_channels WHERE alert_id = ANY($1::uuid[]) ORDER BY alert_id, position`,
+);
 const channelById = sql<ChannelRow & { readonly projectId: string }>(`
   SELECT c.id, c.alert_id AS "alertId", c.position, c.channel_type AS "channelType", c.enabled, c.destination, c.data_key_id AS "dataKeyId",
     c.settings, c.created_at AS "createdAt", c.updated_at AS "updatedAt", a.project_id AS "projectId"
@@ -94,15 +77,51 @@ const certificateProject = sql<{ id: string }>(`
   WHERE p.org_id = $1 AND p.type = 'cert-manager' ORDER BY (m.id IS NULL), p.created_at, p.id LIMIT 1`);
 
 export const insertAlert = (tx: Tx, a: Omit<AlertRow, "lookedAt" | "gatheredAt" | "updatedAt">) =>
-  tx.later(insert, [a.id, a.orgId, a.projectId, a.applicationId, a.name, a.description, a.eventType, a.alertBefore, JSON.stringify(a.filters), a.enabled, a.isDaily, a.digest, a.createdAt]);
+  tx.later(insert, [
+    a.id,
+    a.orgId,
+    a.projectId,
+    a.applicationId,
+    a.name,
+    a.description,
+    a.eventType,
+    a.alertBefore,
+    JSON.stringify(a.filters),
+    a.enabled,
+    a.isDaily,
+    a.digest,
+    a.createdAt,
+  ]);
 export const updateAlertRow = (tx: Tx, a: AlertRow, at: Date) =>
-  tx.first(update, [a.id, a.name, a.description, a.eventType, a.alertBefore, JSON.stringify(a.filters), a.enabled, a.isDaily, a.digest, at]);
+  tx.first(update, [
+    a.id,
+    a.name,
+    a.description,
+    a.eventType,
+    a.alertBefore,
+    JSON.stringify(a.filters),
+    a.enabled,
+    a.isDaily,
+    a.digest,
+    at,
+  ]);
 export const deleteAlertRow = (tx: Tx, id: string) => tx.first(remove, [id]);
 export const findAlert = (q: Query, orgId: string, id: string) => q.first(byId, [id, orgId]);
 export const listAlertProjects = (q: Query, orgId: string) => q.rows(projectsOf, [orgId]);
 
 export const putChannel = (tx: Tx, c: ChannelRow) =>
-  tx.later(insertChannelRow, [c.id, c.alertId, c.position, c.channelType, c.enabled, c.destination, c.dataKeyId, c.settings, c.createdAt, c.updatedAt]);
+  tx.later(insertChannelRow, [
+    c.id,
+    c.alertId,
+    c.position,
+    c.channelType,
+    c.enabled,
+    c.destination,
+    c.dataKeyId,
+    c.settings,
+    c.createdAt,
+    c.updatedAt,
+  ]);
 export function keepOnlyChannels(tx: Tx, alertId: string, ids: readonly string[], at: Date): void {
   tx.later(endDeliveries, [alertId, ids, at]);
   tx.later(removeChannels, [alertId, ids]);
@@ -110,8 +129,10 @@ export function keepOnlyChannels(tx: Tx, alertId: string, ids: readonly string[]
 export const findChannels = (q: Query, alertIds: readonly string[]) => q.rows(channelsOf, [alertIds]);
 export const findChannel = (q: Query, id: string) => q.first(channelById, [id]);
 export const findLastRuns = (q: Query, alertIds: readonly string[]) => q.rows(lastRuns, [alertIds]);
-export const findApplicationProject = (q: Query, orgId: string, applicationId: string) => q.first(applicationProject, [applicationId, orgId]);
-export const findCertificateProject = (q: Query, orgId: string, actorId: string) => q.first(certificateProject, [orgId, actorId]);
+export const findApplicationProject = (q: Query, orgId: string, applicationId: string) =>
+  q.first(applicationProject, [applicationId, orgId]);
+export const findCertificateProject = (q: Query, orgId: string, actorId: string) =>
+  q.first(certificateProject, [orgId, actorId]);
 
 export interface AlertSearch {
   readonly projectIds: readonly string[];
@@ -125,11 +146,22 @@ export interface AlertSearch {
 
 const WHERE = `a.project_id = ANY($1::uuid[]) AND ($2::uuid IS NULL OR a.application_id = $2)
   AND ($3::text IS NULL OR a.name ILIKE $3 OR a.description ILIKE $3) AND ($4::text IS NULL OR a.event_type = $4) AND ($5::boolean IS NULL OR a.enabled = $5)`;
-const page = searchSql<AlertRow>(`SELECT ${ALERT_COLUMNS} FROM alerts a WHERE ${WHERE} ORDER BY a.created_at DESC, a.id DESC LIMIT $6 OFFSET $7`);
+const page = searchSql<AlertRow>(
+  `SELECT ${ALERT_COLUMNS} FROM alerts a WHERE ${WHERE} ORDER BY a.created_at DESC, a.id DESC LIMIT $6 OFFSET $7`,
+);
 const count = searchSql<{ total: number }>(`SELECT count(*) AS total FROM alerts a WHERE ${WHERE}`);
 
 export async function searchAlerts(q: Query, s: AlertSearch): Promise<{ alerts: AlertRow[]; total: number }> {
-  const values = [s.projectIds, s.applicationId ?? null, s.search === undefined ? null : `%${escapeLike(s.search)}%`, s.eventType ?? null, s.enabled ?? null];
-  const [alerts, counted] = await Promise.all([q.rows(page, [...values, s.limit, s.offset]), q.first(count, values)]);
+  const values = [
+    s.projectIds,
+    s.applicationId ?? null,
+    s.search === undefined ? null : `%${escapeLike(s.search)}%`,
+    s.eventType ?? null,
+    s.enabled ?? null,
+  ];
+  const [alerts, counted] = await Promise.all([
+    q.rows(page, [...values, s.limit, s.offset]),
+    q.first(count, values),
+  ]);
   return { alerts, total: counted?.total ?? 0 };
 }

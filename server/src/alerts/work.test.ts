@@ -1,11 +1,15 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import type { AddressInfo } from "node:net";
 import { after, afterEach, before, describe, test } from "node:test";
-import { SMTPServer } from "smtp-server";
 import { aProject } from "../../test/builders.ts";
 import { openTestHouse, type TestHouse } from "../../test/harness.ts";
-import { inventory, openReceiver, putCertificate, type CertificateWish, type Receiver } from "./test-receiver.ts";
+import {
+  inventory,
+  openReceiver,
+  putCertificate,
+  type CertificateWish,
+  type Receiver,
+} from "../../test/alert-receiver.ts";
 
 const PATH = "/api/v1/cert-manager/alerts";
 const HOUR = 3_600_000;
@@ -22,7 +26,14 @@ const cleanUp: (() => Promise<unknown>)[] = [];
 before(async () => {
   receiver = await openReceiver();
   pager = await openReceiver();
-  house = await openTestHouse({ start: START, env: { KEYWARD_ALLOW_PRIVATE_TARGETS: "127.0.0.0/8", KEYWARD_PAGERDUTY_URL: `${pager.url}/v2/enqueue`, KEYWARD_PUBLIC_URL: "https://keyward.example" } });
+  house = await openTestHouse({
+    start: START,
+    env: {
+      KEYWARD_ALLOW_PRIVATE_TARGETS: "127.0.0.0/8",
+      KEYWARD_PAGERDUTY_URL: `${pager.url}/v2/enqueue`,
+      KEYWARD_PUBLIC_URL: "https://keyward.example",
+    },
+  });
   store = inventory(house.house.database, house.owner.orgId);
 });
 after(async () => {
@@ -45,14 +56,31 @@ async function anAlert(more: Record<string, unknown> = {}) {
   return addAlert(more);
 }
 async function addAlert(more: Record<string, unknown> = {}) {
-  const made = await house.owner.post(PATH, { name: "watch", eventType: "expiration", alertBefore: "7d", filters: [], channels: [{ config: { url: `${receiver.url}/in` } }], projectId, ...more });
+  const made = await house.owner.post(PATH, {
+    name: "watch",
+    eventType: "expiration",
+    alertBefore: "7d",
+    filters: [],
+    channels: [{ config: { url: `${receiver.url}/in` } }],
+    projectId,
+    ...more,
+  });
   assert.equal(made.status, 200, JSON.stringify(made.body));
   return made.body.alert;
 }
-const wish = (days: number, more: Partial<CertificateWish> = {}): CertificateWish => ({ projectId, notBefore: house.clock.now(), notAfter: new Date(house.clock.millis() + days * DAY), ...more });
+const wish = (days: number, more: Partial<CertificateWish> = {}): CertificateWish => ({
+  projectId,
+  notBefore: house.clock.now(),
+  notAfter: new Date(house.clock.millis() + days * DAY),
+  ...more,
+});
 const run = () => house.house.alertWork.runNow();
 const take = () => receiver.received.splice(0);
-const told = () => take().map(({ json }) => [json.type.split(".").at(-1), json.data.certificates.map((one: { id: string }) => one.id)]);
+const told = () =>
+  take().map(({ json }) => [
+    json.type.split(".").at(-1),
+    json.data.certificates.map((one: { id: string }) => one.id),
+  ]);
 const deliveries = async (id: string) => (await house.owner.get(`${PATH}/${id}/deliveries?limit=100`)).body;
 
 describe("expiration", () => {
@@ -123,11 +151,22 @@ describe("expiration", () => {
   });
 
   test("filters, application and authorities decide; a change of them is felt", async () => {
-    const alert = await anAlert({ filters: [{ field: "common_name", operator: "ends_with", value: ".example.com" }] });
-    const [mine, , ca] = await store.seed([wish(2, { commonName: "a.EXAMPLE.com" }), wish(2, { commonName: "a.other.com" }), wish(2, { commonName: "ca.example.com", isCa: true })]);
+    const alert = await anAlert({
+      filters: [{ field: "common_name", operator: "ends_with", value: ".example.com" }],
+    });
+    const [mine, , ca] = await store.seed([
+      wish(2, { commonName: "a.EXAMPLE.com" }),
+      wish(2, { commonName: "a.other.com" }),
+      wish(2, { commonName: "ca.example.com", isCa: true }),
+    ]);
     await run();
     assert.deepEqual(told(), [["expiration", [mine]]]);
-    await house.owner.patch(`${PATH}/${alert.id}`, { filters: [{ field: "common_name", operator: "ends_with", value: ".example.com" }, { field: "include_cas", value: true }] });
+    await house.owner.patch(`${PATH}/${alert.id}`, {
+      filters: [
+        { field: "common_name", operator: "ends_with", value: ".example.com" },
+        { field: "include_cas", value: true },
+      ],
+    });
     await run();
     assert.deepEqual(told(), [["expiration", [ca]]]);
   });
@@ -137,16 +176,29 @@ describe("expiration", () => {
     const [authority, key, certificate] = [randomUUID(), randomUUID(), randomUUID()];
     await house.house.database.write(
       async (tx) => {
-        const raw = (text: string, values: unknown[]) => tx.rows({ name: undefined, isSlow: false, text }, values);
-        await raw("INSERT INTO certificate_authorities (id, project_id, name, kind, status, key_algorithm, subject, active_key_id, active_certificate_id, created_at, updated_at) VALUES ($1, $2, 'ca', 'root', 'active', 'x', '{\"commonName\":\"Root\"}', $3, $4, now(), now())", [authority, projectId, key, certificate]);
-        await raw("INSERT INTO authority_keys (id, authority_id, key_algorithm, public_key, data_key_id, sealed_key, crl_shards, created_at) VALUES ($1, $2, 'x', '', $1, '', 1, now())", [key, authority]);
-        await raw("INSERT INTO authority_certificates (id, authority_id, key_id, version, serial_number, not_before, not_after, der, chain, created_at) VALUES ($1, $2, $3, 1, '01', now(), $4, '', '{}', now())", [certificate, authority, key, new Date(house.clock.millis() + 3 * DAY)]);
+        const raw = (text: string, values: unknown[]) =>
+          tx.rows({ name: undefined, isSlow: false, text }, values);
+        await raw(
+          "INSERT INTO certificate_authorities (id, project_id, name, kind, status, key_algorithm, subject, active_key_id, active_certificate_id, created_at, updated_at) VALUES ($1, $2, 'ca', 'root', 'active', 'x', '{\"commonName\":\"Root\"}', $3, $4, now(), now())",
+          [authority, projectId, key, certificate],
+        );
+        await raw(
+          "INSERT INTO authority_keys (id, authority_id, key_algorithm, public_key, data_key_id, sealed_key, crl_shards, created_at) VALUES ($1, $2, 'x', '', $1, '', 1, now())",
+          [key, authority],
+        );
+        await raw(
+          "INSERT INTO authority_certificates (id, authority_id, key_id, version, serial_number, not_before, not_after, der, chain, created_at) VALUES ($1, $2, $3, 1, '01', now(), $4, '', '{}', now())",
+          [certificate, authority, key, new Date(house.clock.millis() + 3 * DAY)],
+        );
       },
       { audited: false },
     );
     await run();
     const [message] = take();
-    assert.deepEqual(message?.json.data.certificates.map((one: { commonName: string }) => one.commonName), ["Root"]);
+    assert.deepEqual(
+      message?.json.data.certificates.map((one: { commonName: string }) => one.commonName),
+      ["Root"],
+    );
   });
 
   test("a disabled alert or one whose channels are all disabled stays silent, and speaks when that changes", async () => {
@@ -154,24 +206,30 @@ describe("expiration", () => {
     const id = await store.issue(wish(3));
     await run();
     assert.deepEqual(told(), []);
-    await house.owner.patch(`${PATH}/${alert.id}`, { enabled: true, channels: [{ id: alert.channels[0].id, config: { url: `${receiver.url}/in` }, enabled: false }] });
+    await house.owner.patch(`${PATH}/${alert.id}`, {
+      enabled: true,
+      channels: [{ id: alert.channels[0].id, config: { url: `${receiver.url}/in` }, enabled: false }],
+    });
     await run();
     assert.deepEqual(told(), []);
-    await house.owner.patch(`${PATH}/${alert.id}`, { channels: [{ id: alert.channels[0].id, config: { url: `${receiver.url}/in` } }] });
+    await house.owner.patch(`${PATH}/${alert.id}`, {
+      channels: [{ id: alert.channels[0].id, config: { url: `${receiver.url}/in` } }],
+    });
     await run();
     assert.deepEqual(told(), [["expiration", [id]]]);
   });
 
-  test("ten thousand due at once are one message of twenty that says how many", async () => {
+  test("six thousand due at once are one message of twenty that says how many", async () => {
     const alert = await anAlert();
-    for (let part = 0; part < 5; part += 1) await store.seed(Array.from({ length: 2000 }, (_, index) => wish(1 + index / 2000)));
+    for (let part = 0; part < 3; part += 1)
+      await store.seed(Array.from({ length: 2000 }, (_, index) => wish(1 + index / 2000)));
     await run();
     const [message, ...more] = take();
     assert.equal(more.length, 0);
     assert.equal(message?.json.data.certificates.length, 20);
-    assert.equal(message?.json.data.metadata.totalCertificates, 10_000);
+    assert.equal(message?.json.data.metadata.totalCertificates, 6000);
     const { deliveries: list, total } = await deliveries(alert.id);
-    assert.deepEqual([total, list[0].totalCertificates, list[0].status], [1, 10_000, "delivered"]);
+    assert.deepEqual([total, list[0].totalCertificates, list[0].status], [1, 6000, "delivered"]);
     await run();
     assert.equal(take().length, 0);
   });
@@ -197,12 +255,24 @@ describe("facts", () => {
     await store.failRenewal(first, projectId, "the policy says no");
     await run();
     const got = take();
-    assert.deepEqual(got.map(({ json }) => [json.type, json.data.certificates[0].id]).sort(), [
-      ["dev.keyward.certificate.issuance", first], ["dev.keyward.certificate.renewal", second], ["dev.keyward.certificate.renewal-failed", first], ["dev.keyward.certificate.revocation", second],
-    ].sort());
+    assert.deepEqual(
+      got.map(({ json }) => [json.type, json.data.certificates[0].id]).sort(),
+      [
+        ["dev.keyward.certificate.issuance", first],
+        ["dev.keyward.certificate.renewal", second],
+        ["dev.keyward.certificate.renewal-failed", first],
+        ["dev.keyward.certificate.revocation", second],
+      ].sort(),
+    );
     const revocation = got.find(({ json }) => json.type.endsWith("revocation"))?.json.data.certificates[0];
-    assert.deepEqual([revocation.status, revocation.revocationReason, typeof revocation.revokedAt], ["revoked", "KEY_COMPROMISE", "string"]);
-    assert.equal(got.find(({ json }) => json.type.endsWith("renewal-failed"))?.json.data.certificates[0].failure, "the policy says no");
+    assert.deepEqual(
+      [revocation.status, revocation.revocationReason, typeof revocation.revokedAt],
+      ["revoked", "KEY_COMPROMISE", "string"],
+    );
+    assert.equal(
+      got.find(({ json }) => json.type.endsWith("renewal-failed"))?.json.data.certificates[0].failure,
+      "the policy says no",
+    );
     await run();
     assert.equal(take().length, 0);
   });
@@ -212,7 +282,12 @@ describe("facts", () => {
     const ids = [];
     for (let count = 0; count < 5; count += 1) ids.push(await store.issue(wish(90)));
     await run();
-    assert.deepEqual(told().map(([, certificates]) => certificates[0]).sort(), ids.sort());
+    assert.deepEqual(
+      told()
+        .map(([, certificates]) => certificates[0])
+        .sort(),
+      ids.sort(),
+    );
   });
 
   test("a change that was rolled back is not told", async () => {
@@ -220,7 +295,10 @@ describe("facts", () => {
     await assert.rejects(
       house.house.database.write(async (tx) => {
         putCertificate(tx, wish(90));
-        tx.emit({ name: "certificate.issued", data: { orgId: house.owner.orgId, projectId, certificateId: randomUUID() } });
+        tx.emit({
+          name: "certificate.issued",
+          data: { orgId: house.owner.orgId, projectId, certificateId: randomUUID() },
+        });
         throw new Error("no");
       }),
     );
@@ -231,7 +309,10 @@ describe("facts", () => {
   test("facts survive the sweep of the outbox and the death of every node", async () => {
     await anAlert({ eventType: "issuance" });
     const id = await store.issue(wish(90));
-    await house.house.database.write((tx) => tx.rows({ name: undefined, isSlow: false, text: "DELETE FROM outbox" }), { audited: false });
+    await house.house.database.write(
+      (tx) => tx.rows({ name: undefined, isSlow: false, text: "DELETE FROM outbox" }),
+      { audited: false },
+    );
     const other = await house.openNode();
     await other.house.alertWork.runNow();
     assert.deepEqual(told(), [["issuance", [id]]]);
@@ -242,7 +323,13 @@ describe("facts", () => {
     const mine = projectId;
     const elsewhere = (await aProject(house.owner, { type: "cert-manager" })).id;
     await store.issue({ ...wish(90), projectId: elsewhere });
-    const [kept] = await house.house.database.read((q) => q.rows<{ count: number }>({ name: undefined, isSlow: true, text: "SELECT count(*) AS count FROM alert_inbox" }));
+    const [kept] = await house.house.database.read((q) =>
+      q.rows<{ count: number }>({
+        name: undefined,
+        isSlow: true,
+        text: "SELECT count(*) AS count FROM alert_inbox",
+      }),
+    );
     assert.equal(kept?.count, 0);
     projectId = mine;
     await run();
@@ -258,18 +345,32 @@ describe("facts", () => {
     await run();
     const [message, ...more] = take();
     assert.equal(more.length, 0);
-    assert.deepEqual([message?.json.data.certificates.length, message?.json.data.metadata.totalCertificates], [20, 25]);
+    assert.deepEqual(
+      [message?.json.data.certificates.length, message?.json.data.metadata.totalCertificates],
+      [20, 25],
+    );
   });
 
   test("PagerDuty is told when what it was told of is replaced", async () => {
-    await anAlert({ channels: [{ config: { integrationKey: "0123456789abcdef0123456789abcdef" } }, { config: { url: `${receiver.url}/in` } }] });
+    await anAlert({
+      channels: [
+        { config: { integrationKey: "0123456789abcdef0123456789abcdef" } },
+        { config: { url: `${receiver.url}/in` } },
+      ],
+    });
     const id = await store.issue(wish(3));
     const untold = await store.issue(wish(30));
     await run();
     await store.renew(id, wish(90));
     await store.renew(untold, wish(90));
     await run();
-    assert.deepEqual(pager.received.map(({ json }) => [json.event_action, json.dedup_key.split(":")[2]]), [["trigger", id], ["resolve", id]]);
+    assert.deepEqual(
+      pager.received.map(({ json }) => [json.event_action, json.dedup_key.split(":")[2]]),
+      [
+        ["trigger", id],
+        ["resolve", id],
+      ],
+    );
     assert.equal(take().length, 1);
   });
 });
@@ -315,9 +416,15 @@ describe("delivery", () => {
     const retried = await house.owner.post(`${PATH}/${alert.id}/deliveries/${failed.id}/retry`);
     assert.deepEqual([retried.status, retried.body.delivery.status], [200, "pending"]);
     await run();
-    assert.deepEqual(take().map(({ json }) => json.id), [failed.id]);
+    assert.deepEqual(
+      take().map(({ json }) => json.id),
+      [failed.id],
+    );
     assert.equal((await deliveries(alert.id)).deliveries[0].status, "delivered");
-    assert.equal((await house.owner.post(`${PATH}/${alert.id}/deliveries/${randomUUID()}/retry`)).status, 404);
+    assert.equal(
+      (await house.owner.post(`${PATH}/${alert.id}/deliveries/${randomUUID()}/retry`)).status,
+      404,
+    );
   });
 
   test("a receiver that says never is not asked again", async () => {
@@ -328,17 +435,30 @@ describe("delivery", () => {
     house.clock.advance(DAY);
     await run();
     assert.equal(take().length, 1);
-    assert.deepEqual((await deliveries(alert.id)).deliveries.map((one: { status: string; error: string }) => [one.status, one.error]), [["failed", "answered 410"]]);
+    assert.deepEqual(
+      (await deliveries(alert.id)).deliveries.map((one: { status: string; error: string }) => [
+        one.status,
+        one.error,
+      ]),
+      [["failed", "answered 410"]],
+    );
   });
 
   test("one channel's failure does not touch another's, and only the failed one is repeated", async () => {
-    await anAlert({ channels: [{ config: { url: `${receiver.url}/bad` } }, { config: { url: `${receiver.url}/good` } }] });
+    await anAlert({
+      channels: [{ config: { url: `${receiver.url}/bad` } }, { config: { url: `${receiver.url}/good` } }],
+    });
     receiver.answer = ({ path }) => (path === "/bad" ? 500 : 200);
     await store.issue(wish(3));
     await run();
     house.clock.advance(HOUR);
     await run();
-    assert.deepEqual(take().map(({ path }) => path).sort(), ["/bad", "/bad", "/good"]);
+    assert.deepEqual(
+      take()
+        .map(({ path }) => path)
+        .sort(),
+      ["/bad", "/bad", "/good"],
+    );
   });
 
   test("without a mail server a mail stays pending, and the alert says why", async () => {
@@ -359,35 +479,74 @@ describe("delivery", () => {
     receiver.answer = () => 503;
     await store.issue(wish(3));
     await run();
-    await house.owner.patch(`${PATH}/${alert.id}`, { channels: [{ config: { url: `${receiver.url}/new` } }] });
+    await house.owner.patch(`${PATH}/${alert.id}`, {
+      channels: [{ config: { url: `${receiver.url}/new` } }],
+    });
     const [old] = (await deliveries(alert.id)).deliveries;
     assert.deepEqual([old.status, old.error], ["failed", "The channel was removed."]);
     assert.equal((await house.owner.post(`${PATH}/${alert.id}/deliveries/${old.id}/retry`)).status, 400);
   });
 
   test("a test goes through every enabled channel now and says how each went", async () => {
-    const alert = await anAlert({ channels: [{ config: { url: `${receiver.url}/one` } }, { config: { url: `${receiver.url}/two` } }, { config: { url: `${receiver.url}/off` }, enabled: false }] });
+    const alert = await anAlert({
+      channels: [
+        { config: { url: `${receiver.url}/one` } },
+        { config: { url: `${receiver.url}/two` } },
+        { config: { url: `${receiver.url}/off` }, enabled: false },
+      ],
+    });
     receiver.answer = ({ path }) => (path === "/two" ? 404 : 200);
     const { status, body } = await house.owner.post(`${PATH}/${alert.id}/test`);
     assert.equal(status, 200);
     assert.equal(body.success, false);
-    assert.deepEqual(body.results.map((one: { success: boolean; error?: string }) => [one.success, one.error]), [[true, undefined], [false, "answered 404"]]);
-    assert.deepEqual(take().map(({ json, path }) => [json.type, path]).sort(), [["dev.keyward.certificate.test", "/one"], ["dev.keyward.certificate.test", "/two"]]);
-    assert.deepEqual((await deliveries(alert.id)).deliveries.map((one: { eventType: string; status: string }) => [one.eventType, one.status]).sort(), [["test", "delivered"], ["test", "failed"]]);
+    assert.deepEqual(
+      body.results.map((one: { success: boolean; error?: string }) => [one.success, one.error]),
+      [
+        [true, undefined],
+        [false, "answered 404"],
+      ],
+    );
+    assert.deepEqual(
+      take()
+        .map(({ json, path }) => [json.type, path])
+        .sort(),
+      [
+        ["dev.keyward.certificate.test", "/one"],
+        ["dev.keyward.certificate.test", "/two"],
+      ],
+    );
+    assert.deepEqual(
+      (await deliveries(alert.id)).deliveries
+        .map((one: { eventType: string; status: string }) => [one.eventType, one.status])
+        .sort(),
+      [
+        ["test", "delivered"],
+        ["test", "failed"],
+      ],
+    );
     await run();
     assert.equal(take().length, 0);
-    await house.owner.patch(`${PATH}/${alert.id}`, { channels: [{ config: { url: `${receiver.url}/off` }, enabled: false }] });
+    await house.owner.patch(`${PATH}/${alert.id}`, {
+      channels: [{ config: { url: `${receiver.url}/off` }, enabled: false }],
+    });
     assert.equal((await house.owner.post(`${PATH}/${alert.id}/test`)).status, 400);
   });
 
   test("a webhook can be tried before an alert is made of it", async () => {
     await anAlert();
     for (const path of [`${PATH}/test-webhook`, "/api/v2/pki/alerts/test-webhook"]) {
-      assert.deepEqual((await house.owner.post(path, { projectId, url: `${receiver.url}/x`, signingSecret: "s" })).body, { success: true });
+      assert.deepEqual(
+        (await house.owner.post(path, { projectId, url: `${receiver.url}/x`, signingSecret: "s" })).body,
+        { success: true },
+      );
     }
     receiver.answer = () => 401;
-    assert.deepEqual((await house.owner.post(`${PATH}/test-webhook`, { projectId, url: `${receiver.url}/x` })).body, { success: false, error: "answered 401" });
-    for (const url of ["nowhere", "https://169.254.169.254/"]) assert.equal((await house.owner.post(`${PATH}/test-webhook`, { projectId, url })).status, 422);
+    assert.deepEqual(
+      (await house.owner.post(`${PATH}/test-webhook`, { projectId, url: `${receiver.url}/x` })).body,
+      { success: false, error: "answered 401" },
+    );
+    for (const url of ["nowhere", "https://169.254.169.254/"])
+      assert.equal((await house.owner.post(`${PATH}/test-webhook`, { projectId, url })).status, 422);
   });
 
   test("several nodes at once send each delivery once", async () => {
@@ -410,7 +569,8 @@ describe("delivery", () => {
     await house.house.alertWork.jobs.find((job) => job.name === "alert-facts")?.run();
     house.house.alertWork.start();
     try {
-      for (let waited = 0; receiver.received.length < 30 && waited < 500; waited += 1) await new Promise((done) => setTimeout(done, 20));
+      for (let waited = 0; receiver.received.length < 30 && waited < 500; waited += 1)
+        await new Promise((done) => setTimeout(done, 20));
       assert.equal(take().length, 30);
       assert.ok(dead.received.length <= 4, `${dead.received.length} at once`);
     } finally {
@@ -418,38 +578,6 @@ describe("delivery", () => {
       await house.house.alertWork.stop();
     }
   });
-});
-
-test("real mail leaves the house when a mail server is set", async () => {
-  const mails: string[] = [];
-  const smtp = new SMTPServer({
-    authOptional: true, disabledCommands: ["STARTTLS"], logger: false,
-    onData: (stream, _session, done) => {
-      const parts: Buffer[] = [];
-      stream.on("data", (chunk: Buffer) => parts.push(chunk));
-      stream.on("end", () => {
-        mails.push(Buffer.concat(parts).toString());
-        done();
-      });
-    },
-  });
-  await new Promise<void>((ready) => void smtp.listen(0, "127.0.0.1", ready));
-  const port = (smtp.server.address() as AddressInfo).port;
-  const own = await openTestHouse({ env: { KEYWARD_SMTP_URL: `smtp://127.0.0.1:${port}`, KEYWARD_MAIL_FROM: "Keyward <k@keyward.example>" } });
-  try {
-    assert.equal((await own.anonymous.get("/api/status")).body.emailConfigured, true);
-    const made = await own.owner.post(PATH, { name: "mail", eventType: "expiration", filters: [{ value: "example" }], channels: [{ config: { recipients: ["a@example.com"] } }] });
-    const notBefore = own.clock.now();
-    await inventory(own.house.database, own.owner.orgId).issue({ projectId: made.body.alert.projectId, notBefore, notAfter: new Date(notBefore.getTime() + 5 * DAY) });
-    await own.house.alertWork.runNow();
-    assert.equal(mails.length, 1);
-    const { deliveries: list } = (await own.owner.get(`${PATH}/${made.body.alert.id}/deliveries`)).body;
-    assert.ok(mails[0]?.includes(`Message-ID: <${list[0].id}@keyward.example>`));
-    assert.equal(list[0].status, "delivered");
-  } finally {
-    await own.close();
-    await new Promise<void>((done) => smtp.close(() => done()));
-  }
 });
 
 describe("the calendar", () => {

@@ -8,6 +8,10 @@ interface CertificateFact {
 
 export const certificateIssued = fact<CertificateFact>("certificate.issued");
 /** `certificateId` is the new one; a renewal states this fact instead of `certificate.issued`. */
-export const certificateRenewed = fact<CertificateFact & { readonly replacedId: string }>("certificate.renewed");
+export const certificateRenewed = fact<CertificateFact & { readonly replacedId: string }>(
+  "certificate.renewed",
+);
 export const certificateRevoked = fact<CertificateFact>("certificate.revoked");
-export const certificateRenewalFailed = fact<CertificateFact & { readonly reason: string }>("certificate.renewal-failed");
+export const certificateRenewalFailed = fact<CertificateFact & { readonly reason: string }>(
+  "certificate.renewal-failed",
+);

@@ -1,14 +1,22 @@
 import { badRequest, invalidField, Problem } from "../platform/problem.ts";
 import { DerError, X509Error, type Finding } from "./x509/index.ts";
 
-const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400, w: 604_800, y: 31_536_000 };
+const UNIT_SECONDS: Readonly<Record<string, number>> = {
+  s: 1,
+  m: 60,
+  h: 3600,
+  d: 86_400,
+  w: 604_800,
+  y: 31_536_000,
+};
 const MAX_SECONDS = 100 * 31_536_000;
 
 /** Seconds of `90d`, `12h`, `30m`; a bare number counts seconds. */
 export function parseDuration(text: string, field: string): number {
   const match = /^(\d{1,10})\s*([smhdwy]?)$/.exec(text.trim());
   const seconds = Number(match?.[1] ?? 0) * (UNIT_SECONDS[match?.[2] || "s"] ?? 0);
-  if (seconds <= 0 || seconds > MAX_SECONDS) throw invalidField([field], `${field} must be a duration such as 90d, 12h or 30m`);
+  if (seconds <= 0 || seconds > MAX_SECONDS)
+    throw invalidField([field], `${field} must be a duration such as 90d, 12h or 30m`);
   return seconds;
 }
 
@@ -16,14 +24,20 @@ export function parseDuration(text: string, field: string): number {
 export function parseMoment(text: string, field: string): Date {
   const at = /^\d{4}-\d{2}-\d{2}/.test(text) ? new Date(text) : new Date(Number.NaN);
   const year = at.getUTCFullYear();
-  if (Number.isNaN(at.getTime()) || year < 1950 || year > 9999) throw invalidField([field], `${field} must be a date and time in ISO 8601`);
+  if (Number.isNaN(at.getTime()) || year < 1950 || year > 9999)
+    throw invalidField([field], `${field} must be a date and time in ISO 8601`);
   return toSecond(at);
 }
 
 export const toSecond = (at: Date): Date => new Date(Math.floor(at.getTime() / 1000) * 1000);
 export const addSeconds = (at: Date, seconds: number): Date => new Date(at.getTime() + seconds * 1000);
 
-export const findingOf = (code: string, field: string, message: string): Finding => ({ code, severity: "error", field, message });
+export const findingOf = (code: string, field: string, message: string): Finding => ({
+  code,
+  severity: "error",
+  field,
+  message,
+});
 
 /** Every reason at once, each with its rule and its field. */
 export function refused(findings: readonly Finding[]): Problem {
@@ -35,7 +49,8 @@ export function refused(findings: readonly Finding[]): Problem {
 /** What the toolkit refuses is the caller's request, never our bug. */
 export function asRefusal(error: unknown, field: string): unknown {
   if (error instanceof X509Error) return refused([findingOf(error.code, error.field, error.message)]);
-  if (error instanceof DerError) return refused([findingOf("encoding.der", field, `The bytes cannot be read: ${error.message}.`)]);
+  if (error instanceof DerError)
+    return refused([findingOf("encoding.der", field, `The bytes cannot be read: ${error.message}.`)]);
   return error;
 }
 
@@ -52,13 +67,18 @@ export type Status = "active" | "expired" | "revoked";
 export const PHASE = { live: 0, expired: 1, revoked: 2 } as const;
 
 /** The one place where a status is decided. */
-export function statusOf(certificate: { readonly revokedAt: Date | null; readonly notAfter: Date }, now: Date): Status {
+export function statusOf(
+  certificate: { readonly revokedAt: Date | null; readonly notAfter: Date },
+  now: Date,
+): Status {
   if (certificate.revokedAt !== null) return "revoked";
   return certificate.notAfter.getTime() <= now.getTime() ? "expired" : "active";
 }
 
 /** Small letters, one name per line: a term without a line break can only match within one of them. */
 export function searchTextOf(commonName: string, altNames: readonly string[], serialNumber: string): string {
-  const lines = new Set([commonName, ...altNames, serialNumber].map((line) => line.replace(/\s*[\r\n]+\s*/g, " ").toLowerCase()));
+  const lines = new Set(
+    [commonName, ...altNames, serialNumber].map((line) => line.replace(/\s*[\r\n]+\s*/g, " ").toLowerCase()),
+  );
   return [...lines].join("\n");
 }

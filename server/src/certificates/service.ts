@@ -10,7 +10,10 @@ export interface CertificateScope {
   projectOf(actor: MemberActor, ref: string | null | undefined): Promise<ProjectRow>;
 }
 
-export function createCertificateScope(needs: { readonly db: Db; readonly projects: Projects }): CertificateScope {
+export function createCertificateScope(needs: {
+  readonly db: Db;
+  readonly projects: Projects;
+}): CertificateScope {
   const { db, projects } = needs;
   return {
     async projectOf(actor, ref) {

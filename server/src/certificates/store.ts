@@ -8,5 +8,6 @@ const defaultProject = sql<{ id: string }>(`
   ORDER BY (m.id IS NULL), p.created_at, p.id LIMIT 1`);
 const noteProject = sql(`INSERT INTO certificate_projects (project_id) VALUES ($1) ON CONFLICT DO NOTHING`);
 
-export const findCertificateProject = (q: Query, orgId: string, actor: { readonly id: string }) => q.first(defaultProject, [orgId, actor.id]);
+export const findCertificateProject = (q: Query, orgId: string, actor: { readonly id: string }) =>
+  q.first(defaultProject, [orgId, actor.id]);
 export const noteCertificateProject = (tx: Tx, projectId: string) => tx.later(noteProject, [projectId]);

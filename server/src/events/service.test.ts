@@ -240,10 +240,9 @@ describe("an open stream and the rights it stands on (E-01, S-34)", () => {
   });
 
   it("is told goodbye when its server stops, and the server does stop", async () => {
-    const node = await openTestHouse();
-    const own = await aProject(node.owner);
-    const reader = await openStream(node.base, node.owner.token, { projectId: own.id });
-    const stalled = await openStream(node.base, node.owner.token, { projectId: own.id });
+    const node = await test.openNode();
+    const reader = await openStream(node.base, owner.token, { projectId: project.id });
+    const stalled = await openStream(node.base, owner.token, { projectId: project.id });
     stalled.pause();
     await node.close();
     await expectEnd(reader, /stopping/);

@@ -1,9 +1,12 @@
 import { newId } from "../platform/ids.ts";
-import { badRequest } from "../platform/problem.ts";
+import { badRequest, notFound } from "../platform/problem.ts";
 import type { Ability } from "../permissions/index.ts";
 
 export const identityProtected = () =>
   badRequest("This identity is protected against deletion. Turn its delete protection off first.");
+
+/** The project, the identity or a role that is to be given was deleted while we looked. */
+export const goneMeanwhile = () => notFound("The project, the identity or one of the roles");
 
 export interface MetadataItem {
   readonly id: string;

@@ -9,7 +9,7 @@ import { accessChanged, type Permissions } from "../permissions/index.ts";
 import type { ProjectRow, Projects } from "../projects/index.ts";
 import type { IdentityChange, NewProjectIdentity, ProjectIdentityView } from "./contract.ts";
 import { identityChanged, identityDeleted } from "./events.ts";
-import { identityProtected, readable, withIds } from "./model.ts";
+import { goneMeanwhile, identityProtected, readable, withIds } from "./model.ts";
 import {
   createIdentity,
   deleteIdentity,
@@ -90,8 +90,7 @@ export function createProjectIdentities({ db, clock, permissions, memberships, p
         });
       });
       await write.catch((error: unknown) => {
-        // The project, or a role that is to be given, was deleted while we looked.
-        throw isForeignKeyViolation(error) ? notFound("The project or one of the roles") : error;
+        throw isForeignKeyViolation(error) ? goneMeanwhile() : error;
       });
       return {
         id: row.id,

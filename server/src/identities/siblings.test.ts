@@ -361,6 +361,28 @@ describe("the identities of a project", () => {
     });
   });
 
+  it("answer 404, not a bug, when a role is deleted at the moment it is given", async () => {
+    const identity = (await tenant.post("/api/v1/identities", { name: unique("org-bot") })).body.identity;
+    const membership = `/api/v1/projects/${project.id}/memberships/identities/${identity.id}`;
+    await tenant.post(membership, { role: "no-access" });
+    for (let round = 0; round < 6; round += 1) {
+      const slug = await aRole(tenant, project.id, []);
+      const { role } = (await tenant.get(`/api/v1/projects/${project.id}/roles/slug/${slug}`)).body;
+      const answers = await Promise.all([
+        tenant.patch(membership, { roles: [{ role: slug }] }),
+        tenant.post(at(), { name: "x", roles: [{ role: slug }] }),
+        tenant.delete(`/api/v1/projects/${project.id}/roles/${role.id}`),
+        tenant.patch(membership, { roles: [{ role: slug }] }),
+        tenant.post(at(), { name: "x", roles: [{ role: slug }] }),
+      ]);
+      for (const { status } of answers) assert.ok([200, 404].includes(status), `answered ${status}`);
+    }
+    assert.ok(
+      (await tenant.get(membership)).body.identityMembership.roles.length > 0,
+      "and no membership is left without a role",
+    );
+  });
+
   describe("of the organisation", () => {
     it("are created, read, listed, changed and deleted", async () => {
       const created = await tenant.post("/api/v1/identities", {

@@ -56,7 +56,12 @@ export const roleAssignment = z
         message: "must be a date and time in ISO 8601 with zone, from 1970 on",
       });
     }
-    return { role: given.role, isTemporary: true as const, range: String(range), startsAt };
+    return {
+      role: given.role,
+      isTemporary: true as const,
+      range: isRange(range) ? String(range) : "",
+      startsAt,
+    };
   });
 
 export type RoleAssignment = z.output<typeof roleAssignment>;

@@ -1,4 +1,11 @@
-export type { AnyChannel, Channel, Outcome } from "./channel.ts";
-export { SHOWN, type Notice, type NoticeCertificate, type NoticeContent, type NoticeKind } from "./notice.ts";
-export { createNotifications, Notifications, type NotificationNeeds } from "./registry.ts";
-export { createMailer, type Mailer } from "./smtp.ts";
+export type { AnyChannel, Channel } from "./channels/channel.ts";
+export { createMailer, type Mailer } from "./channels/smtp.ts";
+export {
+  SHOWN,
+  type Notice,
+  type NoticeCertificate,
+  type NoticeContent,
+  type NoticeKind,
+  type Outcome,
+} from "./contract.ts";
+export { createNotifications, Notifications, type NotificationNeeds } from "./service.ts";

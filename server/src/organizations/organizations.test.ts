@@ -14,8 +14,12 @@ describe("an organisation", () => {
   it("is what a machine identity sees of all organisations: its own", async () => {
     const tenant = await house.newTenant("Solo");
     const { organizations } = (await tenant.get("/api/v1/organization")).body;
-    assert.deepEqual(organizations.map((one: { id: string; name: string }) => [one.id, one.name]), [[tenant.orgId, "Solo"]]);
-    const [accessible] = (await tenant.get("/api/v1/organization/accessible-with-sub-orgs")).body.organizations;
+    assert.deepEqual(
+      organizations.map((one: { id: string; name: string }) => [one.id, one.name]),
+      [[tenant.orgId, "Solo"]],
+    );
+    const [accessible] = (await tenant.get("/api/v1/organization/accessible-with-sub-orgs")).body
+      .organizations;
     assert.deepEqual([accessible.id, accessible.subOrganizations], [tenant.orgId, []]);
     const { organization } = (await tenant.get("/api/v1/identities/details")).body.identityDetails;
     assert.deepEqual(Object.keys(organization).sort(), ["id", "name", "slug"]);
@@ -24,24 +28,44 @@ describe("an organisation", () => {
   it("is one of several for a person who belongs to several", async () => {
     const tenant = await house.newTenant();
     const { accessToken } = (await house.anonymous.post("/api/v3/auth/login", OWNER)).body;
-    const ids = (await house.as(accessToken).get("/api/v1/organization")).body.organizations.map((one: { id: string }) => one.id);
+    const ids = (await house.as(accessToken).get("/api/v1/organization")).body.organizations.map(
+      (one: { id: string }) => one.id,
+    );
     assert.ok(ids.includes(tenant.orgId) && ids.includes(house.owner.orgId));
-    assert.equal((await house.as(accessToken).get("/api/v1/identities/details")).status, 400, "none is selected yet");
+    assert.equal(
+      (await house.as(accessToken).get("/api/v1/identities/details")).status,
+      400,
+      "none is selected yet",
+    );
   });
 
   it("is renamed by its admins; its slug is unique in the instance", async () => {
     const [tenant, other] = [await house.newTenant(), await house.newTenant()];
-    const { status, body } = await tenant.patch("/api/v1/organization", { name: " New name ", slug: "new-slug" });
-    assert.deepEqual([status, body.organization.name, body.organization.slug, body.organization.id], [200, "New name", "new-slug", tenant.orgId]);
+    const { status, body } = await tenant.patch("/api/v1/organization", {
+      name: " New name ",
+      slug: "new-slug",
+    });
+    assert.deepEqual(
+      [status, body.organization.name, body.organization.slug, body.organization.id],
+      [200, "New name", "new-slug", tenant.orgId],
+    );
     assert.equal((await other.patch("/api/v1/organization", { slug: "new-slug" })).body.error, "Conflict");
-    for (const change of [{ name: "" }, { name: "x".repeat(65) }, { slug: "A" }, { slug: "" }]) assert.equal((await tenant.patch("/api/v1/organization", change)).status, 422);
-    const { client } = await anIdentity(tenant, house.base, (await aProject(tenant)).id, { roles: [{ role: "admin" }] });
+    for (const change of [{ name: "" }, { name: "x".repeat(65) }, { slug: "A" }, { slug: "" }])
+      assert.equal((await tenant.patch("/api/v1/organization", change)).status, 422);
+    const { client } = await anIdentity(tenant, house.base, (await aProject(tenant)).id, {
+      roles: [{ role: "admin" }],
+    });
     assert.equal((await client.patch("/api/v1/organization", { name: "x" })).body.error, "PermissionDenied");
   });
 
   it("S-31 keeps its id whatever a body says", async () => {
     const [tenant, other] = [await house.newTenant(), await house.newTenant()];
-    const { body } = await tenant.patch("/api/v1/organization", { id: other.orgId, organizationId: other.orgId, orgId: other.orgId, name: "mine" });
+    const { body } = await tenant.patch("/api/v1/organization", {
+      id: other.orgId,
+      organizationId: other.orgId,
+      orgId: other.orgId,
+      name: "mine",
+    });
     assert.equal(body.organization.id, tenant.orgId);
     assert.notEqual((await other.get("/api/v1/organization")).body.organizations[0].name, "mine");
   });

@@ -98,17 +98,17 @@ export function deny(ability: Ability, { action, subject, attributes }: Wanted):
 }
 
 export function createPermissions({ db, tail, clock }: PermissionNeeds): Permissions {
-  const cache = createFactCache<Rights>(tail, CACHED_RIGHTS);
+  const cache = createFactCache<Rights>(tail, CACHED_RIGHTS, ({ orgId, projectId, actorId }) => [
+    `org:${orgId}`,
+    `project:${projectId}`,
+    `actor:${orgId}:${actorId}`,
+  ]);
   tail.onHint((fact) => {
     if (!accessChanged.is(fact)) return;
     const { orgId, projectId, actorId } = fact.data;
     if (actorId !== null && projectId !== null) return cache.drop(`${projectId}:${actorId}`);
-    cache.dropWhere(
-      (rights) =>
-        rights.orgId === orgId &&
-        (projectId === null || rights.projectId === projectId) &&
-        (actorId === null || rights.actorId === actorId),
-    );
+    if (projectId !== null) return cache.dropGroup(`project:${projectId}`);
+    cache.dropGroup(actorId === null ? `org:${orgId}` : `actor:${orgId}:${actorId}`);
   });
 
   const load = async (

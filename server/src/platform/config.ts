@@ -120,10 +120,22 @@ export const VARIABLES = {
     "(root.key in the data folder)",
     (t) => (t === undefined ? undefined : new Sealed(parseRootKey(t))),
   ),
+  rootKeyPrevious: text(
+    "KEYWARD_ROOT_KEY_PREVIOUS",
+    "While the root key is being changed: the one before. Keys are wrapped anew at the next start; leave it out after that.",
+    "(none)",
+    (t) => (t === undefined ? undefined : new Sealed(parseRootKey(t))),
+  ),
   publicUrl: text(
     "KEYWARD_PUBLIC_URL",
     "Address under which users reach this server; used in links.",
     "http://localhost:PORT",
+    (t) => (t === undefined ? undefined : parseUrl(t, ["http:", "https:"])),
+  ),
+  revocationUrl: text(
+    "KEYWARD_REVOCATION_URL",
+    "Plain http address in certificates for revocation lists, OCSP and issuers; clients do not fetch them over https.",
+    "KEYWARD_PUBLIC_URL",
     (t) => (t === undefined ? undefined : parseUrl(t, ["http:", "https:"])),
   ),
   trustedProxies: text(

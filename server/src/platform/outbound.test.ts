@@ -70,7 +70,8 @@ describe("S-40 what may be stored as a target", () => {
     [`https://example.com/${"a".repeat(2100)}`, /too long/],
   ];
   for (const [url, why] of refused) {
-    test(`refuses ${JSON.stringify(url.slice(0, 60))}`, () => assert.match(strict.objection(url) ?? "accepted", why));
+    test(`refuses ${JSON.stringify(url.slice(0, 60))}`, () =>
+      assert.match(strict.objection(url) ?? "accepted", why));
   }
 
   for (const url of [
@@ -109,7 +110,11 @@ test("no number that the URL standard reads as an address slips past the ranges"
     fc.property(fc.ipV4(), (address) => {
       const value = toNumber(address);
       for (const host of [String(value), `0x${value.toString(16)}`, `0${value.toString(8)}`]) {
-        assert.equal(strict.objection(`https://${host}/`) === undefined, isPublicAddress(address), `${host} = ${address}`);
+        assert.equal(
+          strict.objection(`https://${host}/`) === undefined,
+          isPublicAddress(address),
+          `${host} = ${address}`,
+        );
       }
     }),
   );
@@ -141,12 +146,19 @@ describe("sending", () => {
   });
 
   const send = (url: string, resolve?: Resolver, timeoutMs = 5000) =>
-    createOutbound({ allowed: loopback, timeoutMs, ...(resolve ? { resolve } : {}) }).post({ url, headers: { "x-test": "1" }, body: "hällo" });
+    createOutbound({ allowed: loopback, timeoutMs, ...(resolve ? { resolve } : {}) }).post({
+      url,
+      headers: { "x-test": "1" },
+      body: "hällo",
+    });
 
   test("the body arrives whole, under the name that was asked for", async () => {
     seen.length = 0;
     behave = (_request, response) => void response.writeHead(202).end("thanks");
-    assert.deepEqual(await send(`http://hook.example:${port}/in`, answering("127.0.0.1")), { status: 202, retryAfterSeconds: undefined });
+    assert.deepEqual(await send(`http://hook.example:${port}/in`, answering("127.0.0.1")), {
+      status: 202,
+      retryAfterSeconds: undefined,
+    });
     assert.deepEqual(seen, [{ url: "/in", host: `hook.example:${port}`, body: "hällo" }]);
   });
 
@@ -164,16 +176,31 @@ describe("sending", () => {
     seen.length = 0;
     const closed = createOutbound({ allowed: parseCidrs("10.9.9.9"), resolve: answering("127.0.0.1") });
     assert.equal(closed.objection(`http://hook.example:${port}/`), undefined);
-    await assert.rejects(closed.post({ url: `http://hook.example:${port}/`, headers: {}, body: "" }), OutboundRefused);
-    await assert.rejects(createOutbound({ allowed: none, resolve: answering("169.254.169.254", "::ffff:10.0.0.1", "fd00::1") }).post({ url: "https://hook.example/", headers: {}, body: "" }), OutboundRefused);
+    await assert.rejects(
+      closed.post({ url: `http://hook.example:${port}/`, headers: {}, body: "" }),
+      OutboundRefused,
+    );
+    await assert.rejects(
+      createOutbound({
+        allowed: none,
+        resolve: answering("169.254.169.254", "::ffff:10.0.0.1", "fd00::1"),
+      }).post({ url: "https://hook.example/", headers: {}, body: "" }),
+      OutboundRefused,
+    );
     assert.equal(seen.length, 0);
   });
 
   test("of several addresses only the vetted ones are tried", async () => {
     seen.length = 0;
     behave = (_request, response) => void response.end();
-    const only = createOutbound({ allowed: parseCidrs("127.0.0.1"), resolve: answering("127.0.0.2", "169.254.169.254", "127.0.0.1") });
-    assert.equal((await only.post({ url: `http://hook.example:${port}/`, headers: {}, body: "" })).status, 200);
+    const only = createOutbound({
+      allowed: parseCidrs("127.0.0.1"),
+      resolve: answering("127.0.0.2", "169.254.169.254", "127.0.0.1"),
+    });
+    assert.equal(
+      (await only.post({ url: `http://hook.example:${port}/`, headers: {}, body: "" })).status,
+      200,
+    );
     assert.equal(seen.length, 1);
   });
 
@@ -181,13 +208,17 @@ describe("sending", () => {
     seen.length = 0;
     behave = (_request, response) => void response.writeHead(307, { location: `${base}/elsewhere` }).end();
     assert.equal((await send(`${base}/first`)).status, 307);
-    assert.deepEqual(seen.map((request) => request.url), ["/first"]);
+    assert.deepEqual(
+      seen.map((request) => request.url),
+      ["/first"],
+    );
   });
 
   test("retry-after in seconds is passed on; anything else is not", async () => {
     behave = (_request, response) => void response.writeHead(429, { "retry-after": "120" }).end();
     assert.deepEqual(await send(base), { status: 429, retryAfterSeconds: 120 });
-    behave = (_request, response) => void response.writeHead(503, { "retry-after": "Fri, 31 Dec 1999 23:59:59 GMT" }).end();
+    behave = (_request, response) =>
+      void response.writeHead(503, { "retry-after": "Fri, 31 Dec 1999 23:59:59 GMT" }).end();
     assert.deepEqual(await send(base), { status: 503, retryAfterSeconds: undefined });
   });
 
@@ -205,7 +236,10 @@ describe("sending", () => {
   test("a receiver that never answers is given up, and so is a resolver", async () => {
     behave = () => undefined;
     await assert.rejects(send(base, undefined, 50), /no answer in time/);
-    await assert.rejects(send("http://slow.example/", () => new Promise(() => undefined), 50), /no answer in time/);
+    await assert.rejects(
+      send("http://slow.example/", () => new Promise(() => undefined), 50),
+      /no answer in time/,
+    );
   });
 
   test("a closed port is an error that may pass", async () => {
@@ -214,6 +248,9 @@ describe("sending", () => {
     await new Promise<void>((done) => void free.listen(0, "127.0.0.1", done));
     const unused = (free.address() as AddressInfo).port;
     await new Promise((done) => free.close(done));
-    await assert.rejects(send(`http://127.0.0.1:${unused}/`), (error: Error) => !(error instanceof OutboundRefused));
+    await assert.rejects(
+      send(`http://127.0.0.1:${unused}/`),
+      (error: Error) => !(error instanceof OutboundRefused),
+    );
   });
 });

@@ -8,7 +8,12 @@
  * Redirects are not followed, time and size are bounded, and nothing of the answer's body comes back but its status.
  */
 import { lookup as systemLookup } from "node:dns/promises";
-import { request as requestPlain, type ClientRequest, type IncomingMessage, type RequestOptions } from "node:http";
+import {
+  request as requestPlain,
+  type ClientRequest,
+  type IncomingMessage,
+  type RequestOptions,
+} from "node:http";
 import { request as requestTls } from "node:https";
 import { BlockList, isIP, type LookupFunction } from "node:net";
 
@@ -56,9 +61,21 @@ const resolveBySystem: Resolver = async (host) =>
 
 /** Everything in IPv4 that is not somebody's public machine (IANA special-purpose registry, multicast, reserved). */
 const NOT_PUBLIC_4 = blockList("ipv4", [
-  "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
-  "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
-  "224.0.0.0/4", "240.0.0.0/4",
+  "0.0.0.0/8",
+  "10.0.0.0/8",
+  "100.64.0.0/10",
+  "127.0.0.0/8",
+  "169.254.0.0/16",
+  "172.16.0.0/12",
+  "192.0.0.0/24",
+  "192.0.2.0/24",
+  "192.88.99.0/24",
+  "192.168.0.0/16",
+  "198.18.0.0/15",
+  "198.51.100.0/24",
+  "203.0.113.0/24",
+  "224.0.0.0/4",
+  "240.0.0.0/4",
 ]);
 /** In IPv6 the public part is the small one: global unicast, without the ranges that only wrap or document. */
 const GLOBAL_6 = blockList("ipv6", ["2000::/3"]);
@@ -66,10 +83,11 @@ const NOT_PUBLIC_6 = blockList("ipv6", ["2001::/23", "2001:db8::/32", "2002::/16
 
 /** Ports on which something else than HTTP listens by custom: an HTTP request must not become a command there. */
 const FOREIGN_PORTS = new Set([
-  1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110,
-  111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531, 532,
-  540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049, 3306, 3659, 4045, 4190, 5060,
-  5061, 5432, 6000, 6379, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080, 11211,
+  1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104,
+  109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515,
+  526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990, 993, 995, 1719, 1720, 1723, 2049,
+  3306, 3659, 4045, 4190, 5060, 5061, 5432, 6000, 6379, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
+  11211,
 ]);
 
 function blockList(family: "ipv4" | "ipv6", ranges: readonly string[]): BlockList {
@@ -111,10 +129,12 @@ const bareHost = (url: URL): string => url.hostname.replace(/^\[|\]$/g, "").repl
 /** The URL standard's parser has already turned decimal, octal, hexadecimal and short IPv4 forms into dotted ones. */
 function parse(text: string, mayBePlain: boolean): URL {
   if (text.length > MAX_URL_LENGTH) throw new OutboundRefused("the URL is too long");
-  if (/[\u0000-\u0020\u007f]/.test(text)) throw new OutboundRefused("the URL contains spaces or control characters");
+  if (/[\u0000-\u0020\u007f]/.test(text))
+    throw new OutboundRefused("the URL contains spaces or control characters");
   if (!URL.canParse(text)) throw new OutboundRefused("this is not a URL");
   const url = new URL(text);
-  if (url.protocol !== "https:" && url.protocol !== "http:") throw new OutboundRefused("only https URLs can be used");
+  if (url.protocol !== "https:" && url.protocol !== "http:")
+    throw new OutboundRefused("only https URLs can be used");
   if (url.protocol === "http:" && !mayBePlain) {
     throw new OutboundRefused("only https URLs can be used (http needs KEYWARD_ALLOW_PRIVATE_TARGETS)");
   }
@@ -138,13 +158,17 @@ export function createOutbound(needs: OutboundNeeds): Outbound {
   const resolve = needs.resolve ?? resolveBySystem;
   const timeoutMs = needs.timeoutMs ?? TIMEOUT_MS;
   const mayBePlain = needs.allowed.rules.length > 0;
-  const isAllowed = (address: string): boolean => isPublicAddress(address) || isListed(needs.allowed, address);
-  const refusal = "this address is private or reserved (an operator can list it in KEYWARD_ALLOW_PRIVATE_TARGETS)";
+  const isAllowed = (address: string): boolean =>
+    isPublicAddress(address) || isListed(needs.allowed, address);
+  const refusal =
+    "this address is private or reserved (an operator can list it in KEYWARD_ALLOW_PRIVATE_TARGETS)";
 
   const vettedAddresses = async (url: URL): Promise<readonly string[]> => {
     const host = bareHost(url);
     const found = isIP(host) ? [host] : await resolve(host);
-    const usable = found.filter((address) => isIP(unmapped(address)) !== 0 && isAllowed(address)).map(unmapped);
+    const usable = found
+      .filter((address) => isIP(unmapped(address)) !== 0 && isAllowed(address))
+      .map(unmapped);
     if (found.length === 0) throw new Error(`the name ${host} has no address`);
     if (usable.length === 0) throw new OutboundRefused(refusal);
     return usable;
@@ -173,7 +197,11 @@ export function createOutbound(needs: OutboundNeeds): Outbound {
         signal: deadline,
         ...(needs.ca === undefined ? {} : { ca: needs.ca }),
       };
-      return exchange(url.protocol === "https:" ? requestTls(url, options) : requestPlain(url, options), body, deadline);
+      return exchange(
+        url.protocol === "https:" ? requestTls(url, options) : requestPlain(url, options),
+        body,
+        deadline,
+      );
     },
   };
 }

@@ -31,7 +31,10 @@ export const project = z.object({
 export type ProjectView = z.input<typeof project>;
 
 /** Never one that could be read as an id: when the project of that id is gone, the name would mean another. */
-const projectSlug = slug(1, 64).refine((text) => !z.uuid().safeParse(text).success, "must not look like an id");
+const projectSlug = slug(1, 64).refine(
+  (text) => !z.uuid().safeParse(text).success,
+  "must not look like an id",
+);
 
 /** An id or a slug: both work wherever a project is named. */
 export const projectRef = z.string().min(1).max(64);

@@ -14,15 +14,29 @@ describe("projects", () => {
   });
   after(() => house.close());
 
-  const create = (body: Record<string, unknown>) => tenant.post("/api/v1/projects", { projectName: "Payments", ...body });
+  const create = (body: Record<string, unknown>) =>
+    tenant.post("/api/v1/projects", { projectName: "Payments", ...body });
 
   it("start with three environments, and their creator is their admin", async () => {
     const { status, body } = await create({ projectName: "  Über Payments! ", slug: "pay_ments" });
     assert.equal(status, 200);
-    assert.deepEqual([body.project.name, body.project.slug, body.project.type, body.project.orgId, body.project._id], ["Über Payments!", "pay_ments", "secret-manager", tenant.orgId, body.project.id]);
-    assert.deepEqual(body.project.environments.map((one: { slug: string }) => one.slug), ["dev", "staging", "prod"]);
-    assert.equal((await tenant.post(`/api/v1/projects/pay_ments/identities`, { name: "x", roles: [{ role: "admin" }] })).status, 200);
-    assert.match((await create({ projectName: "Über Payments!" })).body.project.slug, /^u-?ber-payments-[a-z0-9]{4}$/);
+    assert.deepEqual(
+      [body.project.name, body.project.slug, body.project.type, body.project.orgId, body.project._id],
+      ["Über Payments!", "pay_ments", "secret-manager", tenant.orgId, body.project.id],
+    );
+    assert.deepEqual(
+      body.project.environments.map((one: { slug: string }) => one.slug),
+      ["dev", "staging", "prod"],
+    );
+    assert.equal(
+      (await tenant.post(`/api/v1/projects/pay_ments/identities`, { name: "x", roles: [{ role: "admin" }] }))
+        .status,
+      200,
+    );
+    assert.match(
+      (await create({ projectName: "Über Payments!" })).body.project.slug,
+      /^u-?ber-payments-[a-z0-9]{4}$/,
+    );
     assert.deepEqual((await create({ type: "cert-manager" })).body.project.environments, []);
     assert.deepEqual((await create({ shouldCreateDefaultEnvs: false })).body.project.environments, []);
   });
@@ -36,9 +50,21 @@ describe("projects", () => {
       assert.deepEqual((await tenant.get(`/api/v1/projects/slug/${ref}`)).body, want);
       assert.deepEqual((await tenant.get(`/api/v2/workspace/${ref}`)).body, want);
     }
-    assert.ok((await tenant.get("/api/v1/workspace")).body.workspaces.some((one: { _id: string }) => one._id === project.id));
-    assert.ok((await tenant.get("/api/v1/projects?type=secret-manager")).body.projects.some((one: { id: string }) => one.id === project.id));
-    assert.ok(!(await tenant.get("/api/v1/projects?type=cert-manager")).body.projects.some((one: { id: string }) => one.id === project.id));
+    assert.ok(
+      (await tenant.get("/api/v1/workspace")).body.workspaces.some(
+        (one: { _id: string }) => one._id === project.id,
+      ),
+    );
+    assert.ok(
+      (await tenant.get("/api/v1/projects?type=secret-manager")).body.projects.some(
+        (one: { id: string }) => one.id === project.id,
+      ),
+    );
+    assert.ok(
+      !(await tenant.get("/api/v1/projects?type=cert-manager")).body.projects.some(
+        (one: { id: string }) => one.id === project.id,
+      ),
+    );
   });
 
   it("S-24 take odd names as names only: slugs that are none, or could be an id, are refused", async () => {
@@ -48,7 +74,20 @@ describe("projects", () => {
       assert.equal(body.project.name, projectName);
       assert.match(body.project.slug, /^[a-z0-9]+(-[a-z0-9]+)*$/);
     }
-    for (const slug of ["", "..", "*", "A", "a b", "a/b", "%2e", "\u200b", "a--b", "-a", "a".repeat(65), newId()]) {
+    for (const slug of [
+      "",
+      "..",
+      "*",
+      "A",
+      "a b",
+      "a/b",
+      "%2e",
+      "\u200b",
+      "a--b",
+      "-a",
+      "a".repeat(65),
+      newId(),
+    ]) {
       assert.equal((await create({ slug })).status, 422, JSON.stringify(slug));
     }
     const project = await aProject(tenant);
@@ -56,7 +95,8 @@ describe("projects", () => {
     for (const ref of ["%2e%2e", "*", "%00", "default", "%E2%80%8B", "x%2fy"]) {
       assert.ok([404, 422].includes((await tenant.get(`/api/v1/projects/${ref}`)).status), ref);
     }
-    for (const projectName of ["", "  ", "x".repeat(65)]) assert.equal((await create({ projectName })).status, 422);
+    for (const projectName of ["", "  ", "x".repeat(65)])
+      assert.equal((await create({ projectName })).status, 422);
   });
 
   it("have slugs of their own within the organisation, not beyond", async () => {
@@ -65,20 +105,35 @@ describe("projects", () => {
     assert.equal((await create({ slug })).body.error, "Conflict");
     const other = await aProject(tenant);
     assert.equal((await tenant.patch(`/api/v1/projects/${other.id}`, { slug })).body.error, "Conflict");
-    assert.equal((await (await house.newTenant()).post("/api/v1/projects", { projectName: "x", slug })).status, 200);
+    assert.equal(
+      (await (await house.newTenant()).post("/api/v1/projects", { projectName: "x", slug })).status,
+      200,
+    );
   });
 
   it("change where a field is present, and answer under the new slug at once", async () => {
     const project = await aProject(tenant, { projectDescription: "old" });
     assert.equal((await tenant.get(`/api/v1/projects/${project.slug}`)).status, 200);
     const slug = unique("slug");
-    const changed = (await tenant.patch(`/api/v1/projects/${project.slug}`, { slug, pitVersionLimit: 5 })).body.project;
+    const changed = (await tenant.patch(`/api/v1/projects/${project.slug}`, { slug, pitVersionLimit: 5 }))
+      .body.project;
     assert.deepEqual([changed.slug, changed.pitVersionLimit, changed.description], [slug, 5, "old"]);
     assert.equal((await tenant.get(`/api/v1/projects/${project.slug}`)).status, 404);
     assert.equal((await tenant.get(`/api/v1/projects/${slug}`)).body.project.id, project.id);
-    assert.equal((await tenant.patch(`/api/v1/projects/${slug}`, { description: null })).body.project.description, null);
-    assert.equal((await tenant.put(`/api/v1/workspace/${slug}/audit-logs-retention`, { auditLogsRetentionDays: 90 })).body.workspace.auditLogsRetentionDays, 90);
-    assert.equal((await tenant.put(`/api/v1/workspace/${slug}/audit-logs-retention`, { auditLogsRetentionDays: -1 })).status, 422);
+    assert.equal(
+      (await tenant.patch(`/api/v1/projects/${slug}`, { description: null })).body.project.description,
+      null,
+    );
+    assert.equal(
+      (await tenant.put(`/api/v1/workspace/${slug}/audit-logs-retention`, { auditLogsRetentionDays: 90 }))
+        .body.workspace.auditLogsRetentionDays,
+      90,
+    );
+    assert.equal(
+      (await tenant.put(`/api/v1/workspace/${slug}/audit-logs-retention`, { auditLogsRetentionDays: -1 }))
+        .status,
+      422,
+    );
   });
 
   it("are deleted unless protected, and everything in them is gone", async () => {
@@ -87,7 +142,11 @@ describe("projects", () => {
     assert.equal((await tenant.delete(`/api/v1/projects/${project.id}`)).body.error, "BadRequest");
     await tenant.patch(`/api/v1/projects/${project.id}`, { hasDeleteProtection: false });
     assert.equal((await tenant.delete(`/api/v1/workspace/${project.slug}`)).status, 200);
-    for (const path of [`/api/v1/projects/${project.id}`, `/api/v1/projects/${project.slug}/roles`, `/api/v1/auth/universal-auth/identities/${bot.id}`]) {
+    for (const path of [
+      `/api/v1/projects/${project.id}`,
+      `/api/v1/projects/${project.slug}/roles`,
+      `/api/v1/auth/universal-auth/identities/${bot.id}`,
+    ]) {
       assert.equal((await tenant.get(path)).status, 404, path);
     }
     assert.equal((await bot.client.get("/api/v1/identities/details")).status, 401);
@@ -97,12 +156,29 @@ describe("projects", () => {
     const project = await aProject(tenant);
     const viewer = await anIdentity(tenant, house.base, project.id, { roles: [{ role: "viewer" }] });
     assert.equal((await viewer.client.get(`/api/v1/projects/${project.id}`)).status, 200);
-    assert.equal((await viewer.client.patch(`/api/v1/projects/${project.id}`, { name: "x" })).body.error, "PermissionDenied");
-    assert.equal((await viewer.client.delete(`/api/v1/projects/${project.id}`)).body.error, "PermissionDenied");
-    assert.equal((await viewer.client.post("/api/v1/projects", { projectName: "x" })).body.error, "PermissionDenied");
-    assert.deepEqual((await viewer.client.get("/api/v1/projects")).body.projects.map((one: { id: string }) => one.id), [project.id]);
-    const stranger = await anIdentity(tenant, house.base, (await aProject(tenant)).id, { roles: [{ role: "admin" }] });
-    assert.equal((await stranger.client.get(`/api/v1/projects/${project.id}`)).body.error, "PermissionDenied");
+    assert.equal(
+      (await viewer.client.patch(`/api/v1/projects/${project.id}`, { name: "x" })).body.error,
+      "PermissionDenied",
+    );
+    assert.equal(
+      (await viewer.client.delete(`/api/v1/projects/${project.id}`)).body.error,
+      "PermissionDenied",
+    );
+    assert.equal(
+      (await viewer.client.post("/api/v1/projects", { projectName: "x" })).body.error,
+      "PermissionDenied",
+    );
+    assert.deepEqual(
+      (await viewer.client.get("/api/v1/projects")).body.projects.map((one: { id: string }) => one.id),
+      [project.id],
+    );
+    const stranger = await anIdentity(tenant, house.base, (await aProject(tenant)).id, {
+      roles: [{ role: "admin" }],
+    });
+    assert.equal(
+      (await stranger.client.get(`/api/v1/projects/${project.id}`)).body.error,
+      "PermissionDenied",
+    );
   });
 
   describe("environments", () => {
@@ -112,19 +188,32 @@ describe("projects", () => {
       const made = await tenant.post(at, { name: "Quality", slug: "qa", position: 2 });
       assert.equal(made.status, 200);
       const { environment } = made.body;
-      assert.deepEqual([environment.position, environment.projectId, made.body.workspace], [2, project.id, project.id]);
-      const order = async () => (await tenant.get(`/api/v1/projects/${project.id}`)).body.project.environments.map((one: { slug: string }) => one.slug);
+      assert.deepEqual(
+        [environment.position, environment.projectId, made.body.workspace],
+        [2, project.id, project.id],
+      );
+      const order = async () =>
+        (await tenant.get(`/api/v1/projects/${project.id}`)).body.project.environments.map(
+          (one: { slug: string }) => one.slug,
+        );
       assert.deepEqual(await order(), ["dev", "qa", "staging", "prod"]);
       assert.equal((await tenant.post(at, { name: "Quality", slug: "qa" })).body.error, "Conflict");
       assert.deepEqual((await tenant.get(`${at}/${environment.id}`)).body.environment, environment);
       assert.deepEqual((await tenant.get(`${at}/slug/qa`)).body.environment, environment);
-      assert.deepEqual((await tenant.get(`/api/v1/workspace/environments/${environment.id}`)).body.environment, environment);
-      assert.equal((await tenant.patch(`${at}/${environment.id}`, { slug: "test", position: 1 })).body.environment.slug, "test");
+      assert.deepEqual(
+        (await tenant.get(`/api/v1/workspace/environments/${environment.id}`)).body.environment,
+        environment,
+      );
+      assert.equal(
+        (await tenant.patch(`${at}/${environment.id}`, { slug: "test", position: 1 })).body.environment.slug,
+        "test",
+      );
       assert.deepEqual(await order(), ["test", "dev", "staging", "prod"]);
       assert.equal((await tenant.patch(`${at}/${environment.id}`, { slug: "dev" })).body.error, "Conflict");
       assert.equal((await tenant.delete(`${at}/${environment.id}`)).status, 200);
       assert.equal((await tenant.get(`${at}/${environment.id}`)).status, 404);
-      for (const slug of ["", "A", "a b", "..", "*", "a".repeat(65)]) assert.equal((await tenant.post(at, { name: "x", slug })).status, 422);
+      for (const slug of ["", "A", "a b", "..", "*", "a".repeat(65)])
+        assert.equal((await tenant.post(at, { name: "x", slug })).status, 422);
     });
 
     it("belong to their own project", async () => {
@@ -146,7 +235,10 @@ describe("projects", () => {
       const at = `/api/v1/projects/${project.id}/environments`;
       const made = await client.post(at, { name: "x", slug: "x" });
       assert.equal(made.status, 200);
-      assert.equal((await client.patch(`${at}/${made.body.environment.id}`, { name: "y" })).body.error, "PermissionDenied");
+      assert.equal(
+        (await client.patch(`${at}/${made.body.environment.id}`, { name: "y" })).body.error,
+        "PermissionDenied",
+      );
       assert.equal((await client.delete(`${at}/${made.body.environment.id}`)).body.error, "PermissionDenied");
     });
   });

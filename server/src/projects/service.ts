@@ -48,10 +48,10 @@ export type Projects = ReturnType<typeof createProjects>;
 
 export function createProjects(needs: ProjectNeeds) {
   const { db, clock, permissions } = needs;
-  const cache = createFactCache<ProjectRow>(needs.tail, CACHED_PROJECTS);
+  const cache = createFactCache<ProjectRow>(needs.tail, CACHED_PROJECTS, (row) => [row.id]);
   needs.tail.onHint((fact) => {
     if (projectChanged.is(fact) || projectDeleted.is(fact))
-      cache.dropWhere((row) => row.id === fact.data.projectId);
+      cache.dropGroup(fact.data.projectId);
   });
 
   /** The project behind an id or slug, inside the caller's organisation; anything else is not found. */

@@ -11,7 +11,21 @@ const DEV = { environment: { $eq: "dev" } };
 /** May do everything to roles and identities, and little else. */
 const CLERK: readonly Rule[] = [
   { subject: "role", action: ["read", "create", "edit", "delete"] },
-  { subject: "identity", action: ["read", "create", "edit", "delete", "assign-role", "edit-auth", "revoke-auth", "create-token", "get-token", "delete-token"] },
+  {
+    subject: "identity",
+    action: [
+      "read",
+      "create",
+      "edit",
+      "delete",
+      "assign-role",
+      "edit-auth",
+      "revoke-auth",
+      "create-token",
+      "get-token",
+      "delete-token",
+    ],
+  },
   { subject: "secrets", action: ["readValue", "describeSecret"], conditions: DEV },
 ];
 
@@ -31,12 +45,14 @@ describe("S-21 a clerk with all rights over roles and identities", () => {
   after(() => house.close());
 
   const inProject = (more: string) => `/api/v1/projects/${project.id}${more}`;
-  const roleId = async (slug: string): Promise<string> => (await tenant.get(inProject(`/roles/slug/${slug}`))).body.role.id;
+  const roleId = async (slug: string): Promise<string> =>
+    (await tenant.get(inProject(`/roles/slug/${slug}`))).body.role.id;
   const overreach = ({ status, body }: Answer) => {
     assert.deepEqual([status, body.error], [403, "PermissionBoundaryError"], JSON.stringify(body));
     assert.ok(body.details.missingPermissions.length > 0);
   };
-  const newIdentity = async (roles: unknown[]): Promise<string> => (await tenant.post(inProject("/identities"), { name: unique("bot"), roles })).body.identity.id;
+  const newIdentity = async (roles: unknown[]): Promise<string> =>
+    (await tenant.post(inProject("/identities"), { name: unique("bot"), roles })).body.identity.id;
 
   it("cannot write a role that holds more", async () => {
     for (const rule of [
@@ -49,16 +65,38 @@ describe("S-21 a clerk with all rights over roles and identities", () => {
       { subject: "workspace", action: "delete" },
       { subject: ["role", "member"], action: "read" },
     ]) {
-      overreach(await clerk.client.post(inProject("/roles"), { slug: unique("role"), name: "x", permissions: [rule] }));
+      overreach(
+        await clerk.client.post(inProject("/roles"), {
+          slug: unique("role"),
+          name: "x",
+          permissions: [rule],
+        }),
+      );
     }
-    const within = [{ subject: "secrets", action: "readValue", conditions: { ...DEV, secretPath: { $glob: "/a/**" } } }];
-    assert.equal((await clerk.client.post(inProject("/roles"), { slug: unique("role"), name: "x", permissions: within })).status, 200);
+    const within = [
+      { subject: "secrets", action: "readValue", conditions: { ...DEV, secretPath: { $glob: "/a/**" } } },
+    ];
+    assert.equal(
+      (await clerk.client.post(inProject("/roles"), { slug: unique("role"), name: "x", permissions: within }))
+        .status,
+      200,
+    );
   });
 
   it("cannot raise its own role, nor one it has just written", async () => {
-    overreach(await clerk.client.patch(inProject(`/roles/${await roleId(clerkRole)}`), { permissions: [...CLERK, { subject: "workspace", action: "delete" }] }));
-    const own = (await clerk.client.post(inProject("/roles"), { slug: unique("role"), name: "x", permissions: [] })).body.role;
-    overreach(await clerk.client.patch(inProject(`/roles/${own.id}`), { permissions: [{ subject: "secrets", action: "edit" }] }));
+    overreach(
+      await clerk.client.patch(inProject(`/roles/${await roleId(clerkRole)}`), {
+        permissions: [...CLERK, { subject: "workspace", action: "delete" }],
+      }),
+    );
+    const own = (
+      await clerk.client.post(inProject("/roles"), { slug: unique("role"), name: "x", permissions: [] })
+    ).body.role;
+    overreach(
+      await clerk.client.patch(inProject(`/roles/${own.id}`), {
+        permissions: [{ subject: "secrets", action: "edit" }],
+      }),
+    );
   });
 
   it("cannot assign a stronger role, to itself or to anyone, in any way", async () => {
@@ -66,9 +104,20 @@ describe("S-21 a clerk with all rights over roles and identities", () => {
     const other = await newIdentity([]);
     for (const role of ["admin", "member", "viewer", strong]) {
       overreach(await clerk.client.post(inProject("/identities"), { name: "x", roles: [{ role }] }));
-      overreach(await clerk.client.post(inProject("/identities"), { name: "x", roles: [{ role, isTemporary: true, temporaryRange: "1s" }] }));
-      overreach(await clerk.client.patch(inProject(`/memberships/identities/${clerk.id}`), { roles: [{ role: clerkRole }, { role }] }));
-      overreach(await clerk.client.patch(inProject(`/memberships/identities/${other}`), { roles: [{ role }] }));
+      overreach(
+        await clerk.client.post(inProject("/identities"), {
+          name: "x",
+          roles: [{ role, isTemporary: true, temporaryRange: "1s" }],
+        }),
+      );
+      overreach(
+        await clerk.client.patch(inProject(`/memberships/identities/${clerk.id}`), {
+          roles: [{ role: clerkRole }, { role }],
+        }),
+      );
+      overreach(
+        await clerk.client.patch(inProject(`/memberships/identities/${other}`), { roles: [{ role }] }),
+      );
     }
   });
 
@@ -86,7 +135,11 @@ describe("S-21 a clerk with all rights over roles and identities", () => {
     overreach(await clerk.client.patch(byToken, { accessTokenTTL: 1 }));
     overreach(await clerk.client.post(`${universal}/clear-lockouts`));
     const peer = await newIdentity([{ role: clerkRole }]);
-    assert.equal((await clerk.client.post(`/api/v1/auth/token-auth/identities/${peer}`, {})).status, 200, "an equal's it may");
+    assert.equal(
+      (await clerk.client.post(`/api/v1/auth/token-auth/identities/${peer}`, {})).status,
+      200,
+      "an equal's it may",
+    );
   });
 
   it("cannot get hold of one whose stronger role has yet to begin", async () => {
@@ -95,21 +148,47 @@ describe("S-21 a clerk with all rights over roles and identities", () => {
     overreach(await clerk.client.post(`/api/v1/auth/token-auth/identities/${boss}`, {}));
     const spent = await newIdentity([{ role: "admin", isTemporary: true, temporaryRange: "1s" }]);
     house.clock.advance(2000);
-    assert.equal((await clerk.client.post(`/api/v1/auth/token-auth/identities/${spent}`, {})).status, 200, "what has ended is no concern");
+    assert.equal(
+      (await clerk.client.post(`/api/v1/auth/token-auth/identities/${spent}`, {})).status,
+      200,
+      "what has ended is no concern",
+    );
   });
 
   it("cannot lift a denial that binds it, by editing or deleting the role that denies", async () => {
     const allow = [...CLERK, { subject: "secrets", action: "readValue" }];
-    const denial = { subject: "secrets", action: "readValue", inverted: true, conditions: { environment: { $eq: "prod" } } };
-    const [allows, denies] = [await aRole(tenant, project.id, allow), await aRole(tenant, project.id, [denial])];
-    const bound = await anIdentity(tenant, house.base, project.id, { roles: [{ role: allows }, { role: denies }] });
+    const denial = {
+      subject: "secrets",
+      action: "readValue",
+      inverted: true,
+      conditions: { environment: { $eq: "prod" } },
+    };
+    const [allows, denies] = [
+      await aRole(tenant, project.id, allow),
+      await aRole(tenant, project.id, [denial]),
+    ];
+    const bound = await anIdentity(tenant, house.base, project.id, {
+      roles: [{ role: allows }, { role: denies }],
+    });
     const path = inProject(`/roles/${await roleId(denies)}`);
     overreach(await bound.client.patch(path, { permissions: [] }));
-    overreach(await bound.client.patch(path, { permissions: [{ ...denial, conditions: { environment: { $eq: "staging" } } }] }));
+    overreach(
+      await bound.client.patch(path, {
+        permissions: [{ ...denial, conditions: { environment: { $eq: "staging" } } }],
+      }),
+    );
     overreach(await bound.client.patch(path, { permissions: [{ ...denial, inverted: false }] }));
     overreach(await bound.client.delete(path));
-    overreach(await bound.client.patch(inProject(`/memberships/identities/${bound.id}`), { roles: [{ role: allows }] }));
-    assert.equal((await bound.client.patch(path, { name: "renamed", permissions: [denial] })).status, 200, "keeping it is fine");
+    overreach(
+      await bound.client.patch(inProject(`/memberships/identities/${bound.id}`), {
+        roles: [{ role: allows }],
+      }),
+    );
+    assert.equal(
+      (await bound.client.patch(path, { name: "renamed", permissions: [denial] })).status,
+      200,
+      "keeping it is fine",
+    );
     assert.equal((await tenant.delete(path)).status, 200, "who holds all may");
   });
 
@@ -131,35 +210,74 @@ describe("S-21 a clerk with all rights over roles and identities", () => {
   });
 
   it("an organisation's admin is no instance admin, and cannot take an instance admin's credentials", async () => {
-    const { identity } = (await house.owner.post("/api/v1/identities", { name: unique("admin"), role: "admin" })).body;
+    const { identity } = (
+      await house.owner.post("/api/v1/identities", { name: unique("admin"), role: "admin" })
+    ).body;
     await house.owner.post(`/api/v1/auth/token-auth/identities/${identity.id}`, {});
-    const client = house.as((await house.owner.post(`/api/v1/auth/token-auth/identities/${identity.id}/tokens`, {})).body.accessToken);
+    const client = house.as(
+      (await house.owner.post(`/api/v1/auth/token-auth/identities/${identity.id}/tokens`, {})).body
+        .accessToken,
+    );
     assert.equal((await client.post("/api/v1/admin/organizations", { name: "x" })).status, 403);
-    assert.equal((await client.post(`/api/v1/auth/token-auth/identities/${house.owner.identityId}/tokens`, {})).status, 403);
-    assert.equal((await client.post(`/api/v1/auth/universal-auth/identities/${house.owner.identityId}`, {})).status, 403);
+    assert.equal(
+      (await client.post(`/api/v1/auth/token-auth/identities/${house.owner.identityId}/tokens`, {})).status,
+      403,
+    );
+    assert.equal(
+      (await client.post(`/api/v1/auth/universal-auth/identities/${house.owner.identityId}`, {})).status,
+      403,
+    );
   });
 
   it("no sequence of calls lets a weak caller's rights, or those of anyone it can speak for, grow", async () => {
     const rulesHeld = async (client: Tenant, identityId: string): Promise<Rule[]> => {
-      const { roles } = (await client.get(inProject(`/memberships/identities/${identityId}`))).body.identityMembership;
+      const { roles } = (await client.get(inProject(`/memberships/identities/${identityId}`))).body
+        .identityMembership;
       const found: Rule[][] = [];
-      for (const { role, customRoleSlug } of roles) found.push((await client.get(inProject(`/roles/slug/${customRoleSlug ?? role}`))).body.role.permissions);
+      for (const { role, customRoleSlug } of roles)
+        found.push(
+          (await client.get(inProject(`/roles/slug/${customRoleSlug ?? role}`))).body.role.permissions,
+        );
       return found.flat();
     };
-    const samples = [undefined, { environment: "dev", secretPath: "/" }, { environment: "prod", secretPath: "/" }];
+    const samples = [
+      undefined,
+      { environment: "dev", secretPath: "/" },
+      { environment: "prod", secretPath: "/" },
+    ];
     const powers = (ability: Ability): Set<string> =>
-      new Set(ALL_PAIRS.flatMap(({ subject, action }) => samples.filter((attributes) => ability.can(action, subject, attributes)).map((attributes) => `${action} ${subject} ${attributes?.environment ?? "at all"}`)));
+      new Set(
+        ALL_PAIRS.flatMap(({ subject, action }) =>
+          samples
+            .filter((attributes) => ability.can(action, subject, attributes))
+            .map((attributes) => `${action} ${subject} ${attributes?.environment ?? "at all"}`),
+        ),
+      );
 
     const rule = fc.record({
       subject: fc.constantFrom("secrets", "role", "identity", "member", "workspace", "environments"),
       action: fc.constantFrom("read", "create", "edit", "delete", "assign-role"),
       inverted: fc.boolean(),
-      conditions: fc.constantFrom(undefined, undefined, DEV, { environment: { $ne: "dev" } }, { environment: { $glob: "*" } }),
+      conditions: fc.constantFrom(
+        undefined,
+        undefined,
+        DEV,
+        { environment: { $ne: "dev" } },
+        { environment: { $glob: "*" } },
+      ),
     });
     const pick = fc.nat({ max: 50 });
     const move = fc.oneof(
-      fc.record({ kind: fc.constant("create-role" as const), rules: fc.array(rule, { maxLength: 3 }), at: pick }),
-      fc.record({ kind: fc.constant("edit-role" as const), rules: fc.array(rule, { maxLength: 3 }), at: pick }),
+      fc.record({
+        kind: fc.constant("create-role" as const),
+        rules: fc.array(rule, { maxLength: 3 }),
+        at: pick,
+      }),
+      fc.record({
+        kind: fc.constant("edit-role" as const),
+        rules: fc.array(rule, { maxLength: 3 }),
+        at: pick,
+      }),
       fc.record({ kind: fc.constant("delete-role" as const), rules: fc.constant([]), at: pick }),
       fc.record({ kind: fc.constant("assign" as const), rules: fc.constant([]), at: pick, role: pick }),
       fc.record({ kind: fc.constant("drop-own" as const), rules: fc.constant([]), at: pick }),
@@ -167,32 +285,68 @@ describe("S-21 a clerk with all rights over roles and identities", () => {
     );
     await fc.assert(
       fc.asyncProperty(fc.array(move, { minLength: 20, maxLength: 20 }), async (moves) => {
-        const base: Rule[] = [...CLERK, { subject: "secrets", action: "readValue" }, { subject: "secrets", action: "edit" }];
-        const denial: Rule = { subject: "secrets", action: ["readValue", "edit"], inverted: true, conditions: { environment: { $eq: "prod" } } };
-        const [allows, denies] = [await aRole(tenant, project.id, base), await aRole(tenant, project.id, [denial])];
-        const weak = await anIdentity(tenant, house.base, project.id, { roles: [{ role: allows }, { role: denies }] });
+        const base: Rule[] = [
+          ...CLERK,
+          { subject: "secrets", action: "readValue" },
+          { subject: "secrets", action: "edit" },
+        ];
+        const denial: Rule = {
+          subject: "secrets",
+          action: ["readValue", "edit"],
+          inverted: true,
+          conditions: { environment: { $eq: "prod" } },
+        };
+        const [allows, denies] = [
+          await aRole(tenant, project.id, base),
+          await aRole(tenant, project.id, [denial]),
+        ];
+        const weak = await anIdentity(tenant, house.base, project.id, {
+          roles: [{ role: allows }, { role: denies }],
+        });
         const before = powers(compileRules(await rulesHeld(tenant, weak.id)));
         const speaksFor = [weak.id];
         const slugs = [allows, denies, "admin", "viewer"];
         const choose = <T>(options: readonly T[], index: number): T => options[index % options.length] as T;
-        const idOf = async (slug: string): Promise<string> => (await tenant.get(inProject(`/roles/slug/${slug}`))).body.role?.id ?? newId();
+        const idOf = async (slug: string): Promise<string> =>
+          (await tenant.get(inProject(`/roles/slug/${slug}`))).body.role?.id ?? newId();
         for (const step of moves) {
           const slug = choose(slugs, step.at);
           if (step.kind === "create-role") {
             const fresh = unique("role");
-            if ((await weak.client.post(inProject("/roles"), { slug: fresh, name: "x", permissions: step.rules })).status === 200) slugs.push(fresh);
-          } else if (step.kind === "edit-role") await weak.client.patch(inProject(`/roles/${await idOf(slug)}`), { permissions: step.rules });
-          else if (step.kind === "delete-role") await weak.client.delete(inProject(`/roles/${await idOf(slug)}`));
+            if (
+              (
+                await weak.client.post(inProject("/roles"), {
+                  slug: fresh,
+                  name: "x",
+                  permissions: step.rules,
+                })
+              ).status === 200
+            )
+              slugs.push(fresh);
+          } else if (step.kind === "edit-role")
+            await weak.client.patch(inProject(`/roles/${await idOf(slug)}`), { permissions: step.rules });
+          else if (step.kind === "delete-role")
+            await weak.client.delete(inProject(`/roles/${await idOf(slug)}`));
           else if (step.kind === "assign") {
-            await weak.client.patch(inProject(`/memberships/identities/${choose(speaksFor, step.at)}`), { roles: [{ role: choose(slugs, step.role) }, { role: slug }] });
-          } else if (step.kind === "drop-own") await weak.client.patch(inProject(`/memberships/identities/${weak.id}`), { roles: [{ role: slug }] });
+            await weak.client.patch(inProject(`/memberships/identities/${choose(speaksFor, step.at)}`), {
+              roles: [{ role: choose(slugs, step.role) }, { role: slug }],
+            });
+          } else if (step.kind === "drop-own")
+            await weak.client.patch(inProject(`/memberships/identities/${weak.id}`), {
+              roles: [{ role: slug }],
+            });
           else {
-            const made = await weak.client.post(inProject("/identities"), { name: "child", roles: [{ role: slug }] });
+            const made = await weak.client.post(inProject("/identities"), {
+              name: "child",
+              roles: [{ role: slug }],
+            });
             if (made.status === 200) speaksFor.push(made.body.identity.id);
           }
         }
         for (const identityId of speaksFor) {
-          const gained = [...powers(compileRules(await rulesHeld(tenant, identityId)))].filter((power) => !before.has(power));
+          const gained = [...powers(compileRules(await rulesHeld(tenant, identityId)))].filter(
+            (power) => !before.has(power),
+          );
           assert.deepEqual(gained, [], `gained by ${identityId === weak.id ? "the caller" : "its child"}`);
         }
       }),

@@ -22,13 +22,20 @@ describe("custom roles", () => {
 
   it("are created, read, listed after the built-in ones, changed and deleted", async () => {
     const permissions = [
-      { subject: "secrets", action: ["readValue"], conditions: { environment: { $eq: "dev" }, secretPath: { $glob: "/app/**" } } },
+      {
+        subject: "secrets",
+        action: ["readValue"],
+        conditions: { environment: { $eq: "dev" }, secretPath: { $glob: "/app/**" } },
+      },
       { subject: "secrets", action: "delete", inverted: true },
     ];
     const made = await create({ description: "Reads", permissions });
     assert.equal(made.status, 200);
     const { role } = made.body;
-    assert.deepEqual([role.description, role.permissions, role.projectId, role.orgId], ["Reads", permissions, project.id, tenant.orgId]);
+    assert.deepEqual(
+      [role.description, role.permissions, role.projectId, role.orgId],
+      ["Reads", permissions, project.id, tenant.orgId],
+    );
     assert.deepEqual((await tenant.get(at(`/slug/${role.slug}`, project.slug))).body, { role });
     const slugs = (await tenant.get(at())).body.roles.map((one: { slug: string }) => one.slug);
     assert.deepEqual(slugs.slice(0, 4), ["admin", "member", "viewer", "no-access"]);
@@ -37,7 +44,11 @@ describe("custom roles", () => {
     assert.deepEqual([changed.name, changed.description, changed.permissions], ["Other", null, permissions]);
     assert.deepEqual((await tenant.patch(at(`/${role.id}`), { permissions: [] })).body.role.permissions, []);
     assert.equal((await tenant.delete(at(`/${role.id}`))).status, 200);
-    for (const answer of [await tenant.get(at(`/slug/${role.slug}`)), await tenant.patch(at(`/${role.id}`), {}), await tenant.delete(at(`/${role.id}`))]) {
+    for (const answer of [
+      await tenant.get(at(`/slug/${role.slug}`)),
+      await tenant.patch(at(`/${role.id}`), {}),
+      await tenant.delete(at(`/${role.id}`)),
+    ]) {
       assert.equal(answer.status, 404);
     }
   });
@@ -52,7 +63,18 @@ describe("custom roles", () => {
       assert.equal((await create({ slug: taken })).status, 400, taken);
       assert.equal((await tenant.patch(at(`/${other.id}`), { slug: taken })).status, 400, taken);
     }
-    for (const odd of ["Admin", " admin", "admin\u200b", "ａdmin", "", "a".repeat(65), "a b", "-a", "a--b", "../a"]) {
+    for (const odd of [
+      "Admin",
+      " admin",
+      "admin\u200b",
+      "ａdmin",
+      "",
+      "a".repeat(65),
+      "a b",
+      "-a",
+      "a--b",
+      "../a",
+    ]) {
       assert.equal((await create({ slug: odd })).status, 422, JSON.stringify(odd));
     }
   });
@@ -71,10 +93,16 @@ describe("custom roles", () => {
       { subject: "constructor", action: "__proto__" },
       { subject: "identity", action: "read", conditions: { identityId: "{{identity.metadata.team}}" } },
     ];
-    for (const answer of [await create({ permissions }), await tenant.patch(at(`/${(await create({})).body.role.id}`), { permissions })]) {
+    for (const answer of [
+      await create({ permissions }),
+      await tenant.patch(at(`/${(await create({})).body.role.id}`), { permissions }),
+    ]) {
       assert.deepEqual([answer.status, answer.body.error], [422, "ValidationFailure"]);
       const rules = new Set(answer.body.message.map((issue: { path: (string | number)[] }) => issue.path[1]));
-      assert.deepEqual([...rules].sort((a, b) => Number(a) - Number(b)), permissions.map((_, index) => index));
+      assert.deepEqual(
+        [...rules].sort((a, b) => Number(a) - Number(b)),
+        permissions.map((_, index) => index),
+      );
       for (const issue of answer.body.message) assert.equal(issue.path[0], "permissions");
     }
   });
@@ -95,16 +123,31 @@ describe("custom roles", () => {
   });
 
   it("S-26 take what an identity carries for what it is: nothing in it widens a rule", async () => {
-    const { id } = (await tenant.post(`/api/v1/projects/${project.id}/identities`, { name: "x", metadata: [{ key: "team", value: "*" }] })).body.identity;
-    const slug = await aRole(tenant, project.id, [{ subject: "identity", action: "read", conditions: { identityId: { $eq: "*" } } }]);
-    const { client } = await anIdentity(tenant, house.base, project.id, { roles: [{ role: slug }], metadata: [{ key: "team", value: "*,+/**" }] });
+    const { id } = (
+      await tenant.post(`/api/v1/projects/${project.id}/identities`, {
+        name: "x",
+        metadata: [{ key: "team", value: "*" }],
+      })
+    ).body.identity;
+    const slug = await aRole(tenant, project.id, [
+      { subject: "identity", action: "read", conditions: { identityId: { $eq: "*" } } },
+    ]);
+    const { client } = await anIdentity(tenant, house.base, project.id, {
+      roles: [{ role: slug }],
+      metadata: [{ key: "team", value: "*,+/**" }],
+    });
     assert.equal((await client.get(`/api/v1/projects/${project.id}/identities/${id}`)).status, 403);
   });
 
   it("deny with inverted rules, whichever role allows", async () => {
-    const { id } = (await tenant.post(`/api/v1/projects/${project.id}/identities`, { name: "x" })).body.identity;
-    const denies = await aRole(tenant, project.id, [{ subject: "identity", action: "read", inverted: true, conditions: { identityId: { $eq: id } } }]);
-    const { client } = await anIdentity(tenant, house.base, project.id, { roles: [{ role: denies }, { role: "viewer" }] });
+    const { id } = (await tenant.post(`/api/v1/projects/${project.id}/identities`, { name: "x" })).body
+      .identity;
+    const denies = await aRole(tenant, project.id, [
+      { subject: "identity", action: "read", inverted: true, conditions: { identityId: { $eq: id } } },
+    ]);
+    const { client } = await anIdentity(tenant, house.base, project.id, {
+      roles: [{ role: denies }, { role: "viewer" }],
+    });
     const refused = await client.get(`/api/v1/projects/${project.id}/identities/${id}`);
     assert.equal(refused.status, 403);
     assert.equal(refused.body.details[0].inverted, true);
@@ -126,8 +169,12 @@ describe("custom roles", () => {
     await expect(200);
     await tenant.delete(at(`/${role.id}`));
     await expect(403);
-    const left = (await tenant.get(`/api/v1/projects/${project.id}/memberships/identities/${bot.id}`)).body.identityMembership;
-    assert.deepEqual(left.roles.map((held: { role: string }) => held.role), ["no-access"]);
+    const left = (await tenant.get(`/api/v1/projects/${project.id}/memberships/identities/${bot.id}`)).body
+      .identityMembership;
+    assert.deepEqual(
+      left.roles.map((held: { role: string }) => held.role),
+      ["no-access"],
+    );
   });
 
   describe("of the organisation", () => {
@@ -135,10 +182,26 @@ describe("custom roles", () => {
 
     it("speak of the organisation's subjects only", async () => {
       const slug = unique("role");
-      const made = await tenant.post(ORG, { slug, name: "Auditor", permissions: [{ subject: "audit-logs", action: "read" }] });
+      const made = await tenant.post(ORG, {
+        slug,
+        name: "Auditor",
+        permissions: [{ subject: "audit-logs", action: "read" }],
+      });
       assert.deepEqual([made.status, made.body.role.projectId], [200, undefined]);
-      assert.equal((await tenant.post(ORG, { slug: unique("role"), name: "x", permissions: [{ subject: "secrets", action: "read" }] })).status, 422);
-      assert.deepEqual((await tenant.get(ORG)).body.roles.map((one: { slug: string }) => one.slug).slice(0, 3), ["admin", "member", "no-access"]);
+      assert.equal(
+        (
+          await tenant.post(ORG, {
+            slug: unique("role"),
+            name: "x",
+            permissions: [{ subject: "secrets", action: "read" }],
+          })
+        ).status,
+        422,
+      );
+      assert.deepEqual(
+        (await tenant.get(ORG)).body.roles.map((one: { slug: string }) => one.slug).slice(0, 3),
+        ["admin", "member", "no-access"],
+      );
       assert.equal((await tenant.get(`${ORG}/slug/${slug}`)).body.role.id, made.body.role.id);
       assert.equal((await tenant.get(at(`/slug/${slug}`))).status, 404, "it is no role of a project");
       assert.equal((await tenant.patch(at(`/${made.body.role.id}`), { name: "x" })).status, 404);

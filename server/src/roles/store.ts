@@ -28,6 +28,7 @@ const byId = sql<RoleRow>(`SELECT ${COLUMNS} FROM roles WHERE ${IN_SCOPE} AND id
 const update = sql<RoleRow>(`
   UPDATE roles SET slug = $2, name = $3, description = $4, rules = $5, updated_at = $6 WHERE id = $1 RETURNING ${COLUMNS}`);
 const remove = sql<{ id: string }>(`DELETE FROM roles WHERE id = $1 RETURNING id`);
+const lock = sql(`SELECT id FROM roles WHERE id = $1 FOR UPDATE`);
 // A membership that held nothing but this role stays a membership, without rights.
 const keepMemberships = sql(`
   INSERT INTO membership_roles (id, membership_id, role)
@@ -65,6 +66,8 @@ export const findRole = (q: Query, scope: RoleScope, id: string) =>
 export const updateRole = (tx: Tx, r: RoleRow, at: Date) =>
   tx.first(update, [r.id, r.slug, r.name, r.description, JSON.stringify(r.rules), at]);
 export async function deleteRole(tx: Tx, id: string) {
+  // First the lock: whoever is giving the role right now is waited for, and then counted among its holders.
+  await tx.rows(lock, [id]);
   await tx.rows(keepMemberships, [id]);
   return tx.first(remove, [id]);
 }

@@ -2,6 +2,7 @@ import type { Clock } from "../platform/clock.ts";
 import type { Keyring } from "../platform/crypto/index.ts";
 import type { Db } from "../platform/db/index.ts";
 import type { Route } from "../platform/http/index.ts";
+import type { Job } from "../platform/jobs/index.ts";
 import type { Log } from "../platform/log.ts";
 import type { Tail } from "../platform/outbox/index.ts";
 import type { Permissions } from "../permissions/index.ts";
@@ -15,12 +16,17 @@ import { createFolders } from "./folders/service.ts";
 import { importRoutes } from "./imports/routes.ts";
 import { createImports } from "./imports/service.ts";
 import { createReadAudit, type ReadAuditMode } from "./reads/service.ts";
+import { rotationRoutes } from "./rotation/routes.ts";
+import { createKeyRotations } from "./rotation/service.ts";
 import { secretRoutes } from "./routes.ts";
 import { createSecretReads } from "./service/read-secrets.ts";
 import { createSecretTransfers } from "./service/transfer-secrets.ts";
 import { createSecretWrites } from "./service/write-secrets.ts";
 import { tagRoutes } from "./tags/routes.ts";
 import { createTags } from "./tags/service.ts";
+import { createProjectFiles } from "./transfer/project.ts";
+import { transferRoutes } from "./transfer/routes.ts";
+import { createSecretFiles } from "./transfer/service.ts";
 import { createVersions } from "./versions/read-versions.ts";
 import { createRollbacks } from "./versions/rollback.ts";
 import { versionRoutes } from "./versions/routes.ts";
@@ -50,15 +56,21 @@ export function createSecrets(needs: SecretsNeeds) {
   const shared = { ...needs, access, tags, versions, reads: audit };
   const folders = createFolders(shared);
   needs.environments.onDelete(sayFarewell);
+  const imports = createImports(shared);
+  const reads = createSecretReads(shared);
+  const writes = createSecretWrites(shared);
   return {
-    reads: createSecretReads(shared),
-    writes: createSecretWrites(shared),
+    reads,
+    writes,
+    files: createSecretFiles({ reads, writes }),
+    projectFiles: createProjectFiles({ ...shared, folders, imports, reads, writes }),
     transfers: createSecretTransfers(shared),
     history: createSecretHistory(shared),
     rollbacks: createRollbacks({ ...shared, folders }),
     explanations: createExplanations(shared),
+    rotations: createKeyRotations(shared),
     folders,
-    imports: createImports(shared),
+    imports,
     tags,
     /** Readings that wait to be written down are written when this resolves. */
     flush: audit.flush,
@@ -71,5 +83,9 @@ export const secretsRoutes = (secrets: Secrets): Route[] => [
   ...importRoutes(secrets.imports),
   ...tagRoutes(secrets.tags),
   ...versionRoutes(secrets.history, secrets.rollbacks),
+  ...transferRoutes(secrets.files, secrets.projectFiles),
+  ...rotationRoutes(secrets.rotations),
   ...explainRoutes(secrets.explanations),
 ];
+
+export const secretsJobs = (secrets: Secrets): Job[] => [secrets.rotations.job];

@@ -3,7 +3,7 @@ import type { ReplyControl } from "../platform/http/serve.ts";
 import * as contract from "./contract.ts";
 import * as v3 from "./contract.v3.ts";
 import { toView } from "./model.ts";
-import type { NotModified, OneSecret, SecretList, SecretReads } from "./service/read-secrets.ts";
+import type { NotModified, OneSecret, SameAnswer, SecretList, SecretReads } from "./service/read-secrets.ts";
 import type { SecretTransfers } from "./service/transfer-secrets.ts";
 import type { SecretWrites } from "./service/write-secrets.ts";
 
@@ -19,15 +19,18 @@ function notModified(reply: ReplyControl, { etag }: NotModified): Raw {
   return new Raw("");
 }
 
-function listed(reply: ReplyControl, list: SecretList | NotModified) {
+/** Turned into bytes here and not by the door, so that the same bytes can be sent again. */
+function listed(reply: ReplyControl, list: SecretList | SameAnswer | NotModified) {
   if (list.isNotModified) return notModified(reply, list);
   reply.header("etag", list.etag);
-  return {
-    secrets: list.secrets.map(toView),
-    imports: list.imports.map(({ folder, secrets }) => ({
-      secretPath: folder.path, environment: folder.environment, folderId: folder.id, secrets: secrets.map(toView),
-    })),
-  };
+  reply.header("content-type", "application/json");
+  if (list.body !== undefined) return new Raw(list.body);
+  const imports = list.imports.map(({ folder, secrets }) => ({
+    secretPath: folder.path, environment: folder.environment, folderId: folder.id, secrets: secrets.map(toView),
+  }));
+  const body = Buffer.from(JSON.stringify({ secrets: list.secrets.map(toView), imports }));
+  list.keep(body);
+  return new Raw(body);
 }
 
 function one(reply: ReplyControl, found: OneSecret | NotModified) {

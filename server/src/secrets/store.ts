@@ -16,19 +16,21 @@ export interface FoundSecret extends SecretRow {
 export type FoundFolder = FoundSecret | (Omit<FoundSecret, keyof SecretRow> & { readonly id: null });
 
 // The stamp and the rows come from one statement, hence from one snapshot: a tag is never newer than its content.
-const READ = `SELECT f.id AS "foundFolderId", f.path, EXISTS (SELECT 1 FROM secret_imports i WHERE i.folder_id = f.id) AS "hasImports", `;
+const folderWhere = (condition: string, stamp: string): string => `
+  (SELECT f.id, f.path, EXISTS (SELECT 1 FROM secret_imports i WHERE i.folder_id = f.id) AS has_imports, ${stampOf(stamp)} AS stamp
+   FROM folders f WHERE f.environment_id = $1 AND ${condition} OFFSET 0) f`;
+const READ = `SELECT f.id AS "foundFolderId", f.path, f.has_imports AS "hasImports", f.stamp, ${SECRET_COLUMNS} FROM`;
 const one = sql<FoundFolder>(`
-  ${READ} ${stampOf("$4")} AS stamp, ${SECRET_COLUMNS}
-  FROM folders f LEFT JOIN secrets s ON s.folder_id = f.id AND s.key = $3 AND s.owner_id IS NOT DISTINCT FROM $5::uuid
-  WHERE f.environment_id = $1 AND f.path = $2`);
+  ${READ} ${folderWhere("f.path = $2", "$4")}
+    LEFT JOIN secrets s ON s.folder_id = f.id AND s.key = $3 AND s.owner_id IS NOT DISTINCT FROM $5::uuid`);
 const ofFolder = sql<FoundFolder>(`
-  ${READ} ${stampOf("$3")} AS stamp, ${SECRET_COLUMNS}
-  FROM folders f LEFT JOIN secrets s ON s.folder_id = f.id AND (s.owner_id IS NULL OR s.owner_id = $4::uuid)
-  WHERE f.environment_id = $1 AND f.path = $2 ORDER BY s.key, s.owner_id NULLS FIRST`);
+  ${READ} ${folderWhere("f.path = $2", "$3")}
+    LEFT JOIN secrets s ON s.folder_id = f.id AND (s.owner_id IS NULL OR s.owner_id = $4::uuid)
+  ORDER BY s.key, s.owner_id NULLS FIRST`);
 const ofTree = sql<FoundFolder>(`
-  ${READ} ${stampOf("$3")} AS stamp, ${SECRET_COLUMNS}
-  FROM folders f LEFT JOIN secrets s ON s.folder_id = f.id AND (s.owner_id IS NULL OR s.owner_id = $4::uuid)
-  WHERE f.environment_id = $1 AND (f.path = $2 OR f.path LIKE $5) ORDER BY f.path, s.key, s.owner_id NULLS FIRST`);
+  ${READ} ${folderWhere("(f.path = $2 OR f.path LIKE $5)", "$3")}
+    LEFT JOIN secrets s ON s.folder_id = f.id AND (s.owner_id IS NULL OR s.owner_id = $4::uuid)
+  ORDER BY f.path, s.key, s.owner_id NULLS FIRST`);
 const byId = sql<SecretRow & { orgId: string; projectId: string; environmentId: string; environment: string; path: string }>(`
   SELECT p.org_id AS "orgId", f.project_id AS "projectId", f.environment_id AS "environmentId", e.slug AS environment, f.path, ${SECRET_COLUMNS}
   FROM secrets s JOIN folders f ON f.id = s.folder_id JOIN environments e ON e.id = f.environment_id JOIN projects p ON p.id = f.project_id
@@ -74,3 +76,8 @@ export const findFolder = (q: Query, at: FolderAddress) => q.first(folderAt, [at
 export const lockByKeys = (tx: Tx, at: FolderAddress, keys: readonly string[]) => tx.rows(forUpdate, [at.environmentId, at.path, keys]);
 export const lockByIds = (tx: Tx, at: FolderAddress, ids: readonly string[]) => tx.rows(idsForUpdate, [at.environmentId, at.path, ids]);
 export const lockInFolders = (tx: Tx, folderIds: readonly string[]) => tx.rows(treeForUpdate, [folderIds]);
+
+const count = sql<{ count: number }>(`
+  SELECT count(*) AS count FROM folders f JOIN secrets s ON s.folder_id = f.id AND s.owner_id IS NULL WHERE f.environment_id = $1`);
+/** All shared secrets of an environment, whoever may see them: for knowing whether a list is complete. */
+export const countSecrets = async (q: Query, environmentId: string) => (await q.first(count, [environmentId]))?.count ?? 0;

@@ -16,7 +16,7 @@ import { createTestDatabase, stopOwnPostgres } from "../postgres.ts";
 import { BODIES, THINGS, World } from "../things.ts";
 import { hostileBodies } from "./hostile.ts";
 import { createJudge, type Heard } from "./judge.ts";
-import { draftsOf, inputSchema, Name, parameterNames, type Draft, type Json } from "./requests.ts";
+import { draftsOf, inputSchema, Name, openNames, parameterNames, type Draft, type Json } from "./requests.ts";
 
 /** Far above what any answer takes; only there to tell slow from stuck. */
 const HANG_MS = 5000;
@@ -159,6 +159,11 @@ async function openFuzzHouse() {
   return { house, base, bugs, close };
 }
 
+interface Worlds {
+  readonly mine: World;
+  readonly theirs: World;
+}
+
 interface Callers {
   readonly mine: Tenant;
   readonly theirs: Tenant;
@@ -216,13 +221,22 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
     });
     return tenant;
   };
-  const newCallers = async (): Promise<Callers> => {
+  const newSession = async (): Promise<string> => {
     const login = await clientOf(base).post("/api/v3/auth/login", OWNER);
     const session = (login.body.accessToken as string | undefined) ?? "";
     const chosen = await clientOf(base, session).post("/api/v3/auth/select-organization", {
       organizationId: owner.orgId,
     });
-    return { mine: await newTenant(), theirs: await newTenant(), session: chosen.body.token ?? session };
+    return (chosen.body.token as string | undefined) ?? session;
+  };
+  /** A password is slow to check on purpose, so a session is kept over rounds until something ended it. */
+  const newCallers = async (last?: Callers): Promise<Callers> => {
+    const isGood = last && (await clientOf(base, last.session).post("/api/v1/auth/checkAuth")).status === 200;
+    return {
+      mine: await newTenant(),
+      theirs: last?.theirs ?? (await newTenant()),
+      session: isGood ? last.session : await newSession(),
+    };
   };
 
   /** Remembers what answers call by name, so that later requests can speak of it. */
@@ -234,7 +248,7 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
       if (
         typeof inner === "string" &&
         inner.length < 200 &&
-        /id$|slug$|^secretKey$|^name$|token/i.test(key)
+        /id$|slug$|^secretKey$|^name$|token|secret$/i.test(key)
       ) {
         for (const field of [key, `${parent}${key.charAt(0).toUpperCase()}${key.slice(1)}`]) {
           const known = seen.get(field) ?? [];
@@ -251,7 +265,7 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
   const called = async (
     endpoint: Endpoint,
     { field, whose, index }: Name,
-    worlds: { mine: World; theirs: World },
+    worlds: Worlds,
   ): Promise<string> => {
     if (whose === "nobody") return index % 2 === 0 ? newId() : `no-such-${index}`;
     if (whose === "seen") {
@@ -259,7 +273,7 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
       return known[index % Math.max(1, known.length)] ?? "dev";
     }
     // A thing that could not be made (a limit, a tenant that was just deleted) is simply unknown.
-    const made = await thingFor(endpoint, field)?.(worlds[whose]).catch(() => newId());
+    const made = await thingFor(endpoint, field)?.(worlds[whose]).catch(() => undefined);
     const plain: Record<string, string> = {
       environment: "dev",
       secretPath: "/",
@@ -267,14 +281,10 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
       role: "viewer",
       secretName: "A_KEY",
     };
-    return made ?? plain[field] ?? newId();
+    return made ?? plain[field] ?? seen.get(field)?.at(-1) ?? newId();
   };
 
-  const fill = async (
-    endpoint: Endpoint,
-    value: unknown,
-    worlds: { mine: World; theirs: World },
-  ): Promise<unknown> => {
+  const fill = async (endpoint: Endpoint, value: unknown, worlds: Worlds): Promise<unknown> => {
     if (value instanceof Name) return called(endpoint, value, worlds);
     if (Array.isArray(value)) {
       const filled: unknown[] = [];
@@ -290,7 +300,7 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
   const wireOf = async (
     endpoint: Endpoint,
     draft: Draft,
-    worlds: { mine: World; theirs: World },
+    worlds: Worlds,
     token: string | undefined,
   ): Promise<Wire> => {
     const params = (await fill(endpoint, draft.params, worlds)) as Record<string, unknown>;
@@ -349,16 +359,8 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
   const exampleOf = (endpoint: Endpoint, world: World): Draft => {
     const mine = (names: readonly string[]) =>
       Object.fromEntries(names.map((name) => [name, new Name(name, "mine", 0)]));
-    const open = (value: unknown, field = ""): unknown => {
-      if (Array.isArray(value)) return value.map((item) => open(item, field));
-      if (typeof value === "object" && value !== null)
-        return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, open(inner, key)]));
-      return typeof value === "string" && /([a-z]|^)_?[iI]ds?$|[a-z]Slug$/.test(field)
-        ? new Name(field, "mine", 0)
-        : value;
-    };
-    const body = open(BODIES[endpoint.id]?.(world) ?? endpoint.example.body ?? {});
-    const query = open(endpoint.example.query ?? {}) as Record<string, unknown>;
+    const body = openNames(BODIES[endpoint.id]?.(world) ?? endpoint.example.body ?? {});
+    const query = openNames(endpoint.example.query ?? {}) as Record<string, unknown>;
     return {
       path: endpoint.path,
       params: mine(parameterNames(endpoint.path)),
@@ -377,26 +379,55 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
     return luck % 50 === 1 ? `${callers.mine.token.slice(0, -3)}xyz` : callers.mine.token;
   };
 
+  const newWorlds = (callers: Callers): Worlds => ({
+    mine: new World(callers.mine, examples),
+    theirs: new World(callers.theirs, examples),
+  });
+  const makersOf = (room: string): Endpoint[] =>
+    house.routes
+      .map(({ endpoint }) => endpoint)
+      .filter((one) => one.room === room && one.id.startsWith("create"));
+  const example = (endpoint: Endpoint, worlds: Worlds, callers: Callers): Promise<Wire> =>
+    wireOf(endpoint, exampleOf(endpoint, worlds.mine), worlds, tokenFor(endpoint, callers, 5));
+
   const until = performance.now() + options.seconds * 1000;
   const isOver = () => performance.now() > until;
+  let callers: Callers = await newCallers();
   try {
     for (; !isOver(); round += 1) {
-      let callers = await newCallers();
-      let worlds = { mine: new World(callers.mine, examples), theirs: new World(callers.theirs, examples) };
+      callers = await newCallers(callers);
+      let worlds = newWorlds(callers);
+      let prepared = new Set<string>();
+      const startAnew = async (): Promise<void> => {
+        callers = await newCallers(callers);
+        worlds = newWorlds(callers);
+        prepared = new Set();
+      };
       for (const [index, endpoint] of endpoints.entries()) {
         if (isOver()) break;
         const seed = mixed(options.seed, round, index);
-        await visit(
-          endpoint,
-          await wireOf(endpoint, exampleOf(endpoint, worlds.mine), worlds, tokenFor(endpoint, callers, 5)),
-        );
+        // What this room makes has to be there before anybody can change or delete it.
+        if (!prepared.has(endpoint.room)) {
+          prepared.add(endpoint.room);
+          for (const maker of makersOf(endpoint.room))
+            await visit(maker, await example(maker, worlds, callers));
+        }
+        if (
+          (await visit(endpoint, await example(endpoint, worlds, callers))) !== 200 &&
+          endpoint.access === "token"
+        ) {
+          // Most likely an earlier request deleted what this one is about.
+          await startAnew();
+          for (const maker of makersOf(endpoint.room))
+            await visit(maker, await example(maker, worlds, callers));
+          await visit(endpoint, await example(endpoint, worlds, callers));
+        }
         const arbitrary = drafts.get(endpoint.id) as fc.Arbitrary<Draft>;
         for (const [n, draft] of fc.sample(arbitrary, { seed, numRuns: DRAFTS_PER_VISIT }).entries()) {
           const token = tokenFor(endpoint, callers, Math.abs(mixed(seed, n)));
           const status = await visit(endpoint, await wireOf(endpoint, draft, worlds, token));
           if (status === 401 && token === callers.mine.token) {
-            callers = await newCallers();
-            worlds = { mine: new World(callers.mine, examples), theirs: new World(callers.theirs, examples) };
+            await startAnew();
           }
         }
         if (endpoint.method === "GET") continue;

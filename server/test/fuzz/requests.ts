@@ -37,7 +37,7 @@ export interface Draft {
 }
 
 const NAMES_SOMETHING =
-  /(^|[a-z])_?[iI]ds?$|Slug$|^slug$|^environment$|^role$|^secretName$|^path$|^secretPath$/;
+  /(^|[a-z])_?[iI]ds?$|Slug$|^slug$|^environment$|^role$|^secretName$|^path$|^secretPath$|^clientSecret$|^accessToken$|^token$/;
 
 export const inputSchema = (schema: z.ZodType): Json =>
   z.toJSONSchema(schema, { io: "input", unrepresentable: "any" }) as unknown as Json;
@@ -183,7 +183,8 @@ export function openNames(value: unknown, field = ""): unknown {
   if (Array.isArray(value)) return value.map((item) => openNames(item, field));
   if (isObject(value))
     return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, openNames(inner, key)]));
-  return typeof value === "string" && /([a-z]|^)_?[iI]ds?$|[a-z]Slug$/.test(field)
+  return typeof value === "string" &&
+    /([a-z]|^)_?[iI]ds?$|[a-z]Slug$|^clientSecret$|^accessToken$|^token$/.test(field)
     ? new Name(field, "mine", 0)
     : value;
 }

@@ -33,8 +33,19 @@ export function foldLine(line: string): string {
   return [...parts, part].join("\r\n");
 }
 
-export function toCalendar(certificates: readonly CalendarCertificate[], context: { readonly now: Date; readonly viewUrl: (id: string) => string }): string {
-  const lines = ["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//Keyward//Certificate expiries//EN", "CALSCALE:GREGORIAN", "METHOD:PUBLISH", "X-WR-CALNAME:Certificate expiries", "REFRESH-INTERVAL;VALUE=DURATION:PT1H"];
+export function toCalendar(
+  certificates: readonly CalendarCertificate[],
+  context: { readonly now: Date; readonly viewUrl: (id: string) => string },
+): string {
+  const lines = [
+    "BEGIN:VCALENDAR",
+    "VERSION:2.0",
+    "PRODID:-//Keyward//Certificate expiries//EN",
+    "CALSCALE:GREGORIAN",
+    "METHOD:PUBLISH",
+    "X-WR-CALNAME:Certificate expiries",
+    "REFRESH-INTERVAL;VALUE=DURATION:PT1H",
+  ];
   for (const { id, commonName, serialNumber, notAfter } of certificates) {
     lines.push(
       "BEGIN:VEVENT",

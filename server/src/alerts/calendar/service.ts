@@ -13,7 +13,15 @@ import { orgOf, type Permissions } from "../../permissions/index.ts";
 import type { Scopes } from "../scopes/service.ts";
 import { getCalendar, type CalendarView } from "./contract.ts";
 import { toCalendar } from "./model.ts";
-import { findCalendar, findCalendarById, insertCalendar, listCalendarsOf, markCalendarUsed, readUpcoming, removeCalendar } from "./store.ts";
+import {
+  findCalendar,
+  findCalendarById,
+  insertCalendar,
+  listCalendarsOf,
+  markCalendarUsed,
+  readUpcoming,
+  removeCalendar,
+} from "./store.ts";
 
 export interface CalendarNeeds {
   readonly db: Db;
@@ -39,7 +47,8 @@ export function createCalendars(needs: CalendarNeeds) {
   const idBehind = (key: string): string | undefined => {
     const [id = "", mac = ""] = key.split(".");
     const given = Buffer.from(mac, "base64url");
-    const isOurs = isUuid(id) && given.length === 32 && timingSafeEqual(given, macOf(id)) && key === keyOf(id);
+    const isOurs =
+      isUuid(id) && given.length === 32 && timingSafeEqual(given, macOf(id)) && key === keyOf(id);
     return isOurs ? id : undefined;
   };
 
@@ -50,14 +59,28 @@ export function createCalendars(needs: CalendarNeeds) {
   };
 
   return {
-    async create(actor: MemberActor, projectRef: string | undefined): Promise<CalendarView & { url: string }> {
+    async create(
+      actor: MemberActor,
+      projectRef: string | undefined,
+    ): Promise<CalendarView & { url: string }> {
       const { projectId, orgId } = await enter(actor, projectRef, "create");
       const row = { id: newId(), projectId, at: clock.now() };
       await db.write(async (tx) => {
         insertCalendar(tx, row);
-        tx.audit(actor, { event: "create-alert-calendar", orgId, projectId, metadata: { calendarId: row.id } });
+        tx.audit(actor, {
+          event: "create-alert-calendar",
+          orgId,
+          projectId,
+          metadata: { calendarId: row.id },
+        });
       });
-      return { id: row.id, projectId, createdAt: row.at, lastUsedAt: null, url: `${publicUrl}${getCalendar.path}?key=${keyOf(row.id)}` };
+      return {
+        id: row.id,
+        projectId,
+        createdAt: row.at,
+        lastUsedAt: null,
+        url: `${publicUrl}${getCalendar.path}?key=${keyOf(row.id)}`,
+      };
     },
 
     async list(actor: MemberActor, projectRef: string | undefined): Promise<CalendarView[]> {
@@ -72,7 +95,12 @@ export function createCalendars(needs: CalendarNeeds) {
       await permissions.requireInProject(actor, row.projectId, { action: "delete", subject: "pki-alerts" });
       await db.write(async (tx) => {
         if (!(await removeCalendar(tx, id))) throw notFound("The calendar link", id);
-        tx.audit(actor, { event: "delete-alert-calendar", orgId, projectId: row.projectId, metadata: { calendarId: id } });
+        tx.audit(actor, {
+          event: "delete-alert-calendar",
+          orgId,
+          projectId: row.projectId,
+          metadata: { calendarId: id },
+        });
       });
       return row;
     },
@@ -87,7 +115,10 @@ export function createCalendars(needs: CalendarNeeds) {
         await db.write(async (tx) => markCalendarUsed(tx, row.id, now), { audited: false });
       }
       const certificates = await db.read((q) => readUpcoming(q, row.projectId, now, SHOWN_EXPIRIES));
-      return toCalendar(certificates, { now, viewUrl: (certificateId) => `${publicUrl}/projects/${row.projectId}/certificates/${certificateId}` });
+      return toCalendar(certificates, {
+        now,
+        viewUrl: (certificateId) => `${publicUrl}/projects/${row.projectId}/certificates/${certificateId}`,
+      });
     },
   };
 }

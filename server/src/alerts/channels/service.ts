@@ -42,25 +42,50 @@ export function createChannels({ keyring, clock, notifications }: ChannelNeeds) 
   const channelFor = (input: ChannelInput, path: (string | number)[]): AnyChannel | Issue => {
     if (input.channelType !== undefined) {
       const named = notifications.get(input.channelType);
-      return named ?? { code: "custom", path: [...path, "channelType"], message: `must be one of ${notifications.types.join(", ")}` };
+      return (
+        named ?? {
+          code: "custom",
+          path: [...path, "channelType"],
+          message: `must be one of ${notifications.types.join(", ")}`,
+        }
+      );
     }
     const fields = notifications.types.map((type) => notifications.get(type)?.recognisedBy).join(", ");
-    return notifications.infer(input.config) ?? { code: "custom", path: [...path, "config"], message: `must hold exactly one of ${fields}` };
+    return (
+      notifications.infer(input.config) ?? {
+        code: "custom",
+        path: [...path, "config"],
+        message: `must hold exactly one of ${fields}`,
+      }
+    );
   };
 
-  const parseOne = async (input: ChannelInput, index: number, stored: ReadonlyMap<string, ChannelRow>): Promise<Parsed | Issue[]> => {
+  const parseOne = async (
+    input: ChannelInput,
+    index: number,
+    stored: ReadonlyMap<string, ChannelRow>,
+  ): Promise<Parsed | Issue[]> => {
     const path = ["channels", index];
     const channel = channelFor(input, path);
     if ("path" in channel) return [channel];
     const parsed = channel.settings.safeParse(input.config);
     if (!parsed.success) {
-      return parsed.error.issues.map((issue) => ({ code: issue.code, path: [...path, "config", ...issue.path.map((part) => (typeof part === "number" ? part : String(part)))], message: issue.message }));
+      return parsed.error.issues.map((issue) => ({
+        code: issue.code,
+        path: [
+          ...path,
+          "config",
+          ...issue.path.map((part) => (typeof part === "number" ? part : String(part))),
+        ],
+        message: issue.message,
+      }));
     }
     const known = input.id === undefined ? undefined : stored.get(input.id);
     const before = known?.channelType === channel.type ? known : undefined;
     const settings = before ? channel.merge(await open(before), parsed.data, input.config) : parsed.data;
     const objection = channel.objection(settings);
-    if (objection) return [{ code: "custom", path: [...path, "config", objection.field], message: objection.message }];
+    if (objection)
+      return [{ code: "custom", path: [...path, "config", objection.field], message: objection.message }];
     return { channel, settings, input, stored: before };
   };
 
@@ -76,7 +101,10 @@ export function createChannels({ keyring, clock, notifications }: ChannelNeeds) 
       return all.filter((one): one is Parsed => !Array.isArray(one));
     },
 
-    async seal(parsed: readonly Parsed[], { alertId, orgId, projectId }: ChannelPlace): Promise<ChannelRow[]> {
+    async seal(
+      parsed: readonly Parsed[],
+      { alertId, orgId, projectId }: ChannelPlace,
+    ): Promise<ChannelRow[]> {
       const vault = await keyring.vaultOf({ projectId });
       const now = clock.now();
       const taken = new Set<string>();
@@ -86,7 +114,11 @@ export function createChannels({ keyring, clock, notifications }: ChannelNeeds) 
         const id = isKept ? stored.id : newId();
         taken.add(id);
         return {
-          id, alertId, position, channelType: channel.type, enabled: input.enabled,
+          id,
+          alertId,
+          position,
+          channelType: channel.type,
+          enabled: input.enabled,
           destination: `${orgId}/${channel.destination(settings)}`,
           dataKeyId: vault.keyId,
           settings: vault.encrypt(JSON.stringify(settings), placeOf(id)),
@@ -100,7 +132,14 @@ export function createChannels({ keyring, clock, notifications }: ChannelNeeds) 
       Promise.all(
         rows.map(async (row) => {
           const config = notifications.get(row.channelType)?.show(await open(row)) ?? {};
-          return { id: row.id, channelType: row.channelType, config, enabled: row.enabled, createdAt: row.createdAt, updatedAt: row.updatedAt };
+          return {
+            id: row.id,
+            channelType: row.channelType,
+            config,
+            enabled: row.enabled,
+            createdAt: row.createdAt,
+            updatedAt: row.updatedAt,
+          };
         }),
       ),
   };

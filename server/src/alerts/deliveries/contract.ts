@@ -22,15 +22,25 @@ const delivery = z.object({
 export type DeliveryView = z.input<typeof delivery>;
 
 export const listDeliveries = endpoint({
-  id: "listAlertDeliveries", method: "GET", path: PATH, room,
+  id: "listAlertDeliveries",
+  method: "GET",
+  path: PATH,
+  room,
   summary: "What this alert sent, newest first: attempts, outcome, the receiver's words",
   params: z.object({ alertId: uuid }),
-  query: z.object({ status: z.enum(["pending", "delivered", "failed"]).optional(), limit: queryInteger(1, 100, 20), offset: queryInteger(0, 1_000_000_000, 0) }),
+  query: z.object({
+    status: z.enum(["pending", "delivered", "failed"]).optional(),
+    limit: queryInteger(1, 100, 20),
+    offset: queryInteger(0, 1_000_000_000, 0),
+  }),
   reply: z.object({ deliveries: z.array(delivery), total: z.number() }),
 });
 
 export const retryDelivery = endpoint({
-  id: "retryAlertDelivery", method: "POST", path: `${PATH}/{deliveryId}/retry`, room,
+  id: "retryAlertDelivery",
+  method: "POST",
+  path: `${PATH}/{deliveryId}/retry`,
+  room,
   summary: "Send a delivery again, now, under the same id",
   params: z.object({ alertId: uuid, deliveryId: uuid }),
   reply: z.object({ delivery }),

@@ -3,7 +3,7 @@
  * that a receiver which comes back is not greeted by everyone at once, for a day from the first attempt; the last one
  * falls on the end of that day.
  */
-import type { Outcome } from "../../notifications/index.ts";
+import type { Outcome } from "../../notifications/contract.ts";
 
 const FIRST_DELAY_MS = 15_000;
 const LONGEST_DELAY_MS = 3 * 3_600_000;
@@ -40,12 +40,23 @@ export function judge(outcome: Outcome, attempt: Attempt): Verdict {
     case "refused":
       return { status: "failed", error: outcome.reason };
     case "unready":
-      return { status: "pending", error: outcome.reason, nextAt: new Date(now.getTime() + UNREADY_DELAY_MS), counts: false };
+      return {
+        status: "pending",
+        error: outcome.reason,
+        nextAt: new Date(now.getTime() + UNREADY_DELAY_MS),
+        counts: false,
+      };
     case "later": {
       const deadline = attempt.firstAttemptAt.getTime() + PATIENCE_MS;
-      if (now.getTime() >= deadline) return { status: "failed", error: `${outcome.reason} (given up after a day)` };
+      if (now.getTime() >= deadline)
+        return { status: "failed", error: `${outcome.reason} (given up after a day)` };
       const wish = Math.max(backOffMs(attempt.attempts, attempt.chance), (outcome.afterSeconds ?? 0) * 1000);
-      return { status: "pending", error: outcome.reason, nextAt: new Date(Math.min(now.getTime() + wish, deadline)), counts: true };
+      return {
+        status: "pending",
+        error: outcome.reason,
+        nextAt: new Date(Math.min(now.getTime() + wish, deadline)),
+        counts: true,
+      };
     }
   }
 }

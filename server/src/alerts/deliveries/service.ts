@@ -46,10 +46,13 @@ export function createDeliveries(needs: DeliveryNeeds): Deliveries {
 class Sender implements Deliveries {
   readonly #needs: DeliveryNeeds;
   readonly #underWay = new Map<string, number>();
+  /** Destinations that had no place left for all that wait. */
+  readonly #crowded = new Set<string>();
   readonly #sends = new Set<Promise<void>>();
   #timer: NodeJS.Timeout | undefined;
   #claiming: Promise<number> | undefined;
   #isRunning = false;
+  #again = false;
 
   constructor(needs: DeliveryNeeds) {
     this.#needs = needs;
@@ -66,7 +69,10 @@ class Sender implements Deliveries {
   }
 
   wake(): void {
-    if (this.#isRunning) this.#schedule(0);
+    if (!this.#isRunning) return;
+    // A claim under way may have looked already: once more after it.
+    if (this.#claiming) this.#again = true;
+    else this.#schedule(0);
   }
 
   start(): void {
@@ -87,12 +93,16 @@ class Sender implements Deliveries {
   }
 
   async #turn(): Promise<void> {
+    this.#again = false;
     try {
       await this.#claim();
     } catch (error) {
-      this.#needs.log.warn({ reason: (error as Error).message }, "deliveries cannot be claimed; trying again");
+      this.#needs.log.warn(
+        { reason: (error as Error).message },
+        "deliveries cannot be claimed; trying again",
+      );
     }
-    if (this.#isRunning) this.#schedule(POLL_MS);
+    if (this.#isRunning) this.#schedule(this.#again ? 0 : POLL_MS);
   }
 
   /** One claim at a time per node; a second caller waits for the first and then looks itself. */
@@ -109,10 +119,30 @@ class Sender implements Deliveries {
     if (free <= 0) return 0;
     const { db, clock } = this.#needs;
     const now = clock.now();
-    const wish = { now, until: new Date(now.getTime() + CLAIM_MS), underWay: this.#underWay, perDestination: PER_DESTINATION, limit: free };
-    const claimed = await db.write((tx) => claimDeliveries(tx, wish), UPKEEP);
+    const wish = {
+      now,
+      until: new Date(now.getTime() + CLAIM_MS),
+      perDestination: PER_DESTINATION,
+      limit: free,
+    };
+    const before = new Map(this.#underWay);
+    const claimed = await db.write((tx) => claimDeliveries(tx, { ...wish, underWay: before }), UPKEEP);
     for (const delivery of claimed) this.#begin(delivery);
+    this.#noteCrowds(claimed, before);
     return claimed.length;
+  }
+
+  /** Where a claim got all that there was place for, there may be more; where it got less, there is not. */
+  #noteCrowds(claimed: readonly ClaimedDelivery[], before: ReadonlyMap<string, number>): void {
+    const counts = new Map<string, number>();
+    for (const { destination } of claimed) counts.set(destination, (counts.get(destination) ?? 0) + 1);
+    for (const [destination, count] of counts) {
+      if (count >= PER_DESTINATION - (before.get(destination) ?? 0)) this.#crowded.add(destination);
+    }
+    for (const destination of this.#crowded) {
+      const hadPlace = (before.get(destination) ?? 0) < PER_DESTINATION;
+      if (hadPlace && !counts.has(destination)) this.#crowded.delete(destination);
+    }
   }
 
   #begin(delivery: ClaimedDelivery): void {
@@ -123,8 +153,8 @@ class Sender implements Deliveries {
       const left = (this.#underWay.get(destination) ?? 1) - 1;
       if (left > 0) this.#underWay.set(destination, left);
       else this.#underWay.delete(destination);
-      // A place is free; if it was the scarce thing, the next in line should not wait for the clock.
-      if (left >= PER_DESTINATION - 1) this.wake();
+      // A place is free; if places were the scarce thing, the next in line should not wait for the clock.
+      if (this.#crowded.has(destination)) this.wake();
     });
     this.#sends.add(send);
   }
@@ -134,13 +164,24 @@ class Sender implements Deliveries {
     try {
       const outcome = await this.#send(delivery);
       const now = clock.now();
-      const verdict = judge(outcome, { attempts: delivery.attempts, firstAttemptAt: delivery.firstAttemptAt, now, chance: chance() });
+      const verdict = judge(outcome, {
+        attempts: delivery.attempts,
+        firstAttemptAt: delivery.firstAttemptAt,
+        now,
+        chance: chance(),
+      });
       await db.write(async (tx) => {
         if (verdict.status === "delivered") await markDelivered(tx, delivery, now);
         else if (verdict.status === "failed") await markFailed(tx, delivery, now, verdict.error);
         else await postpone(tx, delivery, now, verdict);
       }, UPKEEP);
-      const seen = { delivery: delivery.id, alert: delivery.alertId, channel: delivery.channelType, status: verdict.status, attempt: delivery.attempts };
+      const seen = {
+        delivery: delivery.id,
+        alert: delivery.alertId,
+        channel: delivery.channelType,
+        status: verdict.status,
+        attempt: delivery.attempts,
+      };
       if (verdict.status === "delivered") log.debug(seen, "an alert was delivered");
       else log.warn({ ...seen, reason: verdict.error }, "an alert was not taken");
     } catch (error) {

@@ -59,17 +59,25 @@ const postponed = sql<{ id: string }>(`
   UPDATE alert_deliveries SET next_at = $4, last_attempt_at = $3, last_error = $5, updated_at = $3,
     attempts = CASE WHEN $6 THEN attempts ELSE attempts - 1 END, first_attempt_at = CASE WHEN $6 THEN first_attempt_at END
   WHERE id = $1 AND attempts = $2 AND status = 'pending' RETURNING id`);
-const nextDue = sql<{ at: Date | null }>(`SELECT min(next_at) AS at FROM alert_deliveries WHERE status = 'pending'`);
+const nextDue = sql<{ at: Date | null }>(
+  `SELECT min(next_at) AS at FROM alert_deliveries WHERE status = 'pending'`,
+);
 
 const LISTED = `${COLUMNS}, m.kind, m.total, ARRAY(SELECT (c ->> 'id')::uuid FROM jsonb_array_elements(m.content -> 'certificates') AS c) AS "certificateIds"`;
 const list = sql<ListedDelivery>(`
   SELECT ${LISTED} FROM alert_deliveries d JOIN alert_messages m ON m.id = d.message_id
   WHERE d.alert_id = $1 AND ($2::text IS NULL OR d.status = $2) ORDER BY d.created_at DESC, d.id DESC LIMIT $3 OFFSET $4`);
-const count = sql<{ total: number }>(`SELECT count(*) AS total FROM alert_deliveries d WHERE d.alert_id = $1 AND ($2::text IS NULL OR d.status = $2)`);
-const one = sql<ListedDelivery>(`SELECT ${LISTED} FROM alert_deliveries d JOIN alert_messages m ON m.id = d.message_id WHERE d.alert_id = $1 AND d.id = $2`);
+const count = sql<{ total: number }>(
+  `SELECT count(*) AS total FROM alert_deliveries d WHERE d.alert_id = $1 AND ($2::text IS NULL OR d.status = $2)`,
+);
+const one = sql<ListedDelivery>(
+  `SELECT ${LISTED} FROM alert_deliveries d JOIN alert_messages m ON m.id = d.message_id WHERE d.alert_id = $1 AND d.id = $2`,
+);
 const again = sql<{ id: string }>(`
   UPDATE alert_deliveries SET status = 'pending', next_at = $2, first_attempt_at = NULL, updated_at = $2 WHERE id = $1 RETURNING id`);
-const insertMessage = sql(`INSERT INTO alert_messages (id, alert_id, kind, content, total, created_at) VALUES ($1, $2, 'test', $3, $4, $5)`);
+const insertMessage = sql(
+  `INSERT INTO alert_messages (id, alert_id, kind, content, total, created_at) VALUES ($1, $2, 'test', $3, $4, $5)`,
+);
 const insertDone = sql(`
   INSERT INTO alert_deliveries (id, alert_id, message_id, channel_id, channel_type, destination, status, attempts, next_at, first_attempt_at, last_attempt_at,
     delivered_at, last_error, created_at, updated_at)
@@ -84,15 +92,36 @@ export interface ClaimWish {
   readonly limit: number;
 }
 
-export const claimDeliveries = (tx: Tx, w: ClaimWish) => tx.rows(claim, [w.now, w.until, [...w.underWay.keys()], w.perDestination, w.limit, [...w.underWay.values()]]);
-export const markDelivered = (tx: Tx, d: ClaimedDelivery, now: Date) => tx.first(delivered, [d.id, d.attempts, now]);
-export const markFailed = (tx: Tx, d: ClaimedDelivery, now: Date, error: string) => tx.first(failed, [d.id, d.attempts, now, error]);
-export const postpone = (tx: Tx, d: ClaimedDelivery, now: Date, to: { readonly nextAt: Date; readonly error: string; readonly counts: boolean }) =>
-  tx.first(postponed, [d.id, d.attempts, now, to.nextAt, to.error, to.counts]);
+export const claimDeliveries = (tx: Tx, w: ClaimWish) =>
+  tx.rows(claim, [
+    w.now,
+    w.until,
+    [...w.underWay.keys()],
+    w.perDestination,
+    w.limit,
+    [...w.underWay.values()],
+  ]);
+export const markDelivered = (tx: Tx, d: ClaimedDelivery, now: Date) =>
+  tx.first(delivered, [d.id, d.attempts, now]);
+export const markFailed = (tx: Tx, d: ClaimedDelivery, now: Date, error: string) =>
+  tx.first(failed, [d.id, d.attempts, now, error]);
+export const postpone = (
+  tx: Tx,
+  d: ClaimedDelivery,
+  now: Date,
+  to: { readonly nextAt: Date; readonly error: string; readonly counts: boolean },
+) => tx.first(postponed, [d.id, d.attempts, now, to.nextAt, to.error, to.counts]);
 export const readNextDue = async (q: Query): Promise<Date | null> => (await q.first(nextDue))?.at ?? null;
 
-export async function listDeliveriesOf(q: Query, alertId: string, query: { readonly status?: string | undefined; readonly limit: number; readonly offset: number }) {
-  const [deliveries, counted] = await Promise.all([q.rows(list, [alertId, query.status ?? null, query.limit, query.offset]), q.first(count, [alertId, query.status ?? null])]);
+export async function listDeliveriesOf(
+  q: Query,
+  alertId: string,
+  query: { readonly status?: string | undefined; readonly limit: number; readonly offset: number },
+) {
+  const [deliveries, counted] = await Promise.all([
+    q.rows(list, [alertId, query.status ?? null, query.limit, query.offset]),
+    q.first(count, [alertId, query.status ?? null]),
+  ]);
   return { deliveries, total: counted?.total ?? 0 };
 }
 export const findDelivery = (q: Query, alertId: string, id: string) => q.first(one, [alertId, id]);
@@ -107,10 +136,36 @@ export interface TestRecord {
 }
 
 /** A test is over when it is written down: it is never tried again. */
-export function recordTest(tx: Tx, message: { readonly id: string; readonly alertId: string; readonly content: NoticeContent; readonly at: Date }, results: readonly TestRecord[]): void {
-  tx.later(insertMessage, [message.id, message.alertId, JSON.stringify(message.content), message.content.total, message.at]);
+export function recordTest(
+  tx: Tx,
+  message: {
+    readonly id: string;
+    readonly alertId: string;
+    readonly content: NoticeContent;
+    readonly at: Date;
+  },
+  results: readonly TestRecord[],
+): void {
+  tx.later(insertMessage, [
+    message.id,
+    message.alertId,
+    JSON.stringify(message.content),
+    message.content.total,
+    message.at,
+  ]);
   for (const r of results) {
     const status = r.error === undefined ? "delivered" : "failed";
-    tx.later(insertDone, [r.id, message.alertId, message.id, r.channelId, r.channelType, r.destination, status, message.at, r.error === undefined ? message.at : null, r.error ?? null]);
+    tx.later(insertDone, [
+      r.id,
+      message.alertId,
+      message.id,
+      r.channelId,
+      r.channelType,
+      r.destination,
+      status,
+      message.at,
+      r.error === undefined ? message.at : null,
+      r.error ?? null,
+    ]);
   }
 }

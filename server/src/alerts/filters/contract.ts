@@ -19,10 +19,12 @@ export const filterInput = z
     };
     if (field === "include_cas") {
       if (typeof value !== "boolean") return refuse("value", "include_cas takes true or false");
-      if (operator !== undefined && operator !== "equals") return refuse("operator", "include_cas can only be equal to true or false");
+      if (operator !== undefined && operator !== "equals")
+        return refuse("operator", "include_cas can only be equal to true or false");
       return { field, operator: "equals" as const, value };
     }
-    if (typeof value === "boolean") return refuse("value", `${field} is text; true or false can never match it`);
+    if (typeof value === "boolean")
+      return refuse("value", `${field} is text; true or false can never match it`);
     if (Array.isArray(value) && value.length === 0) return refuse("value", "an empty list can never match");
     return { field, operator: operator ?? ("contains" as const), value };
   });
@@ -31,8 +33,11 @@ export const filtersInput = z
   .array(filterInput)
   .max(50)
   .superRefine((filters, context) => {
-    const wishes = new Set(filters.filter((filter) => filter.field === "include_cas").map((filter) => filter.value));
-    if (wishes.size > 1) context.addIssue({ code: "custom", message: "include_cas cannot be both true and false" });
+    const wishes = new Set(
+      filters.filter((filter) => filter.field === "include_cas").map((filter) => filter.value),
+    );
+    if (wishes.size > 1)
+      context.addIssue({ code: "custom", message: "include_cas cannot be both true and false" });
   });
 
 /** As it is kept and answered. */

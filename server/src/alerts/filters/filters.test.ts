@@ -4,19 +4,50 @@ import { after, before, test } from "node:test";
 import fc from "fast-check";
 import { openTestHouse, type TestHouse } from "../../../test/harness.ts";
 import { findMatches } from "../matches/store.ts";
-import { inventory } from "../test-receiver.ts";
+import { inventory } from "../../../test/alert-receiver.ts";
 import type { Filter } from "./contract.ts";
 import { compileFilters, prepare, wildcardMatches, type Candidate } from "./model.ts";
 
-const WORDS = ["", "a", "A", "b", "ab", "aB", "%", "_", "\\", "a%", "a_b", "*", "?", "a*b", "a?b", "É", "é", "a\\b", "AB.example", "'"];
+const WORDS = [
+  "",
+  "a",
+  "A",
+  "b",
+  "ab",
+  "aB",
+  "%",
+  "_",
+  "\\",
+  "a%",
+  "a_b",
+  "*",
+  "?",
+  "a*b",
+  "a?b",
+  "É",
+  "é",
+  "a\\b",
+  "AB.example",
+  "'",
+];
 const word = fc.constantFrom(...WORDS);
 const filter: fc.Arbitrary<Filter> = fc.oneof(
   fc.record({
     field: fc.constantFrom("any" as const, "profile_name" as const, "common_name" as const, "san" as const),
-    operator: fc.constantFrom("contains" as const, "equals" as const, "matches" as const, "starts_with" as const, "ends_with" as const),
+    operator: fc.constantFrom(
+      "contains" as const,
+      "equals" as const,
+      "matches" as const,
+      "starts_with" as const,
+      "ends_with" as const,
+    ),
     value: fc.oneof(word, fc.array(word, { minLength: 1, maxLength: 3 })),
   }),
-  fc.record({ field: fc.constant("include_cas" as const), operator: fc.constant("equals" as const), value: fc.boolean() }),
+  fc.record({
+    field: fc.constant("include_cas" as const),
+    operator: fc.constant("equals" as const),
+    value: fc.boolean(),
+  }),
 );
 
 let house: TestHouse;
@@ -29,14 +60,26 @@ after(() => house.close());
 function matchesObviously(pattern: string, text: string): boolean {
   if (pattern === "") return text === "";
   const rest = pattern.slice(1);
-  if (pattern.startsWith("*")) return Array.from({ length: text.length + 1 }, (_, cut) => cut).some((cut) => matchesObviously(rest, text.slice(cut)));
-  return text !== "" && (pattern.startsWith("?") || pattern[0] === text[0]) && matchesObviously(rest, text.slice(1));
+  if (pattern.startsWith("*"))
+    return Array.from({ length: text.length + 1 }, (_, cut) => cut).some((cut) =>
+      matchesObviously(rest, text.slice(cut)),
+    );
+  return (
+    text !== "" &&
+    (pattern.startsWith("?") || pattern[0] === text[0]) &&
+    matchesObviously(rest, text.slice(1))
+  );
 }
 
 test("wildcards match what the obvious definition matches", () => {
   const letters = fc.string({ unit: fc.constantFrom("a", "b"), maxLength: 8 });
   const pattern = fc.string({ unit: fc.constantFrom("a", "b", "*", "?"), maxLength: 6 });
-  fc.assert(fc.property(pattern, letters, (p, t) => assert.equal(wildcardMatches([...p], [...t]), matchesObviously(p, t))), { numRuns: 2000 });
+  fc.assert(
+    fc.property(pattern, letters, (p, t) =>
+      assert.equal(wildcardMatches([...p], [...t]), matchesObviously(p, t)),
+    ),
+    { numRuns: 2000 },
+  );
 });
 
 test("a pattern made to be slow is not", () => {
@@ -51,16 +94,33 @@ test("SQL and code agree on which certificates a filter means", async () => {
   const store = inventory(database, house.owner.orgId);
   for (const [index, commonName] of WORDS.entries()) {
     for (const isCa of [false, true]) {
-      const san = [WORDS[(index * 7) % WORDS.length] ?? "", WORDS[(index * 3 + 1) % WORDS.length] ?? ""].slice(0, index % 3);
-      const [id = ""] = await store.seed([{ projectId, commonName, san, isCa, notBefore: now, notAfter: new Date(now.getTime() + 86_400_000) }]);
+      const san = [
+        WORDS[(index * 7) % WORDS.length] ?? "",
+        WORDS[(index * 3 + 1) % WORDS.length] ?? "",
+      ].slice(0, index % 3);
+      const [id = ""] = await store.seed([
+        { projectId, commonName, san, isCa, notBefore: now, notAfter: new Date(now.getTime() + 86_400_000) },
+      ]);
       candidates.push({ id, commonName, san, profileName: null, isCa });
     }
   }
   await fc.assert(
     fc.asyncProperty(fc.array(filter, { maxLength: 3 }), async (filters) => {
       const matches = compileFilters(filters);
-      const expected = candidates.filter((candidate) => matches(prepare(candidate))).map((candidate) => candidate.id);
-      const found = await database.read((q) => findMatches(q, { projectId, applicationId: null, filters, window: undefined, now, limit: 100, offset: 0 }));
+      const expected = candidates
+        .filter((candidate) => matches(prepare(candidate)))
+        .map((candidate) => candidate.id);
+      const found = await database.read((q) =>
+        findMatches(q, {
+          projectId,
+          applicationId: null,
+          filters,
+          window: undefined,
+          now,
+          limit: 100,
+          offset: 0,
+        }),
+      );
       assert.deepEqual(found.certificates.map((row) => row.id).sort(), expected.sort());
       assert.equal(found.total, expected.length);
     }),

@@ -24,7 +24,8 @@ export function wildcardMatches(pattern: readonly string[], text: readonly strin
   let [at, from, star, resume] = [0, 0, -1, 0];
   while (from < text.length) {
     if (pattern[at] === "*") [star, resume, at] = [at, from, at + 1];
-    else if (at < pattern.length && (pattern[at] === "?" || pattern[at] === text[from])) [at, from] = [at + 1, from + 1];
+    else if (at < pattern.length && (pattern[at] === "?" || pattern[at] === text[from]))
+      [at, from] = [at + 1, from + 1];
     else if (star >= 0) [at, resume, from] = [star + 1, resume + 1, resume + 1];
     else return false;
   }
@@ -49,7 +50,10 @@ export function prepare({ commonName, san, profileName, isCa }: Candidate): Prep
   const profile = profileName === null ? [] : [asText(profileName)];
   const name = [asText(commonName)];
   const names = san.map(asText);
-  return { isCa, texts: { profile_name: profile, common_name: name, san: names, any: [...profile, ...name, ...names] } };
+  return {
+    isCa,
+    texts: { profile_name: profile, common_name: name, san: names, any: [...profile, ...name, ...names] },
+  };
 }
 
 type TextTest = (text: Text) => boolean;
@@ -77,7 +81,9 @@ export function compileFilters(filters: readonly Filter[]): Matcher {
   const tests = filters.flatMap(({ field, operator, value }) => {
     if (field === "include_cas") return [];
     const wanted = (Array.isArray(value) ? value : [String(value)]).map((one) => textTest(operator, one));
-    return [(candidate: Prepared) => candidate.texts[field].some((text) => wanted.some((test) => test(text)))];
+    return [
+      (candidate: Prepared) => candidate.texts[field].some((text) => wanted.some((test) => test(text))),
+    ];
   });
   return (candidate) => (withAuthorities || !candidate.isCa) && tests.every((test) => test(candidate));
 }

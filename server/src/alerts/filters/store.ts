@@ -49,6 +49,8 @@ function condition(filter: Filter, params: Parameters): string {
 }
 
 export function filterConditions(filters: readonly Filter[], params: Parameters): string {
-  const texts = filters.filter((filter) => filter.field !== "include_cas").map((filter) => condition(filter, params));
+  const texts = filters
+    .filter((filter) => filter.field !== "include_cas")
+    .map((filter) => condition(filter, params));
   return [...(includesAuthorities(filters) ? [] : ["NOT c.is_ca"]), ...texts].join(" AND ") || "true";
 }

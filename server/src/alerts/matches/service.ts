@@ -25,13 +25,20 @@ interface Page {
 export type Matches = ReturnType<typeof createMatches>;
 
 export function createMatches({ db, clock, permissions, scopes, alerts }: MatchNeeds) {
-  const find = async (wish: Omit<MatchWish, "now" | "window">, alertBefore: string): Promise<{ certificates: MatchingCertificate[]; total: number }> => {
+  const find = async (
+    wish: Omit<MatchWish, "now" | "window">,
+    alertBefore: string,
+  ): Promise<{ certificates: MatchingCertificate[]; total: number }> => {
     const now = clock.now();
     const window = alertBefore === "" ? undefined : endWindow(alertBefore, null, now);
     const { certificates, total } = await db.read((q) => findMatches(q, { ...wish, window, now }));
     // Around the end of a month the window may hold a few that are due only in hours.
-    const exact = alertBefore === "" ? certificates : certificates.filter((one) => isDue(one.notAfter, alertBefore, now));
-    return { certificates: exact.map((one) => ({ ...one, status: "active" })), total: total - (certificates.length - exact.length) };
+    const exact =
+      alertBefore === "" ? certificates : certificates.filter((one) => isDue(one.notAfter, alertBefore, now));
+    return {
+      certificates: exact.map((one) => ({ ...one, status: "active" })),
+      total: total - (certificates.length - exact.length),
+    };
   };
 
   return {

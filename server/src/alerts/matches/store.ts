@@ -30,7 +30,10 @@ const NAMES = `ARRAY(SELECT alt ->> 'value' FROM jsonb_array_elements(c.alt_name
 const FROM = `FROM certificates c LEFT JOIN certificate_profiles p ON p.id = c.profile_id`;
 
 /** Those in force and not replaced, that end soonest first. `exactly` has the last word where the window is a bit too wide. */
-export async function findMatches(q: Query, wish: MatchWish): Promise<{ certificates: MatchRow[]; total: number }> {
+export async function findMatches(
+  q: Query,
+  wish: MatchWish,
+): Promise<{ certificates: MatchRow[]; total: number }> {
   const params = parameters(wish.projectId, wish.window?.low ?? wish.now);
   const conditions = [
     "c.project_id = $1 AND c.phase = 0 AND c.renewed_by_id IS NULL AND c.not_after > $2",

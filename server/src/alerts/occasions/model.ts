@@ -1,31 +1,63 @@
 /** From an alert and its certificates to what a message says; and which occasion an expiry is. */
-import { SHOWN, type NoticeCertificate, type NoticeContent, type NoticeKind } from "../../notifications/index.ts";
-import { DAY_MS, utcDay } from "../model.ts";
-import type { AlertRow } from "../store.ts";
-import type { CertificateRow } from "./store.ts";
+import {
+  SHOWN,
+  type NoticeCertificate,
+  type NoticeContent,
+  type NoticeKind,
+} from "../../notifications/contract.ts";
+import { DAY_MS, utcDay, type AlertRow } from "../model.ts";
+
+export interface CertificateRow {
+  readonly id: string;
+  readonly projectId: string;
+  readonly applicationId: string | null;
+  readonly serialNumber: string;
+  readonly commonName: string;
+  readonly san: string[];
+  readonly profileName: string | null;
+  readonly notBefore: Date;
+  readonly notAfter: Date;
+  readonly revokedAt: Date | null;
+  readonly revocationReason: number | null;
+  readonly isCa: boolean;
+}
 
 /** RFC 5280, 5.3.1. */
 const REASONS: Readonly<Record<number, string>> = {
-  0: "UNSPECIFIED", 1: "KEY_COMPROMISE", 2: "CA_COMPROMISE", 3: "AFFILIATION_CHANGED", 4: "SUPERSEDED", 5: "CESSATION_OF_OPERATION",
-  6: "CERTIFICATE_HOLD", 8: "REMOVE_FROM_CRL", 9: "PRIVILEGE_WITHDRAWN", 10: "A_A_COMPROMISE",
+  0: "UNSPECIFIED",
+  1: "KEY_COMPROMISE",
+  2: "CA_COMPROMISE",
+  3: "AFFILIATION_CHANGED",
+  4: "SUPERSEDED",
+  5: "CESSATION_OF_OPERATION",
+  6: "CERTIFICATE_HOLD",
+  8: "REMOVE_FROM_CRL",
+  9: "PRIVILEGE_WITHDRAWN",
+  10: "A_A_COMPROMISE",
 };
 
 /** One whole look at the due window a day, also for alerts that speak once: whatever slipped by is found then. */
 export function needsFullLook(alert: AlertRow, now: Date): boolean {
-  if (alert.lookedAt === null || alert.lookedAt > now || now.getTime() - alert.lookedAt.getTime() >= DAY_MS) return true;
+  if (alert.lookedAt === null || alert.lookedAt > now || now.getTime() - alert.lookedAt.getTime() >= DAY_MS)
+    return true;
   return alert.isDaily && utcDay(alert.lookedAt) !== utcDay(now);
 }
 
-export const expiryOccasion = (alert: Pick<AlertRow, "isDaily">, now: Date): string => (alert.isDaily ? `day:${utcDay(now)}` : "");
+export const expiryOccasion = (alert: Pick<AlertRow, "isDaily">, now: Date): string =>
+  alert.isDaily ? `day:${utcDay(now)}` : "";
 
-export const alertViewUrl = (publicUrl: string, alert: Pick<AlertRow, "id" | "projectId">): string => `${publicUrl}/projects/${alert.projectId}/alerts/${alert.id}`;
+export const alertViewUrl = (publicUrl: string, alert: Pick<AlertRow, "id" | "projectId">): string =>
+  `${publicUrl}/projects/${alert.projectId}/alerts/${alert.id}`;
 
 function statusOf(certificate: CertificateRow, now: Date): NoticeCertificate["status"] {
   if (certificate.revokedAt !== null) return "revoked";
   return certificate.notAfter <= now ? "expired" : "active";
 }
 
-function toNoticeCertificate(certificate: CertificateRow, context: { readonly now: Date; readonly publicUrl: string; readonly failure: string | undefined }): NoticeCertificate {
+function toNoticeCertificate(
+  certificate: CertificateRow,
+  context: { readonly now: Date; readonly publicUrl: string; readonly failure: string | undefined },
+): NoticeCertificate {
   const { now, publicUrl, failure } = context;
   const reason = certificate.revocationReason === null ? undefined : REASONS[certificate.revocationReason];
   return {
@@ -56,12 +88,29 @@ export interface ContentWish {
   readonly failures?: ReadonlyMap<string, string>;
 }
 
-export function contentOf({ alert, kind, certificates, total, now, publicUrl, failures }: ContentWish): NoticeContent {
+export function contentOf({
+  alert,
+  kind,
+  certificates,
+  total,
+  now,
+  publicUrl,
+  failures,
+}: ContentWish): NoticeContent {
   return {
     kind,
     at: now.toISOString(),
-    alert: { id: alert.id, name: alert.name, alertBefore: alert.alertBefore, applicationId: alert.applicationId },
-    certificates: certificates.slice(0, SHOWN).map((certificate) => toNoticeCertificate(certificate, { now, publicUrl, failure: failures?.get(certificate.id) })),
+    alert: {
+      id: alert.id,
+      name: alert.name,
+      alertBefore: alert.alertBefore,
+      applicationId: alert.applicationId,
+    },
+    certificates: certificates
+      .slice(0, SHOWN)
+      .map((certificate) =>
+        toNoticeCertificate(certificate, { now, publicUrl, failure: failures?.get(certificate.id) }),
+      ),
     total,
     viewUrl: alertViewUrl(publicUrl, alert),
   };

@@ -1,21 +1,8 @@
 /** The due set, the facts that wait, the occasions and the messages made of them. */
 import { sql, slowSql, type Query, type Tx } from "../../platform/db/index.ts";
-import { ALERT_COLUMNS, type AlertRow } from "../store.ts";
-
-export interface CertificateRow {
-  readonly id: string;
-  readonly projectId: string;
-  readonly applicationId: string | null;
-  readonly serialNumber: string;
-  readonly commonName: string;
-  readonly san: string[];
-  readonly profileName: string | null;
-  readonly notBefore: Date;
-  readonly notAfter: Date;
-  readonly revokedAt: Date | null;
-  readonly revocationReason: number | null;
-  readonly isCa: boolean;
-}
+import type { AlertRow } from "../model.ts";
+import { ALERT_COLUMNS } from "../store.ts";
+import type { CertificateRow } from "./model.ts";
 
 const NAMES = `ARRAY(SELECT alt ->> 'value' FROM jsonb_array_elements(c.alt_names) AS alt)`;
 const CERTIFICATE = `c.id, c.project_id AS "projectId", c.application_id AS "applicationId", c.serial_number AS "serialNumber", c.common_name AS "commonName",
@@ -55,8 +42,12 @@ const byIds = sql<CertificateRow>(`
   UNION ALL SELECT ${AUTHORITY} FROM ${AUTHORITIES} WHERE ac.id = ANY($1::uuid[]) AND NOT EXISTS (SELECT 1 FROM certificates c WHERE c.id = ac.id)`);
 
 const HAS_CHANNEL = `EXISTS (SELECT 1 FROM alert_channels c WHERE c.alert_id = a.id AND c.enabled)`;
-const expiring = slowSql<AlertRow>(`SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.event_type = 'expiration' AND a.enabled AND ${HAS_CHANNEL}`);
-const ofProjects = sql<AlertRow>(`SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.project_id = ANY($1::uuid[]) AND a.enabled AND ${HAS_CHANNEL}`);
+const expiring = slowSql<AlertRow>(
+  `SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.event_type = 'expiration' AND a.enabled AND ${HAS_CHANNEL}`,
+);
+const ofProjects = sql<AlertRow>(
+  `SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.project_id = ANY($1::uuid[]) AND a.enabled AND ${HAS_CHANNEL}`,
+);
 const readCursor = sql<{ at: Date }>(`SELECT evaluated_until AS at FROM alert_cursor`);
 const moveCursor = sql(`
   INSERT INTO alert_cursor (evaluated_until) VALUES ($1) ON CONFLICT (only_one) DO UPDATE SET evaluated_until = $1`);
@@ -91,7 +82,9 @@ const assign = sql<{ total: number }>(`
   WITH told AS (UPDATE alert_occasions SET message_id = $2 WHERE alert_id = $1 AND message_id IS NULL RETURNING 1) SELECT count(*) AS total FROM told`);
 const setGathered = sql(`UPDATE alerts SET gathered_at = $2 WHERE id = $1`);
 
-const insertMessageRow = sql(`INSERT INTO alert_messages (id, alert_id, kind, content, total, created_at) VALUES ($1, $2, $3, $4, $5, $6)`);
+const insertMessageRow = sql(
+  `INSERT INTO alert_messages (id, alert_id, kind, content, total, created_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+);
 // One delivery per channel that is enabled at this moment; for a resolution only where it was told before.
 const insertDeliveryRows = sql(`
   INSERT INTO alert_deliveries (id, alert_id, message_id, channel_id, channel_type, destination, status, next_at, created_at, updated_at)
@@ -128,22 +121,38 @@ export interface MessageRow {
 }
 
 export const readDue = (q: Query, windows: readonly DueWindow[]) =>
-  q.rows(due, [windows.map((w) => w.projectId), windows.map((w) => w.low), windows.map((w) => w.lowId), windows.map((w) => w.high)]);
-export const readDueAuthorities = (q: Query, projectIds: readonly string[], now: Date) => q.rows(dueAuthorities, [projectIds, now]);
+  q.rows(due, [
+    windows.map((w) => w.projectId),
+    windows.map((w) => w.low),
+    windows.map((w) => w.lowId),
+    windows.map((w) => w.high),
+  ]);
+export const readDueAuthorities = (q: Query, projectIds: readonly string[], now: Date) =>
+  q.rows(dueAuthorities, [projectIds, now]);
 export const readCertificates = (q: Query, ids: readonly string[]) => q.rows(byIds, [ids]);
 export const readExpiring = (q: Query) => q.rows(expiring);
 export const readAlertsOf = (q: Query, projectIds: readonly string[]) => q.rows(ofProjects, [projectIds]);
-export const readEvaluatedUntil = async (q: Query): Promise<Date | null> => (await q.first(readCursor))?.at ?? null;
+export const readEvaluatedUntil = async (q: Query): Promise<Date | null> =>
+  (await q.first(readCursor))?.at ?? null;
 export const writeEvaluatedUntil = (tx: Tx, at: Date) => tx.later(moveCursor, [at]);
 export const markLooked = (tx: Tx, alerts: readonly Pick<AlertRow, "id" | "updatedAt">[], at: Date) =>
   tx.later(setLooked, [alerts.map((a) => a.id), alerts.map((a) => a.updatedAt), at]);
 export const addOccasions = (tx: Tx, all: readonly Waiting[], at: Date) =>
-  tx.later(insertOccasions, [all.map((o) => o.certificateId), all.map((o) => o.alertId), all.map((o) => o.occasion), all.map((o) => o.notAfter), all.map((o) => o.detail ?? null), at]);
+  tx.later(insertOccasions, [
+    all.map((o) => o.certificateId),
+    all.map((o) => o.alertId),
+    all.map((o) => o.occasion),
+    all.map((o) => o.notAfter),
+    all.map((o) => o.detail ?? null),
+    at,
+  ]);
 export const readWaitingAlerts = (q: Query) => q.rows(waitingAlerts);
 export const lockForGathering = (tx: Tx, alertId: string) => tx.first(lockAlert, [alertId]);
-export const dropOccasionsThatAreOver = (tx: Tx, alertId: string, now: Date) => tx.rows(dropOver, [alertId, now]);
+export const dropOccasionsThatAreOver = (tx: Tx, alertId: string, now: Date) =>
+  tx.rows(dropOver, [alertId, now]);
 export const readMostUrgent = (tx: Tx, alertId: string, limit: number) => tx.rows(urgent, [alertId, limit]);
-export const assignOccasions = async (tx: Tx, alertId: string, messageId: string): Promise<number> => (await tx.first(assign, [alertId, messageId]))?.total ?? 0;
+export const assignOccasions = async (tx: Tx, alertId: string, messageId: string): Promise<number> =>
+  (await tx.first(assign, [alertId, messageId]))?.total ?? 0;
 export const markGathered = (tx: Tx, alertId: string, at: Date) => tx.later(setGathered, [alertId, at]);
 
 /** A message and its deliveries; `onlyTypes` limits it to some kinds of channel. */
@@ -153,7 +162,11 @@ export function addMessage(tx: Tx, m: MessageRow, onlyTypes: readonly string[] |
 }
 export const takeFacts = (tx: Tx, limit: number) => tx.rows(takeInbox, [limit]);
 export const removeFacts = (tx: Tx, ids: readonly number[]) => tx.later(removeInbox, [ids]);
-export const findToldAlerts = (q: Query, certificateIds: readonly string[], channelTypes: readonly string[]) => q.rows(toldAlerts, [certificateIds, channelTypes]);
+export const findToldAlerts = (
+  q: Query,
+  certificateIds: readonly string[],
+  channelTypes: readonly string[],
+) => q.rows(toldAlerts, [certificateIds, channelTypes]);
 export async function sweepHistory(tx: Tx, occasionsBefore: Date, messagesBefore: Date): Promise<void> {
   await tx.rows(sweepOccasions, [occasionsBefore]);
   await tx.rows(sweepMessages, [messagesBefore]);

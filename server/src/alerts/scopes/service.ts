@@ -50,7 +50,13 @@ export function createScopes({ db, projects }: { readonly db: Db; readonly proje
       const isOpen = wish.projectId === undefined && !wish.applicationId;
       if (isOpen && (await certificateProjectOf(actor)) === undefined) {
         try {
-          await projects.create(actor, { projectName: "Certificates", slug: SLUG, type: "cert-manager", shouldCreateDefaultEnvs: false, hasDeleteProtection: false });
+          await projects.create(actor, {
+            projectName: "Certificates",
+            slug: SLUG,
+            type: "cert-manager",
+            shouldCreateDefaultEnvs: false,
+            hasDeleteProtection: false,
+          });
         } catch (error) {
           // Two first alerts at the same moment: the other one made it.
           if (!(error instanceof Problem && error.status === 409)) throw error;

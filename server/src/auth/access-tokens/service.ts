@@ -68,18 +68,21 @@ export type AccessTokens = ReturnType<typeof createAccessTokens>;
 
 export function createAccessTokens({ db, clock, tail, keyring }: AccessTokenNeeds) {
   const key = keyring.instanceKey("token-signing");
-  const live = createFactCache<LiveToken>(tail, CACHED_TOKENS);
+  const live = createFactCache<LiveToken>(tail, CACHED_TOKENS, (token) => [
+    token.identityId,
+    token.projectId ?? "",
+  ]);
   let used = new Map<string, Date>();
 
   tail.onHint((fact) => {
     if (tokensChanged.is(fact)) {
       const { identityId, tokenId } = fact.data;
-      if (tokenId === null) live.dropWhere((token) => token.identityId === identityId);
+      if (tokenId === null) live.dropGroup(identityId);
       else live.drop(tokenId);
     } else if (identityDeleted.is(fact) || identityChanged.is(fact)) {
-      live.dropWhere((token) => token.identityId === fact.data.identityId);
+      live.dropGroup(fact.data.identityId);
     } else if (projectDeleted.is(fact)) {
-      live.dropWhere((token) => token.projectId === fact.data.projectId);
+      live.dropGroup(fact.data.projectId);
     }
   });
 

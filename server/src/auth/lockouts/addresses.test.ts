@@ -16,15 +16,26 @@ describe("failed logins behind a trusted proxy", () => {
 
   it("S-04 lock out the address they came from, not another", async () => {
     const project = await aProject(house.owner);
-    const { identity } = (await house.owner.post(`/api/v1/projects/${project.id}/identities`, { name: "x" })).body;
+    const { identity } = (await house.owner.post(`/api/v1/projects/${project.id}/identities`, { name: "x" }))
+      .body;
     const { clientId, clientSecret } = await credentials(house.owner, identity.id);
     const login = async (ip: string, secret: string) =>
-      (await house.anonymous.post("/api/v1/auth/universal-auth/login", { clientId, clientSecret: secret }, from(ip))).status;
+      (
+        await house.anonymous.post(
+          "/api/v1/auth/universal-auth/login",
+          { clientId, clientSecret: secret },
+          from(ip),
+        )
+      ).status;
     for (let n = 0; n < 3; n += 1) await login("198.51.100.1", "wrong");
     assert.equal(await login("198.51.100.1", clientSecret), 401);
     assert.equal(await login("198.51.100.2", clientSecret), 200);
     assert.equal(await login("198.51.100.1", clientSecret), 401, "the other's success does not unlock it");
-    assert.equal(await login("::ffff:198.51.100.1", clientSecret), 401, "the same address in another spelling");
+    assert.equal(
+      await login("::ffff:198.51.100.1", clientSecret),
+      401,
+      "the same address in another spelling",
+    );
   });
 
   it("S-04 lock a person's guesser out, not the person", async () => {
@@ -36,9 +47,21 @@ describe("failed logins behind a trusted proxy", () => {
   });
 
   it("S-50 believe only the last hop that no trusted proxy added", async () => {
-    await house.anonymous.post("/api/v3/auth/login", { email: "hop@example.com", password: "x" }, from("203.0.113.9, 198.51.100.20"));
-    const rows = await withClient(house.database.server, house.database.connection.database, async (client) =>
-      (await client.query<{ ip: string }>("SELECT ip FROM audit_log WHERE event = 'login-refused' ORDER BY at DESC, id DESC LIMIT 1")).rows);
+    await house.anonymous.post(
+      "/api/v3/auth/login",
+      { email: "hop@example.com", password: "x" },
+      from("203.0.113.9, 198.51.100.20"),
+    );
+    const rows = await withClient(
+      house.database.server,
+      house.database.connection.database,
+      async (client) =>
+        (
+          await client.query<{ ip: string }>(
+            "SELECT ip FROM audit_log WHERE event = 'login-refused' ORDER BY at DESC, id DESC LIMIT 1",
+          )
+        ).rows,
+    );
     assert.equal(rows[0]?.ip, "198.51.100.20");
   });
 });

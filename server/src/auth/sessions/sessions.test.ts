@@ -16,10 +16,13 @@ describe("a person's session", () => {
   });
   after(() => house.close());
 
-  const login = (email: string, password: string): Promise<Answer> => house.anonymous.post(LOGIN, { email, password });
+  const login = (email: string, password: string): Promise<Answer> =>
+    house.anonymous.post(LOGIN, { email, password });
   const session = async (): Promise<string> => (await login(OWNER.email, OWNER.password)).body.accessToken;
-  const claimsOf = (token: string): Record<string, unknown> => JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString());
-  const inOrganization = async (): Promise<string> => (await house.as(await session()).post(SELECT, { organizationId: house.owner.orgId })).body.token;
+  const claimsOf = (token: string): Record<string, unknown> =>
+    JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString());
+  const inOrganization = async (): Promise<string> =>
+    (await house.as(await session()).post(SELECT, { organizationId: house.owner.orgId })).body.token;
   /** Failures are counted per quarter of an hour; every test starts with a clean count. */
   const forgetFailures = () => house.clock.advance(901_000);
 
@@ -29,10 +32,14 @@ describe("a person's session", () => {
     assert.equal(headers.get("cache-control"), "no-store");
     assert.deepEqual([body.tokenType, body.expiresIn], ["Bearer", 43_200]);
     const claims = claimsOf(body.accessToken);
-    assert.deepEqual([claims["authTokenType"], claims["userId"], claims["organizationId"]], ["accessToken", house.ownerUser.id, null]);
+    assert.deepEqual(
+      [claims["authTokenType"], claims["userId"], claims["organizationId"]],
+      ["accessToken", house.ownerUser.id, null],
+    );
     assert.ok(Number.isInteger(claims["exp"]) && typeof claims["tokenVersionId"] === "string");
     const form = await house.anonymous.call("POST", `${LOGIN}/`, {
-      rawBody: new URLSearchParams(OWNER).toString(), headers: { "content-type": "application/x-www-form-urlencoded" },
+      rawBody: new URLSearchParams(OWNER).toString(),
+      headers: { "content-type": "application/x-www-form-urlencoded" },
     });
     assert.equal(form.status, 200);
   });
@@ -40,10 +47,16 @@ describe("a person's session", () => {
   it("knows the person, and nothing of an organisation until one is selected", async () => {
     const client = house.as(await session());
     const { user } = (await client.get("/api/v1/user")).body;
-    assert.deepEqual([user.id, user.email, user.username, user.superAdmin], [house.ownerUser.id, OWNER.email, OWNER.email, true]);
+    assert.deepEqual(
+      [user.id, user.email, user.username, user.superAdmin],
+      [house.ownerUser.id, OWNER.email, OWNER.email, true],
+    );
     assert.doesNotMatch(JSON.stringify(user), /scrypt|hash/i);
     assert.equal((await client.post("/api/v1/auth/checkAuth")).status, 200);
-    assert.deepEqual((await client.get("/api/v1/organization")).body.organizations.map((one: { id: string }) => one.id), [house.owner.orgId]);
+    assert.deepEqual(
+      (await client.get("/api/v1/organization")).body.organizations.map((one: { id: string }) => one.id),
+      [house.owner.orgId],
+    );
     const refused = await client.get("/api/v1/projects");
     assert.deepEqual([refused.status, refused.body.error], [400, "BadRequest"]);
   });
@@ -58,18 +71,26 @@ describe("a person's session", () => {
     const answers = [await client.post(SELECT, { organizationId: unknown })];
     assert.deepEqual([answers[0]?.status, answers[0]?.body.error], [404, "NotFound"]);
     assert.equal((await client.post(SELECT, { organizationId: "x" })).status, 422);
-    assert.equal((await house.owner.post(SELECT, { organizationId: house.owner.orgId })).status, 400, "for people only");
+    assert.equal(
+      (await house.owner.post(SELECT, { organizationId: house.owner.orgId })).status,
+      400,
+      "for people only",
+    );
   });
 
   it("S-27 cannot select an organisation that the person is no member of, which looks unknown", async () => {
     const other = await house.newTenant();
     await withClient(house.database.server, house.database.connection.database, (client) =>
-      client.query("DELETE FROM memberships WHERE org_id = $1 AND user_id IS NOT NULL", [other.orgId]));
+      client.query("DELETE FROM memberships WHERE org_id = $1 AND user_id IS NOT NULL", [other.orgId]),
+    );
     const client = house.as(await session());
     const [foreign, unknown] = [await client.post(SELECT, { organizationId: other.orgId }), newId()];
     const nowhere = await client.post(SELECT, { organizationId: unknown });
     assert.equal(foreign.status, 404);
-    assert.equal(JSON.stringify({ ...foreign.body, reqId: "" }).replace(other.orgId, "ID"), JSON.stringify({ ...nowhere.body, reqId: "" }).replace(unknown, "ID"));
+    assert.equal(
+      JSON.stringify({ ...foreign.body, reqId: "" }).replace(other.orgId, "ID"),
+      JSON.stringify({ ...nowhere.body, reqId: "" }).replace(unknown, "ID"),
+    );
   });
 
   it("ends after twelve hours", async () => {
@@ -77,27 +98,37 @@ describe("a person's session", () => {
     house.clock.advance(43_190_000);
     assert.equal((await client.get("/api/v1/user")).status, 200);
     house.clock.advance(11_000);
-    assert.deepEqual([(await client.get("/api/v1/user")).status, (await client.get("/api/v1/user")).body.error], [401, "TokenError"]);
+    assert.deepEqual(
+      [(await client.get("/api/v1/user")).status, (await client.get("/api/v1/user")).body.error],
+      [401, "TokenError"],
+    );
   });
 
   it("S-34 ends by logging out, on every node, and leaves the person's others alone", async () => {
     const second = await house.openNode();
     const [one, other] = [await session(), await session()];
-    for (const base of [house.base, second.base]) assert.equal((await clientOf(base, one).get("/api/v1/user")).status, 200);
+    for (const base of [house.base, second.base])
+      assert.equal((await clientOf(base, one).get("/api/v1/user")).status, 200);
     assert.equal((await house.as(one).post("/api/v1/auth/logout")).status, 200);
     assert.equal((await house.as(one).get("/api/v1/user")).body.error, "UnauthorizedError");
     await until(async () => (await clientOf(second.base, one).get("/api/v1/user")).status === 401, 1000);
     assert.equal((await house.as(other).get("/api/v1/user")).status, 200);
-    assert.equal((await house.owner.post("/api/v1/auth/logout")).status, 400, "a machine identity has no session to end");
+    assert.equal(
+      (await house.owner.post("/api/v1/auth/logout")).status,
+      400,
+      "a machine identity has no session to end",
+    );
   });
 
   it("S-01 S-14 is refused in the same words for an unknown address and a wrong password, up to the lock and beyond", async () => {
     forgetFailures();
     const answers: Answer[][] = [];
-    for (let n = 0; n < 8; n += 1) answers.push([await login(OWNER.email, `wrong ${n}`), await login("nobody@example.com", `wrong ${n}`)]);
+    for (let n = 0; n < 8; n += 1)
+      answers.push([await login(OWNER.email, `wrong ${n}`), await login("nobody@example.com", `wrong ${n}`)]);
     for (const [known, unknown] of answers) {
       assert.deepEqual([known?.status, known?.body.error], [401, "UnauthorizedError"]);
-      const words = (answer: Answer | undefined) => JSON.stringify({ ...answer?.body, reqId: "" }).replace(/\d+ seconds/, "N seconds");
+      const words = (answer: Answer | undefined) =>
+        JSON.stringify({ ...answer?.body, reqId: "" }).replace(/\d+ seconds/, "N seconds");
       assert.equal(words(known), words(unknown));
     }
     assert.match(answers[7]?.[0]?.body.message, /Locked/);
@@ -107,12 +138,22 @@ describe("a person's session", () => {
 
   it("S-03 counts every spelling of an address as the one account that it is", async () => {
     forgetFailures();
-    const spellings = ["OWNER@example.com", " owner@example.com ", "Owner@EXAMPLE.com", "ｏｗｎｅｒ@example.com", "owner＠example.com"];
+    const spellings = [
+      "OWNER@example.com",
+      " owner@example.com ",
+      "Owner@EXAMPLE.com",
+      "ｏｗｎｅｒ@example.com",
+      "owner＠example.com",
+    ];
     for (const email of spellings) assert.equal((await login(email, OWNER.password)).status, 200, email);
     for (const email of spellings) assert.equal((await login(email, "wrong")).status, 401);
     for (const email of ["owner@example.com", ...spellings]) {
       const { status, body } = await login(email, OWNER.password);
-      assert.deepEqual([status, /Locked/.test(body.message)], [401, true], `${email} is as locked as the others`);
+      assert.deepEqual(
+        [status, /Locked/.test(body.message)],
+        [401, true],
+        `${email} is as locked as the others`,
+      );
     }
     house.clock.advance(301_000);
     assert.equal((await login(OWNER.email, OWNER.password)).status, 200);
@@ -130,14 +171,22 @@ describe("a person's session", () => {
   it("does not count right passwords against each other when many come at once", async () => {
     forgetFailures();
     const answers = await Promise.all(Array.from({ length: 12 }, () => login(OWNER.email, OWNER.password)));
-    assert.deepEqual(answers.map(({ status }) => status), answers.map(() => 200));
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      answers.map(() => 200),
+    );
   });
 
   it("has every refusal written down, without the address or the password", async () => {
     forgetFailures();
     const count = () =>
       withClient(house.database.server, house.database.connection.database, async (client) =>
-        (await client.query<{ text: string }>("SELECT row_to_json(a)::text AS text FROM audit_log a WHERE event = 'login-refused'")).rows.map((row) => row.text));
+        (
+          await client.query<{ text: string }>(
+            "SELECT row_to_json(a)::text AS text FROM audit_log a WHERE event = 'login-refused'",
+          )
+        ).rows.map((row) => row.text),
+      );
     const before = (await count()).length;
     for (let n = 0; n < 7; n += 1) await login("canary-address@example.com", "canary-password");
     const rows = await count();
@@ -146,7 +195,13 @@ describe("a person's session", () => {
   });
 
   it("S-46 S-31 refuses odd bodies without repeating them", async () => {
-    for (const body of [{}, { email: "x", password: "canary" }, { email: OWNER.email, password: 7 }, { email: [OWNER.email], password: "canary" }, { email: { $ne: "" }, password: "canary" }]) {
+    for (const body of [
+      {},
+      { email: "x", password: "canary" },
+      { email: OWNER.email, password: 7 },
+      { email: [OWNER.email], password: "canary" },
+      { email: { $ne: "" }, password: "canary" },
+    ]) {
       const answer = await house.anonymous.post(LOGIN, body);
       assert.equal(answer.status, 422);
       assert.doesNotMatch(JSON.stringify(answer.body), /canary/);
@@ -154,24 +209,32 @@ describe("a person's session", () => {
   });
 
   describe("after a changed password", () => {
-    const change = (token: string, currentPassword: string, newPassword: string) => house.as(token).post("/api/v1/auth/password", { currentPassword, newPassword });
+    const change = (token: string, currentPassword: string, newPassword: string) =>
+      house.as(token).post("/api/v1/auth/password", { currentPassword, newPassword });
 
     it("is over, as are all others of the person, on every node", async () => {
       forgetFailures();
       const second = await house.openNode();
       const [one, other, selected] = [await session(), await session(), await inOrganization()];
-      for (const token of [one, other]) assert.equal((await clientOf(second.base, token).get("/api/v1/user")).status, 200);
+      for (const token of [one, other])
+        assert.equal((await clientOf(second.base, token).get("/api/v1/user")).status, 200);
       assert.equal((await change(one, "wrong", "another long password")).status, 401);
       assert.equal((await change(one, OWNER.password, "short")).status, 422);
       assert.equal((await change(one, OWNER.password, "another long password")).status, 200);
       for (const token of [one, other, selected]) {
         assert.equal((await house.as(token).get("/api/v1/user")).status, 401);
-        await until(async () => (await clientOf(second.base, token).get("/api/v1/user")).status === 401, 1000);
+        await until(
+          async () => (await clientOf(second.base, token).get("/api/v1/user")).status === 401,
+          1000,
+        );
       }
       assert.equal((await login(OWNER.email, OWNER.password)).status, 401);
       const again = await login(OWNER.email, "another long password");
       assert.equal(again.status, 200);
-      assert.equal((await change(again.body.accessToken, "another long password", OWNER.password)).status, 200);
+      assert.equal(
+        (await change(again.body.accessToken, "another long password", OWNER.password)).status,
+        200,
+      );
     });
 
     it("is for people only", async () => {

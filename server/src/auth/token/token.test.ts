@@ -21,26 +21,42 @@ describe("token auth", () => {
 
   const at = (identityId: string, more = "") => `/api/v1/auth/token-auth/identities/${identityId}${more}`;
   const attach = async (settings: Record<string, unknown> = {}): Promise<string> => {
-    const { identity } = (await tenant.post(`/api/v1/projects/${project.id}/identities`, { name: unique("bot") })).body;
+    const { identity } = (
+      await tenant.post(`/api/v1/projects/${project.id}/identities`, { name: unique("bot") })
+    ).body;
     assert.equal((await tenant.post(at(identity.id), settings)).status, 200);
     return identity.id;
   };
-  const make = async (identityId: string, body: Record<string, unknown> = {}): Promise<Answer["body"]> => (await tenant.post(at(identityId, "/tokens"), body)).body;
-  const use = async (token: string, base = house.base): Promise<number> => (await clientOf(base, token).get(DETAILS)).status;
+  const make = async (identityId: string, body: Record<string, unknown> = {}): Promise<Answer["body"]> =>
+    (await tenant.post(at(identityId, "/tokens"), body)).body;
+  const use = async (token: string, base = house.base): Promise<number> =>
+    (await clientOf(base, token).get(DETAILS)).status;
 
   it("has settings with defaults that are read, changed and detached", async () => {
     const identityId = await attach();
     const { identityTokenAuth } = (await tenant.get(at(identityId))).body;
     assert.deepEqual(
-      [identityTokenAuth.identityId, identityTokenAuth.accessTokenTTL, identityTokenAuth.accessTokenMaxTTL, identityTokenAuth.accessTokenNumUsesLimit, identityTokenAuth.accessTokenPeriod],
+      [
+        identityTokenAuth.identityId,
+        identityTokenAuth.accessTokenTTL,
+        identityTokenAuth.accessTokenMaxTTL,
+        identityTokenAuth.accessTokenNumUsesLimit,
+        identityTokenAuth.accessTokenPeriod,
+      ],
       [identityId, 2_592_000, 2_592_000, 0, 0],
     );
-    const changed = (await tenant.patch(at(identityId), { accessTokenNumUsesLimit: 9 })).body.identityTokenAuth;
+    const changed = (await tenant.patch(at(identityId), { accessTokenNumUsesLimit: 9 })).body
+      .identityTokenAuth;
     assert.deepEqual([changed.accessTokenNumUsesLimit, changed.accessTokenTTL], [9, 2_592_000]);
     assert.equal((await tenant.post(at(identityId), {})).body.error, "Conflict");
     assert.equal((await tenant.patch(at(identityId), { accessTokenMaxTTL: 1 })).status, 400);
     assert.equal((await tenant.post(at(newId()), {})).status, 404);
-    for (const body of [{ accessTokenTTL: -1 }, { accessTokenTrustedIps: [] }, { accessTokenNumUsesLimit: 1.5 }]) assert.equal((await tenant.patch(at(identityId), body)).status, 422);
+    for (const body of [
+      { accessTokenTTL: -1 },
+      { accessTokenTrustedIps: [] },
+      { accessTokenNumUsesLimit: 1.5 },
+    ])
+      assert.equal((await tenant.patch(at(identityId), body)).status, 422);
     assert.equal((await tenant.delete(at(identityId))).status, 200);
     assert.equal((await tenant.get(at(identityId))).status, 404);
     assert.equal((await tenant.post(at(identityId, "/tokens"), {})).status, 404);
@@ -52,7 +68,14 @@ describe("token auth", () => {
     assert.deepEqual(rest, { expiresIn: 60, accessTokenMaxTTL: 600, tokenType: "Bearer" });
     assert.equal(await use(accessToken), 200);
     assert.deepEqual(
-      [tokenData.name, tokenData.identityId, tokenData.authMethod, tokenData.isAccessTokenRevoked, tokenData.accessTokenTTL, tokenData.accessTokenNumUses],
+      [
+        tokenData.name,
+        tokenData.identityId,
+        tokenData.authMethod,
+        tokenData.isAccessTokenRevoked,
+        tokenData.accessTokenTTL,
+        tokenData.accessTokenNumUses,
+      ],
       ["ci", identityId, "token-auth", false, 60, 0],
     );
     const listed = await tenant.get(at(identityId, "/tokens"));
@@ -78,7 +101,10 @@ describe("token auth", () => {
   it("counts uses, and shows how many there were", async () => {
     const identityId = await attach({ accessTokenNumUsesLimit: 2 });
     const { accessToken, tokenData } = await make(identityId);
-    assert.deepEqual([await use(accessToken), await use(accessToken), await use(accessToken)], [200, 200, 401]);
+    assert.deepEqual(
+      [await use(accessToken), await use(accessToken), await use(accessToken)],
+      [200, 200, 401],
+    );
     assert.equal((await tenant.get(`${TOKENS}/${tokenData.id}`)).body.token.accessTokenNumUses, 2);
   });
 
@@ -110,9 +136,16 @@ describe("token auth", () => {
       ids.unshift((await make(identityId, { name: `${n}` })).tokenData.id);
       house.clock.advance(1000);
     }
-    const page = async (query: string) => (await tenant.get(at(identityId, `/tokens?${query}`))).body.tokens.map((token: { id: string }) => token.id);
-    assert.deepEqual([...(await page("limit=2")), ...(await page("limit=2&offset=2")), ...(await page("limit=2&offset=4"))], ids);
-    for (const query of ["limit=0", "limit=101", "offset=-1", "limit=x"]) assert.equal((await tenant.get(at(identityId, `/tokens?${query}`))).status, 422);
+    const page = async (query: string) =>
+      (await tenant.get(at(identityId, `/tokens?${query}`))).body.tokens.map(
+        (token: { id: string }) => token.id,
+      );
+    assert.deepEqual(
+      [...(await page("limit=2")), ...(await page("limit=2&offset=2")), ...(await page("limit=2&offset=4"))],
+      ids,
+    );
+    for (const query of ["limit=0", "limit=101", "offset=-1", "limit=x"])
+      assert.equal((await tenant.get(at(identityId, `/tokens?${query}`))).status, 422);
   });
 
   it("needs the right for each thing: making, looking, ending and setting up", async () => {

@@ -22,20 +22,26 @@ describe("universal auth", () => {
   after(() => house.close());
 
   const newIdentity = async (): Promise<string> =>
-    (await tenant.post(`/api/v1/projects/${project.id}/identities`, { name: unique("bot") })).body.identity.id;
+    (await tenant.post(`/api/v1/projects/${project.id}/identities`, { name: unique("bot") })).body.identity
+      .id;
   const at = (identityId: string, more = "") => `/api/v1/auth/universal-auth/identities/${identityId}${more}`;
   const attach = async (settings: Record<string, unknown> = {}) => {
     const identityId = await newIdentity();
     return { identityId, ...(await credentials(tenant, identityId, settings)) };
   };
-  const tryLogin = (body: Record<string, unknown>, base = house.base): Promise<Answer> => clientOf(base).post(LOGIN, body);
+  const tryLogin = (body: Record<string, unknown>, base = house.base): Promise<Answer> =>
+    clientOf(base).post(LOGIN, body);
   const secretOf = async (identityId: string, body: Record<string, unknown>): Promise<Answer["body"]> =>
     (await tenant.post(at(identityId, "/client-secrets"), body)).body;
   const audited = (clientId: string): Promise<string[]> =>
     withClient(house.database.server, house.database.connection.database, async (client) =>
-      (await client.query<{ reason: string }>(
-        `SELECT metadata->>'reason' AS reason FROM audit_log WHERE event = 'login-refused' AND metadata->>'clientId' = $1 ORDER BY at, id`, [clientId],
-      )).rows.map((row) => row.reason));
+      (
+        await client.query<{ reason: string }>(
+          `SELECT metadata->>'reason' AS reason FROM audit_log WHERE event = 'login-refused' AND metadata->>'clientId' = $1 ORDER BY at, id`,
+          [clientId],
+        )
+      ).rows.map((row) => row.reason),
+    );
 
   describe("its settings", () => {
     it("have defaults, and are answered in the shape that clients read", async () => {
@@ -44,18 +50,31 @@ describe("universal auth", () => {
       assert.equal(status, 200);
       const { id, clientId, createdAt, updatedAt, ...rest } = body.identityUniversalAuth;
       assert.ok(id && clientId && createdAt === updatedAt);
-      const everywhere = [{ type: "ipv4", prefix: 0, ipAddress: "0.0.0.0" }, { type: "ipv6", prefix: 0, ipAddress: "::" }];
+      const everywhere = [
+        { type: "ipv4", prefix: 0, ipAddress: "0.0.0.0" },
+        { type: "ipv6", prefix: 0, ipAddress: "::" },
+      ];
       assert.deepEqual(rest, {
-        identityId, accessTokenTTL: 2_592_000, accessTokenMaxTTL: 2_592_000, accessTokenNumUsesLimit: 0, accessTokenPeriod: 0,
-        accessTokenTrustedIps: everywhere, clientSecretTrustedIps: everywhere, lockoutEnabled: true, lockoutThreshold: 3,
-        lockoutDurationSeconds: 300, lockoutCounterResetSeconds: 30,
+        identityId,
+        accessTokenTTL: 2_592_000,
+        accessTokenMaxTTL: 2_592_000,
+        accessTokenNumUsesLimit: 0,
+        accessTokenPeriod: 0,
+        accessTokenTrustedIps: everywhere,
+        clientSecretTrustedIps: everywhere,
+        lockoutEnabled: true,
+        lockoutThreshold: 3,
+        lockoutDurationSeconds: 300,
+        lockoutCounterResetSeconds: 30,
       });
       assert.deepEqual((await tenant.get(at(identityId))).body, body);
     });
 
     it("show in the identity's authMethods, once, and leave it when detached", async () => {
       const { identityId } = await attach();
-      const methods = async () => (await tenant.get(`/api/v1/projects/${project.id}/identities/${identityId}`)).body.identity.authMethods;
+      const methods = async () =>
+        (await tenant.get(`/api/v1/projects/${project.id}/identities/${identityId}`)).body.identity
+          .authMethods;
       assert.deepEqual(await methods(), ["universal-auth"]);
       assert.equal((await tenant.post(at(identityId), {})).body.error, "Conflict");
       await tenant.post(`/api/v1/auth/token-auth/identities/${identityId}`, {});
@@ -67,28 +86,58 @@ describe("universal auth", () => {
     });
 
     it("change one by one", async () => {
-      const { identityId } = await attach({ accessTokenTTL: 100, accessTokenMaxTTL: 200, lockoutThreshold: 7 });
-      const before = (await tenant.get(at(identityId))).body.identityUniversalAuth;
-      const { body } = await tenant.patch(at(identityId), { accessTokenTTL: 150, clientSecretTrustedIps: [{ ipAddress: "10.1.0.0/16" }, { ipAddress: "::1" }] });
-      assert.deepEqual({ ...body.identityUniversalAuth, updatedAt: before.updatedAt }, {
-        ...before, accessTokenTTL: 150,
-        clientSecretTrustedIps: [{ type: "ipv4", prefix: 16, ipAddress: "10.1.0.0" }, { type: "ipv6", prefix: 128, ipAddress: "::1" }],
+      const { identityId } = await attach({
+        accessTokenTTL: 100,
+        accessTokenMaxTTL: 200,
+        lockoutThreshold: 7,
       });
+      const before = (await tenant.get(at(identityId))).body.identityUniversalAuth;
+      const { body } = await tenant.patch(at(identityId), {
+        accessTokenTTL: 150,
+        clientSecretTrustedIps: [{ ipAddress: "10.1.0.0/16" }, { ipAddress: "::1" }],
+      });
+      assert.deepEqual(
+        { ...body.identityUniversalAuth, updatedAt: before.updatedAt },
+        {
+          ...before,
+          accessTokenTTL: 150,
+          clientSecretTrustedIps: [
+            { type: "ipv4", prefix: 16, ipAddress: "10.1.0.0" },
+            { type: "ipv6", prefix: 128, ipAddress: "::1" },
+          ],
+        },
+      );
     });
 
     it("refuse nonsense with 422 and a lifetime above its maximum with 400", async () => {
       const identityId = await newIdentity();
       for (const body of [
-        { accessTokenTTL: -1 }, { accessTokenTTL: 1.5 }, { accessTokenTTL: TEN_YEARS + 1 }, { accessTokenNumUsesLimit: -1 }, { accessTokenPeriod: "1h" },
-        { accessTokenTrustedIps: [] }, { accessTokenTrustedIps: [{ ipAddress: "nowhere" }] }, { clientSecretTrustedIps: [{ ipAddress: "1.2.3.4/33" }] },
-        { clientSecretTrustedIps: [{ ipAddress: "1.2.3" }] }, { lockoutThreshold: 0 }, { lockoutThreshold: 31 }, { lockoutDurationSeconds: 29 },
-        { lockoutDurationSeconds: 86_401 }, { lockoutCounterResetSeconds: 4 }, { lockoutCounterResetSeconds: 3601 }, { lockoutEnabled: "yes" },
+        { accessTokenTTL: -1 },
+        { accessTokenTTL: 1.5 },
+        { accessTokenTTL: TEN_YEARS + 1 },
+        { accessTokenNumUsesLimit: -1 },
+        { accessTokenPeriod: "1h" },
+        { accessTokenTrustedIps: [] },
+        { accessTokenTrustedIps: [{ ipAddress: "nowhere" }] },
+        { clientSecretTrustedIps: [{ ipAddress: "1.2.3.4/33" }] },
+        { clientSecretTrustedIps: [{ ipAddress: "1.2.3" }] },
+        { lockoutThreshold: 0 },
+        { lockoutThreshold: 31 },
+        { lockoutDurationSeconds: 29 },
+        { lockoutDurationSeconds: 86_401 },
+        { lockoutCounterResetSeconds: 4 },
+        { lockoutCounterResetSeconds: 3601 },
+        { lockoutEnabled: "yes" },
       ]) {
         assert.equal((await tenant.post(at(identityId), body)).status, 422, JSON.stringify(body));
       }
       const crossed = await tenant.post(at(identityId), { accessTokenTTL: 10, accessTokenMaxTTL: 5 });
       assert.deepEqual([crossed.status, crossed.body.error], [400, "BadRequest"]);
-      assert.equal((await tenant.post(at(identityId), { accessTokenTTL: 10, accessTokenMaxTTL: 0 })).status, 200, "no maximum");
+      assert.equal(
+        (await tenant.post(at(identityId), { accessTokenTTL: 10, accessTokenMaxTTL: 0 })).status,
+        200,
+        "no maximum",
+      );
       assert.equal((await tenant.patch(at(identityId), { accessTokenMaxTTL: 9 })).status, 400);
       assert.equal((await tenant.post(at(newId()), {})).status, 404);
     });
@@ -109,33 +158,61 @@ describe("universal auth", () => {
         const { status, body } = await tryLogin({ clientId, clientSecret });
         assert.equal(status, 200);
         const { accessToken, ...rest } = body;
-        assert.deepEqual(rest, { expiresIn, accessTokenMaxTTL, tokenType: "Bearer" }, JSON.stringify(settings));
+        assert.deepEqual(
+          rest,
+          { expiresIn, accessTokenMaxTTL, tokenType: "Bearer" },
+          JSON.stringify(settings),
+        );
         assert.equal(accessToken.split(".").length, 3);
         assert.equal((await house.as(accessToken).get(DETAILS)).status, 200);
       }
     });
 
     it("gives a JWT with the claims that command lines read (W15)", async () => {
-      const { identityId, clientId, clientSecret } = await attach({ accessTokenTTL: 60, accessTokenMaxTTL: 60 });
+      const { identityId, clientId, clientSecret } = await attach({
+        accessTokenTTL: 60,
+        accessTokenMaxTTL: 60,
+      });
       const token = await login(house.base, clientId, clientSecret);
-      const [head = "", claims = ""] = token.split(".").map((part) => Buffer.from(part, "base64url").toString());
+      const [head = "", claims = ""] = token
+        .split(".")
+        .map((part) => Buffer.from(part, "base64url").toString());
       assert.deepEqual(JSON.parse(head), { alg: "HS256", typ: "JWT" });
       const { exp, iat, identityAccessTokenId, identityName, ...rest } = JSON.parse(claims);
       assert.ok(Number.isInteger(exp) && Number.isInteger(iat) && identityAccessTokenId && identityName);
       assert.ok(Math.abs(exp - iat - 60) <= 1);
-      assert.deepEqual(rest, { authTokenType: "identityAccessToken", identityId, authMethod: "universal-auth", orgId: tenant.orgId });
+      assert.deepEqual(rest, {
+        authTokenType: "identityAccessToken",
+        identityId,
+        authMethod: "universal-auth",
+        orgId: tenant.orgId,
+      });
     });
 
     it("works form-encoded, with a trailing slash, with the organisation's slug and with extra fields", async () => {
       const { clientId, clientSecret } = await attach();
       const form = await house.anonymous.call("POST", `${LOGIN}/`, {
-        rawBody: new URLSearchParams({ clientId, clientSecret }).toString(), headers: { "content-type": "application/x-www-form-urlencoded" },
+        rawBody: new URLSearchParams({ clientId, clientSecret }).toString(),
+        headers: { "content-type": "application/x-www-form-urlencoded" },
       });
       assert.equal(form.status, 200);
-      assert.equal((await tryLogin({ clientId, clientSecret, organizationSlug: tenant.orgSlug })).status, 200);
+      assert.equal(
+        (await tryLogin({ clientId, clientSecret, organizationSlug: tenant.orgSlug })).status,
+        200,
+      );
       assert.equal((await tryLogin({ clientId, clientSecret, organizationSlug: "", extra: 1 })).status, 200);
       assert.equal((await tryLogin({ clientId, clientSecret, organizationSlug: "another" })).status, 401);
-      assert.equal((await house.anonymous.post(LOGIN, { clientId, clientSecret }, { headers: { authorization: "Bearer nonsense" } })).status, 200, "a stale header is ignored (W22)");
+      assert.equal(
+        (
+          await house.anonymous.post(
+            LOGIN,
+            { clientId, clientSecret },
+            { headers: { authorization: "Bearer nonsense" } },
+          )
+        ).status,
+        200,
+        "a stale header is ignored (W22)",
+      );
     });
 
     it("S-01 S-14 refuses in one and the same way, whatever was wrong", async () => {
@@ -144,7 +221,10 @@ describe("universal auth", () => {
       const revoked = await secretOf(one.identityId, {});
       const usedUp = await secretOf(one.identityId, { numUsesLimit: 1 });
       await tenant.post(at(one.identityId, `/client-secrets/${revoked.clientSecretData.id}/revoke`));
-      assert.equal((await tryLogin({ clientId: one.clientId, clientSecret: usedUp.clientSecret })).status, 200);
+      assert.equal(
+        (await tryLogin({ clientId: one.clientId, clientSecret: usedUp.clientSecret })).status,
+        200,
+      );
       house.clock.advance(11_000);
       const answers = await Promise.all([
         tryLogin({ clientId: newId(), clientSecret: "x".repeat(64) }),
@@ -183,14 +263,18 @@ describe("universal auth", () => {
 
   describe("trusted addresses", () => {
     it("are asked at login: 403 ForbiddenError", async () => {
-      const { clientId, clientSecret } = await attach({ clientSecretTrustedIps: [{ ipAddress: "10.0.0.0/8" }] });
+      const { clientId, clientSecret } = await attach({
+        clientSecretTrustedIps: [{ ipAddress: "10.0.0.0/8" }],
+      });
       const { status, body } = await tryLogin({ clientId, clientSecret });
       assert.deepEqual([status, body.error], [403, "ForbiddenError"]);
       assert.deepEqual(await audited(clientId), ["untrusted-address"]);
     });
 
     it("are asked on every use of a token, as they are now", async () => {
-      const { identityId, clientId, clientSecret } = await attach({ accessTokenTrustedIps: [{ ipAddress: "127.0.0.1" }] });
+      const { identityId, clientId, clientSecret } = await attach({
+        accessTokenTrustedIps: [{ ipAddress: "127.0.0.1" }],
+      });
       const client = house.as(await login(house.base, clientId, clientSecret));
       assert.equal((await client.get(DETAILS)).status, 200);
       await tenant.patch(at(identityId), { accessTokenTrustedIps: [{ ipAddress: "10.0.0.0/8" }] });
@@ -201,10 +285,16 @@ describe("universal auth", () => {
     });
 
     it("S-50 believe no header of a peer that is no trusted proxy", async () => {
-      const { clientId, clientSecret } = await attach({ clientSecretTrustedIps: [{ ipAddress: "10.0.0.1" }] });
+      const { clientId, clientSecret } = await attach({
+        clientSecretTrustedIps: [{ ipAddress: "10.0.0.1" }],
+      });
       const headers = {
-        "x-forwarded-for": "10.0.0.1", "x-real-ip": "10.0.0.1", "cf-connecting-ip": "10.0.0.1", "x-client-ip": "10.0.0.1",
-        "true-client-ip": "10.0.0.1", forwarded: "for=10.0.0.1",
+        "x-forwarded-for": "10.0.0.1",
+        "x-real-ip": "10.0.0.1",
+        "cf-connecting-ip": "10.0.0.1",
+        "x-client-ip": "10.0.0.1",
+        "true-client-ip": "10.0.0.1",
+        forwarded: "for=10.0.0.1",
       };
       assert.equal((await house.anonymous.post(LOGIN, { clientId, clientSecret }, { headers })).status, 403);
     });
@@ -214,14 +304,17 @@ describe("universal auth", () => {
     it("end a token after its number of uses", async () => {
       const { clientId, clientSecret } = await attach({ accessTokenNumUsesLimit: 3 });
       const client = house.as(await login(house.base, clientId, clientSecret));
-      for (const expected of [200, 200, 200, 401, 401]) assert.equal((await client.get(DETAILS)).status, expected);
+      for (const expected of [200, 200, 200, 401, 401])
+        assert.equal((await client.get(DETAILS)).status, expected);
     });
 
     it("count parallel uses of a token exactly, across nodes", async () => {
       const second = await house.openNode();
       const { clientId, clientSecret } = await attach({ accessTokenNumUsesLimit: 5 });
       const token = await login(house.base, clientId, clientSecret);
-      const answers = await Promise.all(Array.from({ length: 30 }, (_, n) => clientOf(n % 2 ? house.base : second.base, token).get(DETAILS)));
+      const answers = await Promise.all(
+        Array.from({ length: 30 }, (_, n) => clientOf(n % 2 ? house.base : second.base, token).get(DETAILS)),
+      );
       assert.equal(answers.filter(({ status }) => status === 200).length, 5);
       assert.equal(answers.filter(({ status }) => status === 401).length, 25);
     });
@@ -229,10 +322,14 @@ describe("universal auth", () => {
     it("S-15 let exactly one of 50 parallel logins have a one-use secret, and write down the others", async () => {
       const { identityId, clientId } = await attach();
       const { clientSecret, clientSecretData } = await secretOf(identityId, { numUsesLimit: 1 });
-      const answers = await Promise.all(Array.from({ length: 50 }, () => tryLogin({ clientId, clientSecret })));
+      const answers = await Promise.all(
+        Array.from({ length: 50 }, () => tryLogin({ clientId, clientSecret })),
+      );
       assert.equal(answers.filter(({ status }) => status === 200).length, 1);
       assert.equal(answers.filter(({ status }) => status === 401).length, 49);
-      const { clientSecretNumUses } = (await tenant.get(at(identityId, `/client-secrets/${clientSecretData.id}`))).body.clientSecretData;
+      const { clientSecretNumUses } = (
+        await tenant.get(at(identityId, `/client-secrets/${clientSecretData.id}`))
+      ).body.clientSecretData;
       assert.equal(clientSecretNumUses, 1);
       assert.deepEqual(new Set(await audited(clientId)), new Set(["used-up-secret"]));
       assert.equal((await audited(clientId)).length, 49);
@@ -250,28 +347,45 @@ describe("universal auth", () => {
   describe("client secrets", () => {
     it("are shown once; later only what is known of them", async () => {
       const { identityId } = await attach();
-      const made = await tenant.post(at(identityId, "/client-secrets"), { description: "laptop", numUsesLimit: 5, ttl: 3600 });
+      const made = await tenant.post(at(identityId, "/client-secrets"), {
+        description: "laptop",
+        numUsesLimit: 5,
+        ttl: 3600,
+      });
       assert.equal(made.status, 200);
       assert.equal(made.headers.get("cache-control"), "no-store");
       const { clientSecret, clientSecretData: data } = made.body;
       assert.match(clientSecret, /^[0-9a-f]{64}$/);
       assert.deepEqual(
-        [data.description, data.clientSecretNumUses, data.clientSecretNumUsesLimit, data.clientSecretTTL, data.isClientSecretRevoked, data.clientSecretPrefix],
+        [
+          data.description,
+          data.clientSecretNumUses,
+          data.clientSecretNumUsesLimit,
+          data.clientSecretTTL,
+          data.isClientSecretRevoked,
+          data.clientSecretPrefix,
+        ],
         ["laptop", 0, 5, 3600, false, clientSecret.slice(0, 4)],
       );
       const listed = await tenant.get(at(identityId, "/client-secrets"));
       assert.equal(listed.body.clientSecretData.length, 2);
       const got = await tenant.get(at(identityId, `/client-secrets/${data.id}`));
       assert.deepEqual(got.body.clientSecretData, data);
-      assert.ok(![JSON.stringify(listed.body), JSON.stringify(got.body)].some((text) => text.includes(clientSecret)));
+      assert.ok(
+        ![JSON.stringify(listed.body), JSON.stringify(got.body)].some((text) => text.includes(clientSecret)),
+      );
     });
 
     it("S-34 take their tokens with them when revoked, on every node", async () => {
       const second = await house.openNode();
       const { identityId, clientId, clientSecret, clientSecretId } = await attach();
       const other = await secretOf(identityId, {});
-      const [dead, alive] = [await login(house.base, clientId, clientSecret), await login(house.base, clientId, other.clientSecret)];
-      for (const base of [house.base, second.base]) assert.equal((await clientOf(base, dead).get(DETAILS)).status, 200);
+      const [dead, alive] = [
+        await login(house.base, clientId, clientSecret),
+        await login(house.base, clientId, other.clientSecret),
+      ];
+      for (const base of [house.base, second.base])
+        assert.equal((await clientOf(base, dead).get(DETAILS)).status, 200);
       const revoked = await tenant.post(at(identityId, `/client-secrets/${clientSecretId}/revoke`));
       assert.deepEqual([revoked.status, revoked.body.clientSecretData.isClientSecretRevoked], [200, true]);
       assert.equal((await house.as(dead).get(DETAILS)).status, 401);
@@ -282,10 +396,20 @@ describe("universal auth", () => {
 
     it("are found only under their own identity", async () => {
       const [one, two] = [await attach(), await attach()];
-      assert.equal((await tenant.get(at(two.identityId, `/client-secrets/${one.clientSecretId}`))).status, 404);
-      assert.equal((await tenant.post(at(two.identityId, `/client-secrets/${one.clientSecretId}/revoke`))).status, 404);
+      assert.equal(
+        (await tenant.get(at(two.identityId, `/client-secrets/${one.clientSecretId}`))).status,
+        404,
+      );
+      assert.equal(
+        (await tenant.post(at(two.identityId, `/client-secrets/${one.clientSecretId}/revoke`))).status,
+        404,
+      );
       const bare = await newIdentity();
-      assert.equal((await tenant.post(at(bare, "/client-secrets"), {})).status, 404, "universal auth comes first");
+      assert.equal(
+        (await tenant.post(at(bare, "/client-secrets"), {})).status,
+        404,
+        "universal auth comes first",
+      );
     });
 
     it("die with the method when it is detached", async () => {
@@ -296,7 +420,11 @@ describe("universal auth", () => {
       assert.equal((await house.as(token).get(DETAILS)).status, 401);
       assert.equal((await tryLogin({ clientId, clientSecret })).status, 401);
       const again = await credentials(tenant, identityId);
-      assert.equal((await tryLogin({ clientId: again.clientId, clientSecret })).status, 401, "the old secret stays dead");
+      assert.equal(
+        (await tryLogin({ clientId: again.clientId, clientSecret })).status,
+        401,
+        "the old secret stays dead",
+      );
     });
   });
 
@@ -304,10 +432,15 @@ describe("universal auth", () => {
     const fail = (clientId: string, times: number) =>
       Promise.all(Array.from({ length: times }, () => tryLogin({ clientId, clientSecret: "wrong" })));
     const locked = async (identityId: string): Promise<string[]> =>
-      (await tenant.get(`/api/v1/projects/${project.id}/identities/${identityId}`)).body.identity.activeLockoutAuthMethods;
+      (await tenant.get(`/api/v1/projects/${project.id}/identities/${identityId}`)).body.identity
+        .activeLockoutAuthMethods;
 
     it("comes with the threshold, shows on the identity, and ends with its time", async () => {
-      const { identityId, clientId, clientSecret } = await attach({ lockoutThreshold: 4, lockoutDurationSeconds: 60, lockoutCounterResetSeconds: 30 });
+      const { identityId, clientId, clientSecret } = await attach({
+        lockoutThreshold: 4,
+        lockoutDurationSeconds: 60,
+        lockoutCounterResetSeconds: 30,
+      });
       for (let n = 0; n < 3; n += 1) await fail(clientId, 1);
       assert.deepEqual(await locked(identityId), []);
       assert.equal((await fail(clientId, 1))[0]?.status, 401);
@@ -321,7 +454,10 @@ describe("universal auth", () => {
     });
 
     it("starts to count anew after a good login, and after the reset time", async () => {
-      const { clientId, clientSecret, identityId } = await attach({ lockoutThreshold: 2, lockoutCounterResetSeconds: 30 });
+      const { clientId, clientSecret, identityId } = await attach({
+        lockoutThreshold: 2,
+        lockoutCounterResetSeconds: 30,
+      });
       await fail(clientId, 1);
       assert.equal((await tryLogin({ clientId, clientSecret })).status, 200);
       await fail(clientId, 1);
@@ -337,8 +473,16 @@ describe("universal auth", () => {
       assert.ok(answers.every(({ status }) => status === 401));
       assert.deepEqual(await locked(identityId), ["universal-auth"]);
       assert.equal((await tryLogin({ clientId, clientSecret })).status, 401);
-      const failures = await withClient(house.database.server, house.database.connection.database, async (client) =>
-        (await client.query<{ failures: number }>("SELECT failures FROM lockouts WHERE subject_id = $1", [identityId])).rows);
+      const failures = await withClient(
+        house.database.server,
+        house.database.connection.database,
+        async (client) =>
+          (
+            await client.query<{ failures: number }>("SELECT failures FROM lockouts WHERE subject_id = $1", [
+              identityId,
+            ])
+          ).rows,
+      );
       assert.equal(failures.length, 1);
       assert.ok((failures[0]?.failures ?? 0) >= 30);
     });

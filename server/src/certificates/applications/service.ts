@@ -7,8 +7,18 @@ import { orgOf, type Permissions } from "../../permissions/index.ts";
 import type { CertificateScope } from "../service.ts";
 import type { NewApplication } from "./contract.ts";
 import {
-  attachProfile, countApplications, deleteApplication, detachProfile, findApplication, findApplicationByName, insertApplication, knownProfiles, listApplications, listAttached,
-  updateApplication, type ApplicationRow,
+  attachProfile,
+  countApplications,
+  deleteApplication,
+  detachProfile,
+  findApplication,
+  findApplicationByName,
+  insertApplication,
+  knownProfiles,
+  listApplications,
+  listAttached,
+  updateApplication,
+  type ApplicationRow,
 } from "./store.ts";
 
 export interface ApplicationNeeds {
@@ -22,7 +32,11 @@ export type Applications = ReturnType<typeof createApplications>;
 
 export function createApplications({ db, clock, permissions, scope }: ApplicationNeeds) {
   const require = (actor: MemberActor, projectId: string, action: string, name?: string) =>
-    permissions.requireInProject(actor, projectId, { action, subject: "pki-applications", ...(name === undefined ? {} : { attributes: { name } }) });
+    permissions.requireInProject(actor, projectId, {
+      action,
+      subject: "pki-applications",
+      ...(name === undefined ? {} : { attributes: { name } }),
+    });
 
   const find = async (actor: MemberActor, id: string, action: string): Promise<ApplicationRow> => {
     const row = await db.read((q) => findApplication(q, orgOf(actor), id));
@@ -31,28 +45,46 @@ export function createApplications({ db, clock, permissions, scope }: Applicatio
     return row;
   };
 
-  const change = async (actor: MemberActor, event: string, row: ApplicationRow, work: (tx: Tx) => void): Promise<ApplicationRow> => {
+  const change = async (
+    actor: MemberActor,
+    event: string,
+    row: ApplicationRow,
+    work: (tx: Tx) => void,
+  ): Promise<ApplicationRow> => {
     try {
       await db.write(async (tx) => {
         work(tx);
-        tx.audit(actor, { event, orgId: orgOf(actor), projectId: row.projectId, metadata: { applicationId: row.id, name: row.name } });
+        tx.audit(actor, {
+          event,
+          orgId: orgOf(actor),
+          projectId: row.projectId,
+          metadata: { applicationId: row.id, name: row.name },
+        });
       });
     } catch (error) {
-      if (isUniqueViolation(error, "pki_applications_name_unique")) throw conflict(`An application named ${row.name} exists in this project already.`);
+      if (isUniqueViolation(error, "pki_applications_name_unique"))
+        throw conflict(`An application named ${row.name} exists in this project already.`);
       throw error;
     }
     return row;
   };
 
   const requireProfiles = async (projectId: string, ids: readonly string[]): Promise<void> => {
-    const known = ids.length === 0 ? new Set<string>() : await db.read((q) => knownProfiles(q, projectId, ids));
+    const known =
+      ids.length === 0 ? new Set<string>() : await db.read((q) => knownProfiles(q, projectId, ids));
     const missing = ids.find((id) => !known.has(id));
     if (missing !== undefined) throw notFound("The certificate profile", missing);
   };
 
   const attachedTo = async (row: ApplicationRow) => {
     const rows = await db.read((q) => listAttached(q, row.id));
-    return rows.map((each) => ({ ...each, estConfigId: null, apiConfigId: each.profileId, acmeConfigId: null, scepConfigId: null }));
+    return rows.map((each) => ({
+      ...each,
+      estConfigId: null,
+      apiConfigId: each.profileId,
+      acmeConfigId: null,
+      scepConfigId: null,
+    }));
   };
 
   return {
@@ -63,18 +95,35 @@ export function createApplications({ db, clock, permissions, scope }: Applicatio
       await require(actor, project.id, "create", input.name);
       await requireProfiles(project.id, input.profileIds);
       const at = clock.now();
-      const row = { id: newId(), projectId: project.id, name: input.name, description: input.description ?? null, createdAt: at, updatedAt: at };
+      const row = {
+        id: newId(),
+        projectId: project.id,
+        name: input.name,
+        description: input.description ?? null,
+        createdAt: at,
+        updatedAt: at,
+      };
       return change(actor, "create-pki-application", row, (tx) => {
         insertApplication(tx, row);
         for (const profileId of new Set(input.profileIds)) attachProfile(tx, row.id, profileId, at);
       });
     },
 
-    async list(actor: MemberActor, query: { projectId?: string | undefined; search?: string | undefined; offset: number; limit: number }) {
+    async list(
+      actor: MemberActor,
+      query: { projectId?: string | undefined; search?: string | undefined; offset: number; limit: number },
+    ) {
       const project = await scope.projectOf(actor, query.projectId);
       const ability = await require(actor, project.id, "read");
-      const [rows, total] = await db.read((q) => Promise.all([listApplications(q, project.id, query), countApplications(q, project.id, query.search)]));
-      return { applications: rows.filter(({ name }) => ability.can("read", "pki-applications", { name })).map((row) => ({ ...row, memberCount: 0, certificateCount: 0 })), total };
+      const [rows, total] = await db.read((q) =>
+        Promise.all([listApplications(q, project.id, query), countApplications(q, project.id, query.search)]),
+      );
+      return {
+        applications: rows
+          .filter(({ name }) => ability.can("read", "pki-applications", { name }))
+          .map((row) => ({ ...row, memberCount: 0, certificateCount: 0 })),
+        total,
+      };
     },
 
     get: (actor: MemberActor, id: string) => find(actor, id, "read"),
@@ -87,7 +136,11 @@ export function createApplications({ db, clock, permissions, scope }: Applicatio
       return row;
     },
 
-    async update(actor: MemberActor, id: string, input: { name?: string | undefined; description?: string | null | undefined }): Promise<ApplicationRow> {
+    async update(
+      actor: MemberActor,
+      id: string,
+      input: { name?: string | undefined; description?: string | null | undefined },
+    ): Promise<ApplicationRow> {
       const before = await find(actor, id, "edit");
       const description = input.description === undefined ? before.description : input.description;
       const row = { ...before, name: input.name ?? before.name, description, updatedAt: clock.now() };

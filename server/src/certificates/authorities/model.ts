@@ -15,8 +15,14 @@ export interface SubjectColumns {
   readonly locality: string;
 }
 export interface Constraints {
-  readonly permitted: readonly { readonly type: "dns_name" | "email" | "uri" | "ip_address"; readonly value: string }[];
-  readonly excluded: readonly { readonly type: "dns_name" | "email" | "uri" | "ip_address"; readonly value: string }[];
+  readonly permitted: readonly {
+    readonly type: "dns_name" | "email" | "uri" | "ip_address";
+    readonly value: string;
+  }[];
+  readonly excluded: readonly {
+    readonly type: "dns_name" | "email" | "uri" | "ip_address";
+    readonly value: string;
+  }[];
 }
 
 export interface AuthorityRow {
@@ -43,7 +49,8 @@ export interface AuthorityRow {
   readonly notAfter: Date | null;
 }
 
-export const authorityNameTaken = (name: string) => conflict(`A certificate authority named ${name} exists in this project already.`);
+export const authorityNameTaken = (name: string) =>
+  conflict(`A certificate authority named ${name} exists in this project already.`);
 export const authorityPending = () => badRequest("The certificate authority has no certificate yet.");
 
 const YEAR_SECONDS = 31_536_000;
@@ -52,7 +59,12 @@ const INTERMEDIATE_YEARS = 5;
 
 export const subjectOf = (subject: SubjectColumns): DistinguishedName =>
   nameFrom({
-    commonName: subject.commonName, organization: subject.organization, organizationalUnit: subject.ou, country: subject.country, state: subject.province, locality: subject.locality,
+    commonName: subject.commonName,
+    organization: subject.organization,
+    organizationalUnit: subject.ou,
+    country: subject.country,
+    state: subject.province,
+    locality: subject.locality,
   });
 
 export const toAuthorityView = (row: AuthorityRow): AuthorityView => ({
@@ -89,11 +101,18 @@ export interface ValidityWish {
 }
 
 /** Ten years for a root, five for an intermediate, and never beyond the parent. */
-export function validityOf(wish: ValidityWish, now: Date, parent: Issuer | null): { notBefore: Date; notAfter: Date } {
+export function validityOf(
+  wish: ValidityWish,
+  now: Date,
+  parent: Issuer | null,
+): { notBefore: Date; notAfter: Date } {
   const notBefore = wish.notBefore ? parseMoment(wish.notBefore, "notBefore") : toSecond(now);
   if (wish.notAfter) return { notBefore, notAfter: parseMoment(wish.notAfter, "notAfter") };
   const wished = addSeconds(notBefore, (parent ? INTERMEDIATE_YEARS : ROOT_YEARS) * YEAR_SECONDS);
-  return { notBefore, notAfter: parent && parent.certificate.notAfter < wished ? parent.certificate.notAfter : wished };
+  return {
+    notBefore,
+    notAfter: parent && parent.certificate.notAfter < wished ? parent.certificate.notAfter : wished,
+  };
 }
 
 /** What was asked for; if nothing was, one level less than the parent has. */
@@ -103,10 +122,18 @@ export function pathLengthOf(asked: number | null | undefined, parent: Issuer | 
   return above === undefined || above === 0 ? above : above - 1;
 }
 
-export function authorityWish(subject: DistinguishedName, validity: { notBefore: Date; notAfter: Date }, pathLength: number | undefined, constraints: Constraints | null): Wish {
+export function authorityWish(
+  subject: DistinguishedName,
+  validity: { notBefore: Date; notAfter: Date },
+  pathLength: number | undefined,
+  constraints: Constraints | null,
+): Wish {
   const isEmpty = !constraints || constraints.permitted.length + constraints.excluded.length === 0;
   return {
-    subject, altNames: [], ...validity, pathLength,
+    subject,
+    altNames: [],
+    ...validity,
+    pathLength,
     // An authority signs certificates, lists, and OCSP answers where nobody was delegated.
     keyUsages: ["digital_signature", "key_cert_sign", "crl_sign"],
     extendedKeyUsages: [],
@@ -117,4 +144,5 @@ export function authorityWish(subject: DistinguishedName, validity: { notBefore:
 }
 
 /** Concatenated without an empty line between or after: some clients split at the line break. */
-export const chainToPem = (chain: readonly Buffer[]): string => chain.map(certificateToPem).join("").trimEnd();
+export const chainToPem = (chain: readonly Buffer[]): string =>
+  chain.map(certificateToPem).join("").trimEnd();

@@ -6,7 +6,9 @@ import type { Authorities } from "./service.ts";
 export const authorityRoutes = (authorities: Authorities, own: AuthorityCertificates): Route[] => [
   serve(contract.createAuthority, ({ actor, body }) => own.create(actor, body)),
   serve(contract.listAuthorities, ({ actor, query }) => authorities.list(actor, query.projectId)),
-  serve(contract.listAllAuthorities, async ({ actor, query }) => ({ certificateAuthorities: await authorities.list(actor, query.projectId) })),
+  serve(contract.listAllAuthorities, async ({ actor, query }) => ({
+    certificateAuthorities: await authorities.list(actor, query.projectId),
+  })),
   serve(contract.getAuthority, ({ actor, params }) => authorities.get(actor, params.id)),
   serve(contract.updateAuthority, ({ actor, params, body }) => authorities.update(actor, params.id, body)),
   serve(contract.deleteAuthority, ({ actor, params }) => authorities.delete(actor, params.id)),
@@ -14,7 +16,9 @@ export const authorityRoutes = (authorities: Authorities, own: AuthorityCertific
   serve(contract.issueCaCertificate, ({ actor, params, body }) => own.issue(actor, params.caId, body)),
   serve(contract.getCaCertificate, ({ actor, params }) => own.active(actor, params.caId)),
   serve(contract.listCaCertificates, ({ actor, params }) => own.list(actor, params.caId)),
-  serve(contract.signIntermediate, ({ actor, params, body }) => own.signIntermediate(actor, params.caId, body)),
+  serve(contract.signIntermediate, ({ actor, params, body }) =>
+    own.signIntermediate(actor, params.caId, body),
+  ),
   serve(contract.importCaCertificate, async ({ actor, params, body }) => {
     await own.import(actor, params.caId, body);
     return { message: "The certificate was taken in.", caId: params.caId };

@@ -15,8 +15,15 @@ import type { AuthorityChange, NewAuthority } from "./contract.ts";
 import { authorityKeyPlace } from "./issuers/service.ts";
 import { authorityNameTaken, subjectOf, toAuthorityView, type AuthorityRow } from "./model.ts";
 import {
-  deleteAuthority, findAuthority, findAuthorityCertificate, insertAuthority, insertAuthorityKey, listAuthorities, updateAuthority,
-  type AuthorityKeyRow, type NewAuthorityRow,
+  deleteAuthority,
+  findAuthority,
+  findAuthorityCertificate,
+  insertAuthority,
+  insertAuthorityKey,
+  listAuthorities,
+  updateAuthority,
+  type AuthorityKeyRow,
+  type NewAuthorityRow,
 } from "./store.ts";
 
 export interface AuthorityNeeds {
@@ -32,7 +39,12 @@ export type Authorities = ReturnType<typeof createAuthorities>;
 /** A fresh key with its row, sealed under the project's key. */
 export async function newAuthorityKey(
   needs: Pick<AuthorityNeeds, "keyring" | "clock">,
-  authority: { readonly id: string; readonly projectId: string; readonly keyAlgorithm: string; readonly crlShards: number },
+  authority: {
+    readonly id: string;
+    readonly projectId: string;
+    readonly keyAlgorithm: string;
+    readonly crlShards: number;
+  },
 ): Promise<{ readonly row: AuthorityKeyRow; readonly privateKey: KeyObject }> {
   const algorithm = judged("configuration.keyAlgorithm", () => parseKeyAlgorithm(authority.keyAlgorithm));
   const { publicKey, privateKey } = await generateKeys(algorithm);
@@ -40,8 +52,14 @@ export async function newAuthorityKey(
   const vault = await needs.keyring.vaultOf({ projectId: authority.projectId });
   const sealedKey = vault.encrypt(exportPkcs8(privateKey), authorityKeyPlace(id));
   const row: AuthorityKeyRow = {
-    id, authorityId: authority.id, keyAlgorithm: authority.keyAlgorithm, publicKey: exportSpki(publicKey), dataKeyId: vault.keyId, sealedKey,
-    crlShards: authority.crlShards, createdAt: needs.clock.now(),
+    id,
+    authorityId: authority.id,
+    keyAlgorithm: authority.keyAlgorithm,
+    publicKey: exportSpki(publicKey),
+    dataKeyId: vault.keyId,
+    sealedKey,
+    crlShards: authority.crlShards,
+    createdAt: needs.clock.now(),
   };
   return { row, privateKey };
 }
@@ -50,7 +68,11 @@ export function createAuthorities(needs: AuthorityNeeds) {
   const { db, clock, permissions, scope } = needs;
 
   const require = (actor: MemberActor, projectId: string, action: string, name?: string) =>
-    permissions.requireInProject(actor, projectId, { action, subject: "certificate-authorities", ...(name === undefined ? {} : { attributes: { name } }) });
+    permissions.requireInProject(actor, projectId, {
+      action,
+      subject: "certificate-authorities",
+      ...(name === undefined ? {} : { attributes: { name } }),
+    });
 
   /** The authority, if it is of the caller's organisation and the caller may do that with it. */
   const find = async (actor: MemberActor, id: string, action: string): Promise<AuthorityRow> => {
@@ -60,11 +82,21 @@ export function createAuthorities(needs: AuthorityNeeds) {
     return row;
   };
 
-  const change = async (actor: MemberActor, event: string, row: { readonly id: string; readonly projectId: string; readonly name: string }, work: (tx: Tx) => void): Promise<void> => {
+  const change = async (
+    actor: MemberActor,
+    event: string,
+    row: { readonly id: string; readonly projectId: string; readonly name: string },
+    work: (tx: Tx) => void,
+  ): Promise<void> => {
     try {
       await db.write(async (tx) => {
         work(tx);
-        tx.audit(actor, { event, orgId: orgOf(actor), projectId: row.projectId, metadata: { caId: row.id, name: row.name } });
+        tx.audit(actor, {
+          event,
+          orgId: orgOf(actor),
+          projectId: row.projectId,
+          metadata: { caId: row.id, name: row.name },
+        });
         tx.emit(issuanceChanged({ projectId: row.projectId }));
       });
     } catch (error) {
@@ -75,7 +107,8 @@ export function createAuthorities(needs: AuthorityNeeds) {
 
   const requireOwnCertificate = async (row: AuthorityRow, certificateId: string): Promise<void> => {
     const found = await db.read((q) => findAuthorityCertificate(q, certificateId));
-    if (found?.authorityId !== row.id || found.keyId !== row.activeKeyId) throw notFound("A certificate of this authority's present key", certificateId);
+    if (found?.authorityId !== row.id || found.keyId !== row.activeKeyId)
+      throw notFound("A certificate of this authority's present key", certificateId);
   };
 
   return {
@@ -87,23 +120,43 @@ export function createAuthorities(needs: AuthorityNeeds) {
       const project = await scope.projectOf(actor, input.projectId);
       await require(actor, project.id, "create", input.name);
       const { configuration } = input;
-      const { type, friendlyName, commonName, organization, ou, country, province, locality, crlShards } = configuration;
+      const { type, friendlyName, commonName, organization, ou, country, province, locality, crlShards } =
+        configuration;
       const parentId = configuration.parentCaId ?? null;
-      if (type === "root" && parentId !== null) throw badRequest("A root has no parent: leave parentCaId out, or make it an intermediate.");
+      if (type === "root" && parentId !== null)
+        throw badRequest("A root has no parent: leave parentCaId out, or make it an intermediate.");
       if (parentId !== null) {
         const parent = await find(actor, parentId, "sign-intermediate");
         if (parent.projectId !== project.id) throw notFound("The certificate authority", parentId);
       }
       const subject = { friendlyName, commonName, organization, ou, country, province, locality };
-      if (subjectOf(subject).length === 0) throw badRequest("An authority needs a subject: send at least commonName.");
+      if (subjectOf(subject).length === 0)
+        throw badRequest("An authority needs a subject: send at least commonName.");
       judged("configuration", () => encodeName(subjectOf(subject)));
       const id = newId();
-      const key = await newAuthorityKey(needs, { id, projectId: project.id, keyAlgorithm: configuration.keyAlgorithm, crlShards });
+      const key = await newAuthorityKey(needs, {
+        id,
+        projectId: project.id,
+        keyAlgorithm: configuration.keyAlgorithm,
+        crlShards,
+      });
       const maxPathLength = configuration.maxPathLength ?? null;
       const row: NewAuthorityRow = {
-        id, projectId: project.id, name: input.name, kind: type, status: "pending-certificate", keyAlgorithm: configuration.keyAlgorithm, subject, parentId, maxPathLength,
-        nameConstraints: configuration.nameConstraints ?? null, crlUrls: configuration.crlDistributionPointUrls, hasManagedCrl: !configuration.disableManagedCrlDistributionPointUrl,
-        crlShards, activeKeyId: key.row.id, createdAt: clock.now(),
+        id,
+        projectId: project.id,
+        name: input.name,
+        kind: type,
+        status: "pending-certificate",
+        keyAlgorithm: configuration.keyAlgorithm,
+        subject,
+        parentId,
+        maxPathLength,
+        nameConstraints: configuration.nameConstraints ?? null,
+        crlUrls: configuration.crlDistributionPointUrls,
+        hasManagedCrl: !configuration.disableManagedCrlDistributionPointUrl,
+        crlShards,
+        activeKeyId: key.row.id,
+        createdAt: clock.now(),
       };
       await change(actor, "create-ca", row, (tx) => {
         noteCertificateProject(tx, project.id);
@@ -117,7 +170,9 @@ export function createAuthorities(needs: AuthorityNeeds) {
       const project = await scope.projectOf(actor, ref);
       const ability = await require(actor, project.id, "read");
       const rows = await db.read((q) => listAuthorities(q, project.id));
-      return rows.filter(({ name }) => ability.can("read", "certificate-authorities", { name })).map(toAuthorityView);
+      return rows
+        .filter(({ name }) => ability.can("read", "certificate-authorities", { name }))
+        .map(toAuthorityView);
     },
 
     get: async (actor: MemberActor, id: string) => toAuthorityView(await find(actor, id, "read")),
@@ -127,15 +182,26 @@ export function createAuthorities(needs: AuthorityNeeds) {
       const settings = input.configuration ?? {};
       if (settings.activeCaCertId !== undefined) await requireOwnCertificate(before, settings.activeCaCertId);
       const hasCertificate = before.activeCertificateId !== null;
-      if (input.status !== undefined && (input.status === "pending-certificate") === hasCertificate && input.status !== "disabled") {
-        throw badRequest(hasCertificate ? "The authority has a certificate: it can be active or disabled." : "The authority has no certificate yet: it cannot be active.");
+      if (
+        input.status !== undefined &&
+        (input.status === "pending-certificate") === hasCertificate &&
+        input.status !== "disabled"
+      ) {
+        throw badRequest(
+          hasCertificate
+            ? "The authority has a certificate: it can be active or disabled."
+            : "The authority has no certificate yet: it cannot be active.",
+        );
       }
       const row: AuthorityRow = {
         ...before,
         name: input.name ?? before.name,
         status: input.status ?? before.status,
         crlUrls: settings.crlDistributionPointUrls ?? before.crlUrls,
-        hasManagedCrl: settings.disableManagedCrlDistributionPointUrl === undefined ? before.hasManagedCrl : !settings.disableManagedCrlDistributionPointUrl,
+        hasManagedCrl:
+          settings.disableManagedCrlDistributionPointUrl === undefined
+            ? before.hasManagedCrl
+            : !settings.disableManagedCrlDistributionPointUrl,
         activeCertificateId: settings.activeCaCertId ?? before.activeCertificateId,
         updatedAt: clock.now(),
       };

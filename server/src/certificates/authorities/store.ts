@@ -31,12 +31,16 @@ const SELECT = `
     c.serial_number AS "serialNumber", c.not_before AS "notBefore", c.not_after AS "notAfter"
   FROM certificate_authorities a JOIN projects p ON p.id = a.project_id LEFT JOIN authority_certificates c ON c.id = a.active_certificate_id`;
 const inOrg = sql<AuthorityRow>(`${SELECT} WHERE a.id = $1 AND p.org_id = $2 AND a.deleted_at IS NULL`);
-const ofProject = sql<AuthorityRow>(`${SELECT} WHERE a.project_id = $1 AND a.deleted_at IS NULL ORDER BY a.name, a.id`);
+const ofProject = sql<AuthorityRow>(
+  `${SELECT} WHERE a.project_id = $1 AND a.deleted_at IS NULL ORDER BY a.name, a.id`,
+);
 const insert = sql(`
   INSERT INTO certificate_authorities (id, project_id, name, kind, status, key_algorithm, subject, parent_id, max_path_length, name_constraints, crl_urls, has_managed_crl,
     crl_shards, active_key_id, created_at, updated_at)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $15)`);
-const insertKey = sql(`INSERT INTO authority_keys (id, authority_id, key_algorithm, public_key, data_key_id, sealed_key, crl_shards, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`);
+const insertKey = sql(
+  `INSERT INTO authority_keys (id, authority_id, key_algorithm, public_key, data_key_id, sealed_key, crl_shards, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+);
 const update = sql(`
   UPDATE certificate_authorities SET name = $2, status = $3, crl_urls = $4, has_managed_crl = $5, active_certificate_id = $6, updated_at = $7 WHERE id = $1`);
 const activate = sql(`
@@ -45,36 +49,91 @@ const activate = sql(`
 const insertCertificate = sql(`
   INSERT INTO authority_certificates (id, authority_id, key_id, version, serial_number, not_before, not_after, der, chain, created_at)
   VALUES ($1, $2, $3, (SELECT coalesce(max(version), 0) + 1 FROM authority_certificates WHERE authority_id = $2), $4, $5, $6, $7, $8, $9)`);
-const remove = sql(`UPDATE certificate_authorities SET deleted_at = $2, status = 'disabled', updated_at = $2 WHERE id = $1`);
+const remove = sql(
+  `UPDATE certificate_authorities SET deleted_at = $2, status = 'disabled', updated_at = $2 WHERE id = $1`,
+);
 const keyById = sql<AuthorityKeyRow>(`
   SELECT id, authority_id AS "authorityId", key_algorithm AS "keyAlgorithm", public_key AS "publicKey", data_key_id AS "dataKeyId", sealed_key AS "sealedKey",
     crl_shards AS "crlShards", created_at AS "createdAt" FROM authority_keys WHERE id = $1`);
 const CERTIFICATE = `id, authority_id AS "authorityId", key_id AS "keyId", version, serial_number AS "serialNumber", not_before AS "notBefore", not_after AS "notAfter", der, chain`;
-const certificates = sql<AuthorityCertificateRow>(`SELECT ${CERTIFICATE} FROM authority_certificates WHERE authority_id = $1 ORDER BY version DESC`);
-const certificate = sql<AuthorityCertificateRow>(`SELECT ${CERTIFICATE} FROM authority_certificates WHERE id = $1`);
+const certificates = sql<AuthorityCertificateRow>(
+  `SELECT ${CERTIFICATE} FROM authority_certificates WHERE authority_id = $1 ORDER BY version DESC`,
+);
+const certificate = sql<AuthorityCertificateRow>(
+  `SELECT ${CERTIFICATE} FROM authority_certificates WHERE id = $1`,
+);
 
 const json = (value: unknown): string | null => (value === null ? null : JSON.stringify(value));
 
 export const findAuthority = (q: Query, orgId: string, id: string) => q.first(inOrg, [id, orgId]);
 export const listAuthorities = (q: Query, projectId: string) => q.rows(ofProject, [projectId]);
 export const findAuthorityKey = (q: Query, id: string) => q.first(keyById, [id]);
-export const listAuthorityCertificates = (q: Query, authorityId: string) => q.rows(certificates, [authorityId]);
+export const listAuthorityCertificates = (q: Query, authorityId: string) =>
+  q.rows(certificates, [authorityId]);
 export const findAuthorityCertificate = (q: Query, id: string) => q.first(certificate, [id]);
 
-export type NewAuthorityRow = Omit<AuthorityRow, "orgId" | "activeCertificateId" | "updatedAt" | "serialNumber" | "notBefore" | "notAfter">;
+export type NewAuthorityRow = Omit<
+  AuthorityRow,
+  "orgId" | "activeCertificateId" | "updatedAt" | "serialNumber" | "notBefore" | "notAfter"
+>;
 export const insertAuthority = (tx: Tx, row: NewAuthorityRow): void =>
   tx.later(insert, [
-    row.id, row.projectId, row.name, row.kind, row.status, row.keyAlgorithm, json(row.subject), row.parentId, row.maxPathLength, json(row.nameConstraints), row.crlUrls,
-    row.hasManagedCrl, row.crlShards, row.activeKeyId, row.createdAt,
+    row.id,
+    row.projectId,
+    row.name,
+    row.kind,
+    row.status,
+    row.keyAlgorithm,
+    json(row.subject),
+    row.parentId,
+    row.maxPathLength,
+    json(row.nameConstraints),
+    row.crlUrls,
+    row.hasManagedCrl,
+    row.crlShards,
+    row.activeKeyId,
+    row.createdAt,
   ]);
 export const insertAuthorityKey = (tx: Tx, row: AuthorityKeyRow): void =>
-  tx.later(insertKey, [row.id, row.authorityId, row.keyAlgorithm, row.publicKey, row.dataKeyId, row.sealedKey, row.crlShards, row.createdAt]);
+  tx.later(insertKey, [
+    row.id,
+    row.authorityId,
+    row.keyAlgorithm,
+    row.publicKey,
+    row.dataKeyId,
+    row.sealedKey,
+    row.crlShards,
+    row.createdAt,
+  ]);
 export const updateAuthority = (tx: Tx, row: AuthorityRow): void =>
-  tx.later(update, [row.id, row.name, row.status, row.crlUrls, row.hasManagedCrl, row.activeCertificateId, row.updatedAt]);
+  tx.later(update, [
+    row.id,
+    row.name,
+    row.status,
+    row.crlUrls,
+    row.hasManagedCrl,
+    row.activeCertificateId,
+    row.updatedAt,
+  ]);
 export const deleteAuthority = (tx: Tx, id: string, at: Date): void => tx.later(remove, [id, at]);
 
 /** A further certificate, which becomes the active one. */
-export function addAuthorityCertificate(tx: Tx, row: Omit<AuthorityCertificateRow, "version">, parentId: string | null, at: Date): void {
-  tx.later(insertCertificate, [row.id, row.authorityId, row.keyId, row.serialNumber, row.notBefore, row.notAfter, row.der, row.chain, at]);
+export function addAuthorityCertificate(
+  tx: Tx,
+  row: Omit<AuthorityCertificateRow, "version">,
+  parentId: string | null,
+  at: Date,
+): void {
+  tx.later(insertCertificate, [
+    row.id,
+    row.authorityId,
+    row.keyId,
+    row.serialNumber,
+    row.notBefore,
+    row.notAfter,
+    row.der,
+    row.chain,
+    at,
+  ]);
   tx.later(activate, [row.authorityId, row.id, row.keyId, parentId, at]);
 }

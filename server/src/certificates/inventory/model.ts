@@ -64,11 +64,24 @@ export interface CertificateRow extends ListedCertificate {
 }
 
 export const toListed = (row: ListedCertificate, now: Date) => ({
-  id: row.id, serialNumber: row.serialNumber, cn: row.commonName, status: statusOf(row, now), notBefore: row.notBefore, notAfter: row.notAfter, revokedAt: row.revokedAt, createdAt: row.createdAt,
+  id: row.id,
+  serialNumber: row.serialNumber,
+  cn: row.commonName,
+  status: statusOf(row, now),
+  notBefore: row.notBefore,
+  notAfter: row.notAfter,
+  revokedAt: row.revokedAt,
+  createdAt: row.createdAt,
 });
 
 /** What a rule of a role may depend on. */
-export const attributesOf = (row: Pick<CertificateRow, "commonName" | "altNames" | "serialNumber" | "details" | "revokedAt" | "notAfter">, now: Date) => ({
+export const attributesOf = (
+  row: Pick<
+    CertificateRow,
+    "commonName" | "altNames" | "serialNumber" | "details" | "revokedAt" | "notAfter"
+  >,
+  now: Date,
+) => ({
   commonName: row.commonName,
   altNames: row.altNames.map(({ value }) => value),
   serialNumber: row.serialNumber,
@@ -97,6 +110,7 @@ export interface Cursor {
 export const encodeCursor = ({ at, id }: Cursor): string => Buffer.from(`${at} ${id}`).toString("base64url");
 export function decodeCursor(text: string): Cursor {
   const [at = "", id = ""] = Buffer.from(text, "base64url").toString("latin1").split(" ");
-  if (!isUuid(id) || Number.isNaN(Date.parse(at))) throw invalidField(["cursor"], "this is not a cursor of this list");
+  if (!isUuid(id) || Number.isNaN(Date.parse(at)))
+    throw invalidField(["cursor"], "this is not a cursor of this list");
   return { at, id };
 }

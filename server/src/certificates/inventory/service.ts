@@ -6,13 +6,18 @@ import type { Db } from "../../platform/db/index.ts";
 import { badRequest, notFound } from "../../platform/problem.ts";
 import { orgOf, type Permissions } from "../../permissions/index.ts";
 import { chainToPem } from "../authorities/model.ts";
-import { certificateKeyPlace } from "../issuance/gate/service.ts";
+import { openCertificateKey } from "../issuance/gate/service.ts";
 import { addSeconds, judged, statusOf } from "../model.ts";
 import type { Profiles } from "../profiles/service.ts";
-import { buildJks, buildPkcs12, certificateToPem, exportPkcs8Pem, fingerprintsOf, importPrivateKey } from "../x509/index.ts";
+import { buildJks, buildPkcs12, certificateToPem, exportPkcs8Pem, fingerprintsOf } from "../x509/index.ts";
 import type { CertificateView, ProfileListQuery } from "./contract.ts";
 import { attributesOf, toListed, type CertificateRow } from "./model.ts";
-import { findCertificate, findLatestActive, removeCertificate, setRenewalTime } from "./store/certificates.ts";
+import {
+  findCertificate,
+  findLatestActive,
+  removeCertificate,
+  setRenewalTime,
+} from "./store/certificates.ts";
 import { listOfProfile } from "./store/profile-list.ts";
 
 export interface InventoryNeeds {
@@ -31,14 +36,37 @@ export function toCertificateView(row: CertificateRow, now: Date): CertificateVi
   const fingerprints = fingerprintsOf(row.der);
   return {
     ...row,
-    caId: row.authorityId, caCertId: row.authorityCertificateId, certificateTemplateId: null, status: statusOf(row, now), friendlyName: details.friendlyName ?? row.commonName,
-    altNames: row.altNames.map(({ value }) => value).join(","), keyUsages: [...(details.keyUsages ?? [])], extendedKeyUsages: [...(details.extendedKeyUsages ?? [])],
-    renewBeforeDays: row.renewAt ? Math.max(1, Math.round((row.notAfter.getTime() - row.renewAt.getTime()) / 86_400_000)) : null,
-    renewedFromCertificateId: row.renewedFromId, renewedByCertificateId: row.renewedById, subjectOrganization: subject.organization ?? null,
-    subjectOrganizationalUnit: subject.organizationalUnit ?? null, subjectCountry: subject.country ?? null, subjectState: subject.state ?? null, subjectLocality: subject.locality ?? null,
-    fingerprintSha256: fingerprints.sha256, fingerprintSha1: fingerprints.sha1, fingerprints, isCA: row.isCa, pathLength: pathLength ?? null, keySource: "keyward",
-    subject: { ...subject, domainComponents: [...(subject.domainComponents ?? [])] }, basicConstraints: { isCA: row.isCa, ...(pathLength === undefined ? {} : { pathLength }) },
-    caName: row.authorityName, caType: row.authorityId ? "internal" : null, profileName: row.profileSlug, hasPrivateKey: row.sealedKey !== null, metadata: [...(details.metadata ?? [])],
+    caId: row.authorityId,
+    caCertId: row.authorityCertificateId,
+    certificateTemplateId: null,
+    status: statusOf(row, now),
+    friendlyName: details.friendlyName ?? row.commonName,
+    altNames: row.altNames.map(({ value }) => value).join(","),
+    keyUsages: [...(details.keyUsages ?? [])],
+    extendedKeyUsages: [...(details.extendedKeyUsages ?? [])],
+    renewBeforeDays: row.renewAt
+      ? Math.max(1, Math.round((row.notAfter.getTime() - row.renewAt.getTime()) / 86_400_000))
+      : null,
+    renewedFromCertificateId: row.renewedFromId,
+    renewedByCertificateId: row.renewedById,
+    subjectOrganization: subject.organization ?? null,
+    subjectOrganizationalUnit: subject.organizationalUnit ?? null,
+    subjectCountry: subject.country ?? null,
+    subjectState: subject.state ?? null,
+    subjectLocality: subject.locality ?? null,
+    fingerprintSha256: fingerprints.sha256,
+    fingerprintSha1: fingerprints.sha1,
+    fingerprints,
+    isCA: row.isCa,
+    pathLength: pathLength ?? null,
+    keySource: "keyward",
+    subject: { ...subject, domainComponents: [...(subject.domainComponents ?? [])] },
+    basicConstraints: { isCA: row.isCa, ...(pathLength === undefined ? {} : { pathLength }) },
+    caName: row.authorityName,
+    caType: row.authorityId ? "internal" : null,
+    profileName: row.profileSlug,
+    hasPrivateKey: row.sealedKey !== null,
+    metadata: [...(details.metadata ?? [])],
   };
 }
 
@@ -47,22 +75,33 @@ export function createInventory({ db, clock, keyring, permissions, profiles }: I
   const find = async (actor: MemberActor, id: string, action: string): Promise<CertificateRow> => {
     const row = await db.read((q) => findCertificate(q, orgOf(actor), id));
     if (!row) throw notFound("The certificate", id);
-    await permissions.requireInProject(actor, row.projectId, { action, subject: "certificates", attributes: attributesOf(row, clock.now()) });
+    await permissions.requireInProject(actor, row.projectId, {
+      action,
+      subject: "certificates",
+      attributes: attributesOf(row, clock.now()),
+    });
     return row;
   };
 
   /** Every look at a private key leaves a row in the audit log before the key leaves the house. */
   const openKey = async (actor: MemberActor, row: CertificateRow): Promise<KeyObject | undefined> => {
-    if (row.dataKeyId === null || row.sealedKey === null) return undefined;
-    const vault = await keyring.vaultById(row.dataKeyId);
-    const key = importPrivateKey(vault.decrypt(row.sealedKey, certificateKeyPlace(row.id)));
+    const key = await openCertificateKey(keyring, row);
+    if (!key) return undefined;
     await db.write(async (tx) => {
-      tx.audit(actor, { event: "read-certificate-private-key", orgId: row.orgId, projectId: row.projectId, metadata: { certificateId: row.id, serialNumber: row.serialNumber } });
+      tx.audit(actor, {
+        event: "read-certificate-private-key",
+        orgId: row.orgId,
+        projectId: row.projectId,
+        metadata: { certificateId: row.id, serialNumber: row.serialNumber },
+      });
     });
     return key;
   };
 
-  const requireKey = async (actor: MemberActor, id: string): Promise<{ row: CertificateRow; key: KeyObject }> => {
+  const requireKey = async (
+    actor: MemberActor,
+    id: string,
+  ): Promise<{ row: CertificateRow; key: KeyObject }> => {
     const row = await find(actor, id, "read-private-key");
     const key = await openKey(actor, row);
     if (!key) throw notFound("A private key of this certificate");
@@ -71,10 +110,14 @@ export function createInventory({ db, clock, keyring, permissions, profiles }: I
 
   const bundleOf = async (actor: MemberActor, row: CertificateRow) => {
     const ability = await permissions.inProject(actor, row.projectId);
-    const key = ability.can("read-private-key", "certificates", attributesOf(row, clock.now())) ? await openKey(actor, row) : undefined;
+    const key = ability.can("read-private-key", "certificates", attributesOf(row, clock.now()))
+      ? await openKey(actor, row)
+      : undefined;
     return {
-      certificate: certificateToPem(row.der).trimEnd(), certificateChain: row.chain && row.chain.length > 0 ? chainToPem(row.chain) : null,
-      privateKey: key ? exportPkcs8Pem(key).trimEnd() : null, serialNumber: row.serialNumber,
+      certificate: certificateToPem(row.der).trimEnd(),
+      certificateChain: row.chain && row.chain.length > 0 ? chainToPem(row.chain) : null,
+      privateKey: key ? exportPkcs8Pem(key).trimEnd() : null,
+      serialNumber: row.serialNumber,
     };
   };
 
@@ -96,47 +139,89 @@ export function createInventory({ db, clock, keyring, permissions, profiles }: I
       return bundleOf(actor, await find(actor, latest.id, "read"));
     },
 
-    get: async (actor: MemberActor, id: string) => toCertificateView(await find(actor, id, "read"), clock.now()),
+    get: async (actor: MemberActor, id: string) =>
+      toCertificateView(await find(actor, id, "read"), clock.now()),
 
     async body(actor: MemberActor, id: string) {
       const { der, chain, serialNumber } = await find(actor, id, "read");
-      return { certificate: certificateToPem(der).trimEnd(), certificateChain: chain && chain.length > 0 ? chainToPem(chain) : null, serialNumber };
+      return {
+        certificate: certificateToPem(der).trimEnd(),
+        certificateChain: chain && chain.length > 0 ? chainToPem(chain) : null,
+        serialNumber,
+      };
     },
 
     bundle: async (actor: MemberActor, id: string) => bundleOf(actor, await find(actor, id, "read")),
 
-    privateKey: async (actor: MemberActor, id: string): Promise<string> => exportPkcs8Pem((await requireKey(actor, id)).key).trimEnd(),
+    privateKey: async (actor: MemberActor, id: string): Promise<string> =>
+      exportPkcs8Pem((await requireKey(actor, id)).key).trimEnd(),
 
-    async keystore(actor: MemberActor, id: string, wish: { format: "pkcs12" | "jks"; password: string; alias?: string | undefined }): Promise<Buffer> {
+    async keystore(
+      actor: MemberActor,
+      id: string,
+      wish: { format: "pkcs12" | "jks"; password: string; alias?: string | undefined },
+    ): Promise<Buffer> {
       const { row, key } = await requireKey(actor, id);
       const friendlyName = wish.alias ?? row.details.friendlyName ?? (row.commonName || row.serialNumber);
       const bundle = { privateKey: key, certificate: row.der, chain: row.chain ?? [], friendlyName };
-      if (wish.format === "jks") return judged("password", () => buildJks(bundle, { password: wish.password, createdAt: clock.now() }));
+      if (wish.format === "jks")
+        return judged("password", () =>
+          buildJks(bundle, { password: wish.password, createdAt: clock.now() }),
+        );
       return buildPkcs12(bundle, { password: wish.password });
     },
 
-    async setRenewal(actor: MemberActor, id: string, wish: { renewBeforeDays?: number | undefined; enableAutoRenewal?: boolean | undefined }) {
+    async setRenewal(
+      actor: MemberActor,
+      id: string,
+      wish: { renewBeforeDays?: number | undefined; enableAutoRenewal?: boolean | undefined },
+    ) {
       const row = await find(actor, id, "edit");
       const isOn = wish.enableAutoRenewal ?? wish.renewBeforeDays !== undefined;
-      if (isOn && (row.sealedKey === null || row.profileId === null)) throw badRequest("Only a certificate of a profile, with its key kept here, can be renewed by the server.");
-      if (isOn && (row.renewedById !== null || statusOf(row, clock.now()) !== "active")) throw badRequest("Only an active certificate that was not renewed yet can be renewed.");
+      if (isOn && (row.sealedKey === null || row.profileId === null))
+        throw badRequest(
+          "Only a certificate of a profile, with its key kept here, can be renewed by the server.",
+        );
+      if (isOn && (row.renewedById !== null || statusOf(row, clock.now()) !== "active"))
+        throw badRequest("Only an active certificate that was not renewed yet can be renewed.");
       const lifetime = (row.notAfter.getTime() - row.notBefore.getTime()) / 1000;
-      const before = wish.renewBeforeDays === undefined ? lifetime / 3 : Math.min(wish.renewBeforeDays * 86_400, lifetime / 2);
+      const before =
+        wish.renewBeforeDays === undefined
+          ? lifetime / 3
+          : Math.min(wish.renewBeforeDays * 86_400, lifetime / 2);
       await db.write(async (tx) => {
         setRenewalTime(tx, id, isOn ? addSeconds(row.notAfter, -Math.floor(before)) : null, clock.now());
-        tx.audit(actor, { event: "update-certificate-renewal", orgId: row.orgId, projectId: row.projectId, metadata: { certificateId: id, autoRenewal: isOn } });
+        tx.audit(actor, {
+          event: "update-certificate-renewal",
+          orgId: row.orgId,
+          projectId: row.projectId,
+          metadata: { certificateId: id, autoRenewal: isOn },
+        });
       });
-      return { message: isOn ? "The server will renew this certificate." : "The server will not renew this certificate.", ...(wish.renewBeforeDays === undefined ? {} : { renewBeforeDays: wish.renewBeforeDays }) };
+      return {
+        message: isOn
+          ? "The server will renew this certificate."
+          : "The server will not renew this certificate.",
+        ...(wish.renewBeforeDays === undefined ? {} : { renewBeforeDays: wish.renewBeforeDays }),
+      };
     },
 
     /** An active certificate of ours stays: who could revoke what nobody remembers? */
     async delete(actor: MemberActor, id: string): Promise<CertificateView> {
       const row = await find(actor, id, "delete");
       const now = clock.now();
-      if (row.source === "issued" && row.notAfter > now) throw badRequest("A certificate issued here can be removed once it has expired; until then its revocation must be known.");
+      if (row.source === "issued" && row.notAfter > now)
+        throw badRequest(
+          "A certificate issued here can be removed once it has expired; until then its revocation must be known.",
+        );
       await db.write(async (tx) => {
         removeCertificate(tx, id);
-        tx.audit(actor, { event: "delete-certificate", orgId: row.orgId, projectId: row.projectId, metadata: { certificateId: id, serialNumber: row.serialNumber } });
+        tx.audit(actor, {
+          event: "delete-certificate",
+          orgId: row.orgId,
+          projectId: row.projectId,
+          metadata: { certificateId: id, serialNumber: row.serialNumber },
+        });
       });
       return toCertificateView(row, now);
     },

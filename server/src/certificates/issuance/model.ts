@@ -7,8 +7,21 @@ import { allowedKeys, allowedSignatures, usagesUnder } from "../policies/model.t
 import type { PolicyRules } from "../policies/contract.ts";
 import type { ProfileDefaults } from "../profiles/contract.ts";
 import {
-  attributeValues, commonNameOf, fitsKey, nameFrom, normaliseGeneralName, OID, parseKeyAlgorithm, parseSignatureAlgorithm,
-  type CertificateRequest, type DistinguishedName, type ExtendedKeyUsageName, type GeneralName, type KeyAlgorithm, type KeyUsage, type SignatureAlgorithm,
+  attributeValues,
+  commonNameOf,
+  fitsKey,
+  nameFrom,
+  normaliseGeneralName,
+  OID,
+  parseKeyAlgorithm,
+  parseSignatureAlgorithm,
+  type CertificateRequest,
+  type DistinguishedName,
+  type ExtendedKeyUsageName,
+  type GeneralName,
+  type KeyAlgorithm,
+  type KeyUsage,
+  type SignatureAlgorithm,
 } from "../x509/index.ts";
 import { SAN_WORDS } from "../contract.ts";
 import type { CertificateRow } from "../inventory/model.ts";
@@ -27,16 +40,22 @@ export interface Material {
 type Alt = NonNullable<Attributes["altNames"]>[number];
 
 const DEFAULT_TTL_SECONDS = 90 * 86_400;
-const said = (text: string | null | undefined): string | undefined => (text === null || text === undefined || text === "" ? undefined : text);
+const said = (text: string | null | undefined): string | undefined =>
+  text === null || text === undefined || text === "" ? undefined : text;
 
 function subjectOf({ attributes, csr, defaults }: Material): DistinguishedName {
   const asked = csr?.subject.rdns ?? [];
   const from = (oid: string): string | undefined => attributeValues(asked, oid)[0];
-  const components = attributes.domainComponents ?? (csr ? attributeValues(asked, OID.domainComponent) : undefined);
+  const components =
+    attributes.domainComponents ?? (csr ? attributeValues(asked, OID.domainComponent) : undefined);
   return nameFrom({
     commonName: said(attributes.commonName) ?? commonNameOf(asked) ?? defaults.commonName,
     organization: said(attributes.organization) ?? from(OID.organization) ?? defaults.organization,
-    organizationalUnit: said(attributes.organizationalUnit) ?? said(attributes.ou) ?? from(OID.organizationalUnit) ?? defaults.organizationalUnit,
+    organizationalUnit:
+      said(attributes.organizationalUnit) ??
+      said(attributes.ou) ??
+      from(OID.organizationalUnit) ??
+      defaults.organizationalUnit,
     country: said(attributes.country) ?? from(OID.country) ?? defaults.country,
     state: said(attributes.state) ?? said(attributes.province) ?? from(OID.state) ?? defaults.state,
     locality: said(attributes.locality) ?? from(OID.locality) ?? defaults.locality,
@@ -45,11 +64,18 @@ function subjectOf({ attributes, csr, defaults }: Material): DistinguishedName {
 }
 
 function altNamesOf({ attributes, csr, defaults }: Material): GeneralName[] {
-  const textual = (names: readonly { readonly type: "dns_name" | "ip_address" | "email" | "uri" | "upn"; readonly value: string }[]): GeneralName[] =>
-    names.map(({ type, value }) => normaliseGeneralName(type, value));
+  const textual = (
+    names: readonly {
+      readonly type: "dns_name" | "ip_address" | "email" | "uri" | "upn";
+      readonly value: string;
+    }[],
+  ): GeneralName[] => names.map(({ type, value }) => normaliseGeneralName(type, value));
   const given = attributes.altNames ? textual(attributes.altNames) : undefined;
   const fromCsr = csr?.extensions.subjectAltName;
-  const names = given ?? (fromCsr && fromCsr.length > 0 ? [...fromCsr] : undefined) ?? textual(defaults.subjectAltNames ?? []);
+  const names =
+    given ??
+    (fromCsr && fromCsr.length > 0 ? [...fromCsr] : undefined) ??
+    textual(defaults.subjectAltNames ?? []);
   const seen = new Set<string>();
   return names.filter((each) => {
     const key = `${each.type}:${typeof each.value === "string" ? each.value : JSON.stringify(each.value)}`;
@@ -57,10 +83,17 @@ function altNamesOf({ attributes, csr, defaults }: Material): GeneralName[] {
   });
 }
 
-function validityOf({ attributes, defaults, rules, issuer, now }: Material): { notBefore: Date; notAfter: Date } {
+function validityOf({ attributes, defaults, rules, issuer, now }: Material): {
+  notBefore: Date;
+  notAfter: Date;
+} {
   const [ttl, from, until] = [said(attributes.ttl), said(attributes.notBefore), said(attributes.notAfter)];
   if (ttl !== undefined && (from !== undefined || until !== undefined)) {
-    const issue: Issue = { code: "custom", path: ["attributes", "ttl"], message: "send either ttl or notBefore and notAfter, not both" };
+    const issue: Issue = {
+      code: "custom",
+      path: ["attributes", "ttl"],
+      message: "send either ttl or notBefore and notAfter, not both",
+    };
     throw invalid([issue]);
   }
   const notBefore = from === undefined ? toSecond(now) : parseMoment(from, "notBefore");
@@ -70,25 +103,49 @@ function validityOf({ attributes, defaults, rules, issuer, now }: Material): { n
   const limits = [defaults.ttlDays ? defaults.ttlDays * 86_400 : DEFAULT_TTL_SECONDS];
   if (rules.validity?.max !== undefined) limits.push(parseDuration(rules.validity.max, "validity.max"));
   const wished = addSeconds(notBefore, Math.min(...limits));
-  return { notBefore, notAfter: issuer && issuer.certificate.notAfter < wished ? issuer.certificate.notAfter : wished };
+  return {
+    notBefore,
+    notAfter: issuer && issuer.certificate.notAfter < wished ? issuer.certificate.notAfter : wished,
+  };
 }
 
 /** RSA keys may also encrypt a session key; the others only sign. */
 const usualKeyUsages = (algorithm: KeyAlgorithm | undefined): KeyUsage[] =>
   algorithm?.startsWith("RSA") ? ["digital_signature", "key_encipherment"] : ["digital_signature"];
 
-function usagesOf({ attributes, csr, defaults, rules }: Material, isCa: boolean, algorithm: KeyAlgorithm | undefined) {
-  const asked = <T>(list: readonly T[] | null | undefined): readonly T[] | undefined => (list && list.length > 0 ? list : undefined);
-  const keyUsages = asked(attributes.keyUsages) ?? asked(csr?.extensions.keyUsage) ?? asked(defaults.keyUsages);
-  const extended = asked(attributes.extendedKeyUsages) ?? asked(csr?.extensions.extendedKeyUsage) ?? asked(defaults.extendedKeyUsages);
+function usagesOf(
+  { attributes, csr, defaults, rules }: Material,
+  isCa: boolean,
+  algorithm: KeyAlgorithm | undefined,
+) {
+  const asked = <T>(list: readonly T[] | null | undefined): readonly T[] | undefined =>
+    list && list.length > 0 ? list : undefined;
+  const keyUsages =
+    asked(attributes.keyUsages) ?? asked(csr?.extensions.keyUsage) ?? asked(defaults.keyUsages);
+  const extended =
+    asked(attributes.extendedKeyUsages) ??
+    asked(csr?.extensions.extendedKeyUsage) ??
+    asked(defaults.extendedKeyUsages);
   return {
-    keyUsages: usagesUnder(rules.keyUsages, keyUsages, isCa ? ["digital_signature", "key_cert_sign", "crl_sign"] : usualKeyUsages(algorithm)),
-    extendedKeyUsages: usagesUnder<string>(rules.extendedKeyUsages, extended, isCa ? [] : ["server_auth", "client_auth"]) as ExtendedKeyUsageName[],
+    keyUsages: usagesUnder(
+      rules.keyUsages,
+      keyUsages,
+      isCa ? ["digital_signature", "key_cert_sign", "crl_sign"] : usualKeyUsages(algorithm),
+    ),
+    extendedKeyUsages: usagesUnder<string>(
+      rules.extendedKeyUsages,
+      extended,
+      isCa ? [] : ["server_auth", "client_auth"],
+    ) as ExtendedKeyUsageName[],
   };
 }
 
 /** The key to make here, when the caller brings none. */
-export function keyAlgorithmFor({ attributes, defaults, rules }: Pick<Material, "attributes" | "defaults" | "rules">): KeyAlgorithm {
+export function keyAlgorithmFor({
+  attributes,
+  defaults,
+  rules,
+}: Pick<Material, "attributes" | "defaults" | "rules">): KeyAlgorithm {
   const asked = said(attributes.keyAlgorithm) ?? said(defaults.keyAlgorithm);
   return asked === undefined ? (allowedKeys(rules)?.[0] ?? "EC_prime256v1") : parseKeyAlgorithm(asked);
 }
@@ -97,7 +154,8 @@ function signatureFor({ attributes, defaults, rules, issuer }: Material): Signat
   const asked = said(attributes.signatureAlgorithm);
   if (asked !== undefined) return parseSignatureAlgorithm(asked);
   const usual = said(defaults.signatureAlgorithm);
-  const fits = (algorithm: SignatureAlgorithm): boolean => issuer !== null && fitsKey(algorithm, issuer.signer.key);
+  const fits = (algorithm: SignatureAlgorithm): boolean =>
+    issuer !== null && fitsKey(algorithm, issuer.signer.key);
   // A default made for another authority's key is no reason to refuse.
   const preferred = usual === undefined ? undefined : parseSignatureAlgorithm(usual);
   if (preferred !== undefined && fits(preferred)) return preferred;
@@ -110,7 +168,9 @@ export function wishOf(material: Material, keyAlgorithm: KeyAlgorithm | undefine
   const { attributes, csr, defaults } = material;
   const constraints = attributes.basicConstraints ?? defaults.basicConstraints;
   const isCa = constraints?.isCA ?? csr?.extensions.basicConstraints?.isCa ?? false;
-  const pathLength = isCa ? (constraints?.pathLength ?? csr?.extensions.basicConstraints?.pathLength) : undefined;
+  const pathLength = isCa
+    ? (constraints?.pathLength ?? csr?.extensions.basicConstraints?.pathLength)
+    : undefined;
   return {
     subject: subjectOf(material),
     altNames: altNamesOf(material),
@@ -124,7 +184,10 @@ export function wishOf(material: Material, keyAlgorithm: KeyAlgorithm | undefine
 }
 
 /** How long before its end a certificate of this profile is renewed by the server. */
-export function renewBeforeSeconds(profile: { readonly renewBeforeDays: number | null; readonly renewBeforePercent: number | null }, wish: Wish): number | undefined {
+export function renewBeforeSeconds(
+  profile: { readonly renewBeforeDays: number | null; readonly renewBeforePercent: number | null },
+  wish: Wish,
+): number | undefined {
   const lifetime = (wish.notAfter.getTime() - wish.notBefore.getTime()) / 1000;
   if (profile.renewBeforePercent !== null) return Math.round((lifetime * profile.renewBeforePercent) / 100);
   return profile.renewBeforeDays === null ? undefined : profile.renewBeforeDays * 86_400;
@@ -141,7 +204,9 @@ export function attributesAgain(row: CertificateRow, isCsrGiven: boolean): Attri
     keyUsages: keyUsages as Attributes["keyUsages"],
     extendedKeyUsages: [...extendedKeyUsages],
     ...(isCsrGiven ? {} : { keyAlgorithm: row.keyAlgorithm }),
-    ...(row.isCa ? { basicConstraints: { isCA: true, ...(pathLength === undefined ? {} : { pathLength }) } } : {}),
+    ...(row.isCa
+      ? { basicConstraints: { isCA: true, ...(pathLength === undefined ? {} : { pathLength }) } }
+      : {}),
     ttl: `${seconds}s`,
   };
 }

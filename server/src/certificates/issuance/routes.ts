@@ -1,6 +1,7 @@
 import { serve, type Route } from "../../platform/http/index.ts";
 import { invalidField } from "../../platform/problem.ts";
 import * as contract from "./contract.ts";
+import type { CertificateRequests } from "./requests/service.ts";
 import type { Issuance } from "./service.ts";
 
 type Headers = Readonly<Record<string, string | string[] | undefined>>;
@@ -9,13 +10,20 @@ type Headers = Readonly<Record<string, string | string[] | undefined>>;
 function idempotencyKey(headers: Headers): string | undefined {
   const key = headers["idempotency-key"];
   if (key === undefined || key === "") return undefined;
-  if (typeof key !== "string" || key.length > 255) throw invalidField(["Idempotency-Key"], "Idempotency-Key must be one text of at most 255 characters");
+  if (typeof key !== "string" || key.length > 255)
+    throw invalidField(["Idempotency-Key"], "Idempotency-Key must be one text of at most 255 characters");
   return key;
 }
 
-export const issuanceRoutes = (issuance: Issuance): Route[] => [
-  serve(contract.issueCertificate, ({ actor, body, headers }) => issuance.issue(actor, body, idempotencyKey(headers))),
-  serve(contract.getCertificateRequest, ({ actor, params }) => issuance.request(actor, params.requestId)),
-  serve(contract.renewCertificate, ({ actor, params, body, headers }) => issuance.renew(actor, params.id, body, idempotencyKey(headers))),
-  serve(contract.signCertificate, ({ actor, body, headers }) => issuance.sign(actor, body, idempotencyKey(headers))),
+export const issuanceRoutes = (issuance: Issuance, requests: CertificateRequests): Route[] => [
+  serve(contract.issueCertificate, ({ actor, body, headers }) =>
+    issuance.issue(actor, body, idempotencyKey(headers)),
+  ),
+  serve(contract.getCertificateRequest, ({ actor, params }) => requests.get(actor, params.requestId)),
+  serve(contract.renewCertificate, ({ actor, params, body, headers }) =>
+    issuance.renew(actor, params.id, body, idempotencyKey(headers)),
+  ),
+  serve(contract.signCertificate, ({ actor, body, headers }) =>
+    issuance.sign(actor, body, idempotencyKey(headers)),
+  ),
 ];

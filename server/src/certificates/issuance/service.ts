@@ -22,13 +22,21 @@ import { judge } from "../policies/model.ts";
 import type { Profiles } from "../profiles/service.ts";
 import type { ProfileRow } from "../profiles/store.ts";
 import {
-  certificateToPem, commonNameOf, exportPkcs8Pem, exportSpki, generateKeys, hasErrors, importPrivateKey, keyAlgorithmOf, parseCsrPem, readPublicKey, verifyCsr,
+  certificateToPem,
+  commonNameOf,
+  exportPkcs8Pem,
+  exportSpki,
+  generateKeys,
+  hasErrors,
+  keyAlgorithmOf,
+  parseCsrPem,
+  readPublicKey,
+  verifyCsr,
   type CertificateRequest,
 } from "../x509/index.ts";
 import type { Attributes, IssuedView, IssueInput, RenewInput, SignInput } from "./contract.ts";
-import { certificateKeyPlace, type Gate, type Issued } from "./gate/service.ts";
+import { openCertificateKey, type Gate, type Issued } from "./gate/service.ts";
 import type { Context, Order } from "./gate/model.ts";
-import { findRequestInOrg } from "./gate/store.ts";
 import { attributesAgain, keyAlgorithmFor, renewBeforeSeconds, wishOf } from "./model.ts";
 
 export interface IssuanceNeeds {
@@ -72,7 +80,8 @@ export interface Renewable {
 const digestOf = (input: unknown): Buffer => createHash("sha256").update(JSON.stringify(input)).digest();
 
 /** A self-signed certificate ends its own chain. */
-const withoutRoot = (chain: readonly Buffer[], removeRoot: boolean): readonly Buffer[] => (removeRoot ? chain.slice(0, -1) : chain);
+const withoutRoot = (chain: readonly Buffer[], removeRoot: boolean): readonly Buffer[] =>
+  removeRoot ? chain.slice(0, -1) : chain;
 
 export function createIssuance(needs: IssuanceNeeds) {
   const { db, clock, keyring, profiles, issuers, gate } = needs;
@@ -90,7 +99,13 @@ export function createIssuance(needs: IssuanceNeeds) {
 
   const keyFor = async (brief: Brief): Promise<{ publicKey: Buffer; privateKey: KeyObject | undefined }> => {
     if (brief.csr) return { publicKey: brief.csr.publicKey, privateKey: undefined };
-    const algorithm = judged("keyAlgorithm", () => keyAlgorithmFor({ attributes: brief.attributes, defaults: brief.profile?.defaults ?? {}, rules: brief.rules }));
+    const algorithm = judged("keyAlgorithm", () =>
+      keyAlgorithmFor({
+        attributes: brief.attributes,
+        defaults: brief.profile?.defaults ?? {},
+        rules: brief.rules,
+      }),
+    );
     const pair = brief.key ? { publicKey: brief.key, privateKey: brief.key } : await generateKeys(algorithm);
     return { publicKey: exportSpki(pair.publicKey), privateKey: pair.privateKey };
   };
@@ -100,13 +115,30 @@ export function createIssuance(needs: IssuanceNeeds) {
     return judged("attributes", () => {
       const algorithm = keyAlgorithmOf(readPublicKey(key.publicKey));
       const { attributes, csr, rules, issuer } = brief;
-      const wish = wishOf({ attributes, csr, defaults: brief.profile?.defaults ?? {}, rules, issuer, now: clock.now() }, algorithm);
+      const wish = wishOf(
+        { attributes, csr, defaults: brief.profile?.defaults ?? {}, rules, issuer, now: clock.now() },
+        algorithm,
+      );
       const signature = wish.signatureAlgorithm ?? issuer?.signer.algorithm ?? "";
       const findings = judge(rules, wish, { key: algorithm, signature });
-      const renewal = brief.profile && { autoRenew: brief.profile.autoRenew && key.privateKey !== undefined, renewBeforeSeconds: renewBeforeSeconds(brief.profile, wish) };
+      const renewal = brief.profile && {
+        autoRenew: brief.profile.autoRenew && key.privateKey !== undefined,
+        renewBeforeSeconds: renewBeforeSeconds(brief.profile, wish),
+      };
       return {
-        actor: brief.actor, projectId: brief.projectId, orgId: brief.orgId, profileId: brief.profile?.id ?? null, applicationId: brief.applicationId, issuer, wish, ...key,
-        keepsKey: true, context: { ...renewal, ...brief.context }, idempotency: brief.idempotency, findings, isBlockedKey: false,
+        actor: brief.actor,
+        projectId: brief.projectId,
+        orgId: brief.orgId,
+        profileId: brief.profile?.id ?? null,
+        applicationId: brief.applicationId,
+        issuer,
+        wish,
+        ...key,
+        keepsKey: true,
+        context: { ...renewal, ...brief.context },
+        idempotency: brief.idempotency,
+        findings,
+        isBlockedKey: false,
       };
     });
   };
@@ -126,16 +158,18 @@ export function createIssuance(needs: IssuanceNeeds) {
     };
   };
 
-  const privateKeyOf = async (row: CertificateRow): Promise<KeyObject | undefined> => {
-    if (row.dataKeyId === null || row.sealedKey === null) return undefined;
-    const vault = await keyring.vaultById(row.dataKeyId);
-    return importPrivateKey(vault.decrypt(row.sealedKey, certificateKeyPlace(row.id)));
-  };
+  const privateKeyOf = (row: CertificateRow) => openCertificateKey(keyring, row);
 
   /** A repeat gets the first call's certificate and key, without a new key being made. */
-  const replayed = async (brief: Brief, removeRoot: boolean): Promise<{ view: IssuedView; requestId: string } | undefined> => {
+  const replayed = async (
+    brief: Brief,
+    removeRoot: boolean,
+  ): Promise<{ view: IssuedView; requestId: string } | undefined> => {
     if (!brief.idempotency) return undefined;
-    const probe: Order = { ...(await orderOf({ ...brief, attributes: { ...brief.attributes, keyAlgorithm: "EC_prime256v1" } })), idempotency: brief.idempotency };
+    const probe: Order = {
+      ...(await orderOf({ ...brief, attributes: { ...brief.attributes, keyAlgorithm: "EC_prime256v1" } })),
+      idempotency: brief.idempotency,
+    };
     const issued = await gate.replay(probe);
     if (!issued) return undefined;
     const row = await db.read((q) => findCertificateById(q, issued.certificateId));
@@ -143,7 +177,10 @@ export function createIssuance(needs: IssuanceNeeds) {
     return { requestId: issued.requestId, view: await viewOf(issued, { ...probe, privateKey }, removeRoot) };
   };
 
-  const issueFor = async (brief: Brief, removeRoot: boolean): Promise<{ view: IssuedView; requestId: string }> => {
+  const issueFor = async (
+    brief: Brief,
+    removeRoot: boolean,
+  ): Promise<{ view: IssuedView; requestId: string }> => {
     const earlier = await replayed(brief, removeRoot);
     if (earlier) return earlier;
     const order = await orderOf(brief);
@@ -161,14 +198,23 @@ export function createIssuance(needs: IssuanceNeeds) {
     return issuers.require(profile.authorityId, profile.projectId);
   };
 
-  const applicationOf = async (actor: MemberActor, profile: ProfileRow, id: string | null | undefined): Promise<string | null> => {
+  const applicationOf = async (
+    actor: MemberActor,
+    profile: ProfileRow,
+    id: string | null | undefined,
+  ): Promise<string | null> => {
     if (!id) return null;
     const application = await needs.applications.find(actor, id, "read");
     if (application.projectId !== profile.projectId) throw notFound("The application", id);
     return id;
   };
 
-  const keyed = (actor: MemberActor, what: string, key: string | undefined, input: unknown): Order["idempotency"] =>
+  const keyed = (
+    actor: MemberActor,
+    what: string,
+    key: string | undefined,
+    input: unknown,
+  ): Order["idempotency"] =>
     key === undefined ? undefined : { key: `${actor.id}:${what}:${key}`, digest: digestOf(input) };
 
   const briefOf = async (actor: MemberActor, input: IssueInput, key: string | undefined): Promise<Brief> => {
@@ -176,8 +222,18 @@ export function createIssuance(needs: IssuanceNeeds) {
     const applicationId = await applicationOf(actor, profile, input.applicationId);
     const [csr, issuer] = [await readCsr(input.csr), await issuerOf(profile)];
     return {
-      actor, projectId: profile.projectId, orgId: profile.orgId, profile, applicationId, issuer, rules: profile.policyRules, attributes: input.attributes ?? {}, csr, key: undefined,
-      context: { friendlyName: input.friendlyName, metadata: input.metadata }, idempotency: keyed(actor, "issue", key, input),
+      actor,
+      projectId: profile.projectId,
+      orgId: profile.orgId,
+      profile,
+      applicationId,
+      issuer,
+      rules: profile.policyRules,
+      attributes: input.attributes ?? {},
+      csr,
+      key: undefined,
+      context: { friendlyName: input.friendlyName, metadata: input.metadata },
+      idempotency: keyed(actor, "issue", key, input),
     };
   };
 
@@ -185,18 +241,37 @@ export function createIssuance(needs: IssuanceNeeds) {
   const renewRow = async (actor: Actor, old: Renewable, input: RenewInput) => {
     const { row, profile } = old;
     if (row.revokedAt !== null) throw badRequest("A revoked certificate cannot be renewed.");
-    if (row.renewedById !== null) throw badRequest(`The certificate was renewed already, by ${row.renewedById}.`);
+    if (row.renewedById !== null)
+      throw badRequest(`The certificate was renewed already, by ${row.renewedById}.`);
     const source = input.renewalKeySource ?? (input.csr ? "csr" : "new");
     const key = source === "reuse" ? await privateKeyOf(row) : undefined;
     if (source === "reuse" && !key) throw badRequest("The private key is not kept here: renew with a csr.");
     const csr = await readCsr(source === "csr" ? input.csr : undefined);
     if (source === "csr" && !csr) throw badRequest("Renewal by request needs csr.");
-    if (source === "new" && row.sealedKey === null) throw badRequest("The private key was made elsewhere: renew with a csr.");
-    const issuer = profile ? await issuerOf(profile) : row.authorityId === null ? null : await issuers.require(row.authorityId, row.projectId);
+    if (source === "new" && row.sealedKey === null)
+      throw badRequest("The private key was made elsewhere: renew with a csr.");
+    const issuer = profile
+      ? await issuerOf(profile)
+      : row.authorityId === null
+        ? null
+        : await issuers.require(row.authorityId, row.projectId);
     const brief: Brief = {
-      actor, projectId: row.projectId, orgId: row.orgId, profile, applicationId: row.applicationId, issuer, rules: profile?.policyRules ?? {},
-      attributes: { ...attributesAgain(row, csr !== undefined), ...input.attributes }, csr, key,
-      context: { friendlyName: row.details.friendlyName, metadata: row.details.metadata, renewedFromId: row.id }, idempotency: old.idempotency,
+      actor,
+      projectId: row.projectId,
+      orgId: row.orgId,
+      profile,
+      applicationId: row.applicationId,
+      issuer,
+      rules: profile?.policyRules ?? {},
+      attributes: { ...attributesAgain(row, csr !== undefined), ...input.attributes },
+      csr,
+      key,
+      context: {
+        friendlyName: row.details.friendlyName,
+        metadata: row.details.metadata,
+        renewedFromId: row.id,
+      },
+      idempotency: old.idempotency,
     };
     return issueFor(brief, input.removeRootsFromChain);
   };
@@ -206,17 +281,37 @@ export function createIssuance(needs: IssuanceNeeds) {
       const brief = await briefOf(actor, input, idempotencyKey);
       if (input.dryRun) {
         const { findings, tbs } = await gate.rehearse(await orderOf(brief));
-        return { certificate: null, dryRun: { wouldIssue: !hasErrors(findings), findings: [...findings], toBeSigned: tbs.toString("base64") } };
+        return {
+          certificate: null,
+          dryRun: {
+            wouldIssue: !hasErrors(findings),
+            findings: [...findings],
+            toBeSigned: tbs.toString("base64"),
+          },
+        };
       }
-      const { view, requestId } = await issueFor(brief, input.removeRootsFromChain || input.attributes?.removeRootsFromChain === true);
-      return { certificate: view, certificateRequestId: requestId, status: "issued" as const, message: "The certificate was issued." };
+      const { view, requestId } = await issueFor(
+        brief,
+        input.removeRootsFromChain || input.attributes?.removeRootsFromChain === true,
+      );
+      return {
+        certificate: view,
+        certificateRequestId: requestId,
+        status: "issued" as const,
+        message: "The certificate was issued.",
+      };
     },
 
     async renew(actor: MemberActor, id: string, input: RenewInput, idempotencyKey: string | undefined) {
       const row = await db.read((q) => findCertificate(q, orgOf(actor), id));
       if (!row) throw notFound("The certificate", id);
       const profile = row.profileId === null ? null : await profiles.find(actor, row.profileId, "issue-cert");
-      if (!profile) await needs.permissions.requireInProject(actor, row.projectId, { action: "create", subject: "certificates", attributes: attributesOf(row, clock.now()) });
+      if (!profile)
+        await needs.permissions.requireInProject(actor, row.projectId, {
+          action: "create",
+          subject: "certificates",
+          attributes: attributesOf(row, clock.now()),
+        });
       const idempotency = keyed(actor, `renew:${id}`, idempotencyKey, input);
       const { view, requestId } = await renewRow(actor, { row, profile, idempotency }, input);
       return { ...view, certificateRequestId: requestId };
@@ -227,49 +322,57 @@ export function createIssuance(needs: IssuanceNeeds) {
     /** For clients that name an authority instead of a profile; no policy stands between, so the right to create is asked. */
     async sign(actor: MemberActor, input: SignInput, idempotencyKey: string | undefined) {
       if (input.certificateTemplateId) {
-        const attributes = { ttl: input.ttl, notBefore: input.notBefore, notAfter: input.notAfter, commonName: input.commonName };
-        const asked: IssueInput = { profileId: input.certificateTemplateId, csr: input.csr, attributes, removeRootsFromChain: false, dryRun: false };
+        const attributes = {
+          ttl: input.ttl,
+          notBefore: input.notBefore,
+          notAfter: input.notAfter,
+          commonName: input.commonName,
+        };
+        const asked: IssueInput = {
+          profileId: input.certificateTemplateId,
+          csr: input.csr,
+          attributes,
+          removeRootsFromChain: false,
+          dryRun: false,
+        };
         return (await issueFor(await briefOf(actor, asked, idempotencyKey), false)).view;
       }
       if (!input.caId) throw badRequest("Send caId or certificateTemplateId.");
       const authority = await needs.authorities.find(actor, input.caId, "read");
       const csr = await readCsr(input.csr);
-      const attributes = { ttl: input.ttl, notBefore: input.notBefore, notAfter: input.notAfter, commonName: input.commonName };
+      const attributes = {
+        ttl: input.ttl,
+        notBefore: input.notBefore,
+        notAfter: input.notAfter,
+        commonName: input.commonName,
+      };
       const brief: Brief = {
-        actor, projectId: authority.projectId, orgId: authority.orgId, profile: null, applicationId: null, issuer: await issuers.require(authority.id, authority.projectId), rules: {},
-        attributes, csr, key: undefined, context: { friendlyName: input.friendlyName }, idempotency: keyed(actor, "sign", idempotencyKey, input),
+        actor,
+        projectId: authority.projectId,
+        orgId: authority.orgId,
+        profile: null,
+        applicationId: null,
+        issuer: await issuers.require(authority.id, authority.projectId),
+        rules: {},
+        attributes,
+        csr,
+        key: undefined,
+        context: { friendlyName: input.friendlyName },
+        idempotency: keyed(actor, "sign", idempotencyKey, input),
       };
       const { wish } = await orderOf(brief);
       const altNames = wish.altNames.flatMap(({ value }) => (typeof value === "string" ? [value] : []));
-      const names = { commonName: commonNameOf(wish.subject) ?? "", altNames, friendlyName: input.friendlyName ?? "" };
-      await needs.permissions.requireInProject(actor, authority.projectId, { action: "create", subject: "certificates", attributes: names });
-      return (await issueFor(brief, false)).view;
-    },
-
-    async request(actor: MemberActor, id: string) {
-      const request = await db.read((q) => findRequestInOrg(q, orgOf(actor), id));
-      if (!request) throw notFound("The certificate request", id);
-      const row = request.status === "issued" ? await db.read((q) => findCertificateById(q, request.certificateId)) : undefined;
-      const ability = await needs.permissions.inProject(actor, request.projectId);
-      const attributes = row && attributesOf(row, clock.now());
-      await needs.permissions.requireInProject(actor, request.projectId, { action: "read", subject: "certificates", ...(attributes ? { attributes } : {}) });
-      const mayReadKey = attributes !== undefined && ability.can("read-private-key", "certificates", attributes);
-      const key = row && mayReadKey ? await privateKeyOf(row) : undefined;
-      return {
-        status: request.status,
-        certificate: row ? certificateToPem(row.der).trimEnd() : null,
-        certificateChain: row ? chainToPem(row.chain ?? []) : null,
-        issuingCaCertificate: row?.chain?.[0] ? certificateToPem(row.chain[0]).trimEnd() : null,
-        certificateId: row?.id ?? null,
-        privateKey: key ? exportPkcs8Pem(key).trimEnd() : null,
-        serialNumber: row?.serialNumber ?? null,
-        errorMessage: request.error,
-        pendingMessage: null,
-        commonName: row?.commonName ?? null,
-        profileId: request.profileId,
-        createdAt: request.createdAt,
-        updatedAt: request.updatedAt,
+      const names = {
+        commonName: commonNameOf(wish.subject) ?? "",
+        altNames,
+        friendlyName: input.friendlyName ?? "",
       };
+      await needs.permissions.requireInProject(actor, authority.projectId, {
+        action: "create",
+        subject: "certificates",
+        attributes: names,
+      });
+      return (await issueFor(brief, false)).view;
     },
   };
 }

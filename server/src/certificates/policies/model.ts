@@ -4,16 +4,29 @@
 import { BlockList, isIP } from "node:net";
 import { conflict, invalid, type Issue } from "../../platform/problem.ts";
 import { findingOf, parseDuration } from "../model.ts";
-import { attributeValues, OID, parseKeyAlgorithm, parseSignatureAlgorithm, X509Error, type Finding } from "../x509/index.ts";
+import {
+  attributeValues,
+  OID,
+  parseKeyAlgorithm,
+  parseSignatureAlgorithm,
+  X509Error,
+  type Finding,
+} from "../x509/index.ts";
 import type { Wish } from "../issuance/gate/model.ts";
 import type { PolicyRules } from "./contract.ts";
 
-export const policyNameTaken = (name: string) => conflict(`A policy named ${name} exists in this project already.`);
+export const policyNameTaken = (name: string) =>
+  conflict(`A policy named ${name} exists in this project already.`);
 export const policyInUse = () => conflict("A certificate profile uses this policy; it cannot be deleted.");
 
 const SUBJECT_OIDS = {
-  common_name: OID.commonName, organization: OID.organization, organizational_unit: OID.organizationalUnit, country: OID.country,
-  state: OID.state, locality: OID.locality, domain_component: OID.domainComponent,
+  common_name: OID.commonName,
+  organization: OID.organization,
+  organizational_unit: OID.organizationalUnit,
+  country: OID.country,
+  state: OID.state,
+  locality: OID.locality,
+  domain_component: OID.domainComponent,
 } as const;
 
 /** `*` stands for any run of characters. Linear in the text: no expression engine sees what strangers write. */
@@ -23,7 +36,8 @@ export function matchesPattern(pattern: string, text: string): boolean {
   const first = parts[0] ?? "";
   if (parts.length === 1) return value === first;
   const last = parts.at(-1) ?? "";
-  if (value.length < first.length + last.length || !value.startsWith(first) || !value.endsWith(last)) return false;
+  if (value.length < first.length + last.length || !value.startsWith(first) || !value.endsWith(last))
+    return false;
   let at = first.length;
   const end = value.length - last.length;
   for (const part of parts.slice(1, -1)) {
@@ -38,7 +52,13 @@ export function matchesPattern(pattern: string, text: string): boolean {
 function matchesAddress(pattern: string, address: string): boolean {
   const [base = "", prefix] = pattern.split("/");
   const family = isIP(base);
-  if (prefix === undefined || family === 0 || !/^\d{1,3}$/.test(prefix) || Number(prefix) > (family === 6 ? 128 : 32)) return matchesPattern(pattern, address);
+  if (
+    prefix === undefined ||
+    family === 0 ||
+    !/^\d{1,3}$/.test(prefix) ||
+    Number(prefix) > (family === 6 ? 128 : 32)
+  )
+    return matchesPattern(pattern, address);
   if (isIP(address) !== family) return false;
   const range = new BlockList();
   range.addSubnet(base, Number(prefix), family === 6 ? "ipv6" : "ipv4");
@@ -51,28 +71,44 @@ interface Patterns {
   readonly denied?: readonly string[] | undefined;
 }
 
-function judgeValues(rule: Patterns, values: readonly string[], field: string, matches: (pattern: string, value: string) => boolean): Finding[] {
+function judgeValues(
+  rule: Patterns,
+  values: readonly string[],
+  field: string,
+  matches: (pattern: string, value: string) => boolean,
+): Finding[] {
   const findings: Finding[] = [];
   const allowed = rule.allowed && [...rule.allowed, ...(rule.required ?? [])];
   for (const value of values) {
     const denied = rule.denied?.find((pattern) => matches(pattern, value));
-    if (denied !== undefined) findings.push(findingOf("policy.denied", field, `"${value}" matches the denied ${denied}.`));
+    if (denied !== undefined)
+      findings.push(findingOf("policy.denied", field, `"${value}" matches the denied ${denied}.`));
     else if (allowed && !allowed.some((pattern) => matches(pattern, value))) {
-      findings.push(findingOf("policy.not_allowed", field, `"${value}" is not among the allowed ${allowed.join(", ") || "(nothing)"}.`));
+      findings.push(
+        findingOf(
+          "policy.not_allowed",
+          field,
+          `"${value}" is not among the allowed ${allowed.join(", ") || "(nothing)"}.`,
+        ),
+      );
     }
   }
   for (const pattern of rule.required ?? []) {
-    if (!values.some((value) => matches(pattern, value))) findings.push(findingOf("policy.required", field, `A value that matches ${pattern} is required.`));
+    if (!values.some((value) => matches(pattern, value)))
+      findings.push(findingOf("policy.required", field, `A value that matches ${pattern} is required.`));
   }
   return findings;
 }
 
 function judgeSubject(rules: NonNullable<PolicyRules["subject"]>, wish: Wish): Finding[] {
   if (rules.length === 0) return [];
-  const findings = rules.flatMap((rule) => judgeValues(rule, attributeValues(wish.subject, SUBJECT_OIDS[rule.type]), rule.type, matchesPattern));
+  const findings = rules.flatMap((rule) =>
+    judgeValues(rule, attributeValues(wish.subject, SUBJECT_OIDS[rule.type]), rule.type, matchesPattern),
+  );
   for (const [type, oid] of Object.entries(SUBJECT_OIDS)) {
     const isListed = rules.some((rule) => rule.type === type);
-    if (!isListed && attributeValues(wish.subject, oid).length > 0) findings.push(findingOf("policy.not_listed", type, `The policy lists no ${type}; leave it out.`));
+    if (!isListed && attributeValues(wish.subject, oid).length > 0)
+      findings.push(findingOf("policy.not_listed", type, `The policy lists no ${type}; leave it out.`));
   }
   return findings;
 }
@@ -81,17 +117,36 @@ function judgeSans(rules: NonNullable<PolicyRules["sans"]>, wish: Wish): Finding
   if (rules.length === 0) return [];
   const findings: Finding[] = [];
   for (const rule of rules) {
-    const values = wish.altNames.flatMap((each) => (each.type === rule.type && typeof each.value === "string" ? [each.value] : []));
-    findings.push(...judgeValues(rule, values, `altNames.${rule.type}`, rule.type === "ip_address" ? matchesAddress : matchesPattern));
+    const values = wish.altNames.flatMap((each) =>
+      each.type === rule.type && typeof each.value === "string" ? [each.value] : [],
+    );
+    findings.push(
+      ...judgeValues(
+        rule,
+        values,
+        `altNames.${rule.type}`,
+        rule.type === "ip_address" ? matchesAddress : matchesPattern,
+      ),
+    );
   }
   for (const { type } of wish.altNames) {
-    if (!rules.some((rule) => rule.type === type)) findings.push(findingOf("policy.not_listed", `altNames.${type}`, `The policy lists no alternative names of type ${type}.`));
+    if (!rules.some((rule) => rule.type === type))
+      findings.push(
+        findingOf(
+          "policy.not_listed",
+          `altNames.${type}`,
+          `The policy lists no alternative names of type ${type}.`,
+        ),
+      );
   }
   return findings;
 }
 
-const judgeUsages = (rule: Patterns | null | undefined, usages: readonly string[], field: string): Finding[] =>
-  rule ? judgeValues(rule, usages, field, (pattern, usage) => pattern === usage) : [];
+const judgeUsages = (
+  rule: Patterns | null | undefined,
+  usages: readonly string[],
+  field: string,
+): Finding[] => (rule ? judgeValues(rule, usages, field, (pattern, usage) => pattern === usage) : []);
 
 /** Names that we cannot make are no reason to refuse a policy; they simply never match. */
 const normalised = <T extends string>(names: readonly string[], parse: (text: string) => T): T[] =>
@@ -104,33 +159,71 @@ const normalised = <T extends string>(names: readonly string[], parse: (text: st
     }
   });
 
-export const allowedSignatures = (rules: PolicyRules) => rules.algorithms?.signature && normalised(rules.algorithms.signature, parseSignatureAlgorithm);
-export const allowedKeys = (rules: PolicyRules) => rules.algorithms?.keyAlgorithm && normalised(rules.algorithms.keyAlgorithm, parseKeyAlgorithm);
+export const allowedSignatures = (rules: PolicyRules) =>
+  rules.algorithms?.signature && normalised(rules.algorithms.signature, parseSignatureAlgorithm);
+export const allowedKeys = (rules: PolicyRules) =>
+  rules.algorithms?.keyAlgorithm && normalised(rules.algorithms.keyAlgorithm, parseKeyAlgorithm);
 
-function judgeAlgorithms(rules: PolicyRules, keyAlgorithm: string | undefined, signatureAlgorithm: string): Finding[] {
+function judgeAlgorithms(
+  rules: PolicyRules,
+  keyAlgorithm: string | undefined,
+  signatureAlgorithm: string,
+): Finding[] {
   const keys: readonly string[] | undefined = allowedKeys(rules);
   const signatures: readonly string[] | undefined = allowedSignatures(rules);
   const findings: Finding[] = [];
   if (keys && (keyAlgorithm === undefined || !keys.includes(keyAlgorithm))) {
-    findings.push(findingOf("policy.key_algorithm", "keyAlgorithm", `${keyAlgorithm ?? "This key size"} is not among ${rules.algorithms?.keyAlgorithm?.join(", ") ?? ""}.`));
+    findings.push(
+      findingOf(
+        "policy.key_algorithm",
+        "keyAlgorithm",
+        `${keyAlgorithm ?? "This key size"} is not among ${rules.algorithms?.keyAlgorithm?.join(", ") ?? ""}.`,
+      ),
+    );
   }
   if (signatures && !signatures.includes(signatureAlgorithm)) {
-    findings.push(findingOf("policy.signature_algorithm", "signatureAlgorithm", `${signatureAlgorithm} is not among ${rules.algorithms?.signature?.join(", ") ?? ""}.`));
+    findings.push(
+      findingOf(
+        "policy.signature_algorithm",
+        "signatureAlgorithm",
+        `${signatureAlgorithm} is not among ${rules.algorithms?.signature?.join(", ") ?? ""}.`,
+      ),
+    );
   }
   return findings;
 }
 
 function judgeConstraints(rules: PolicyRules, wish: Wish): Finding[] {
   const { isCA, maxPathLength = -1 } = rules.basicConstraints ?? {};
-  if (!wish.isCa) return isCA === "required" ? [findingOf("policy.ca_required", "basicConstraints", "The policy is for authorities only.")] : [];
-  if (isCA !== "allowed" && isCA !== "required") return [findingOf("policy.ca_denied", "basicConstraints", "The policy does not allow authorities; it must say isCA: allowed.")];
+  if (!wish.isCa)
+    return isCA === "required"
+      ? [findingOf("policy.ca_required", "basicConstraints", "The policy is for authorities only.")]
+      : [];
+  if (isCA !== "allowed" && isCA !== "required")
+    return [
+      findingOf(
+        "policy.ca_denied",
+        "basicConstraints",
+        "The policy does not allow authorities; it must say isCA: allowed.",
+      ),
+    ];
   if (maxPathLength >= 0 && (wish.pathLength === undefined || wish.pathLength > maxPathLength)) {
-    return [findingOf("policy.path_length", "basicConstraints.pathLength", `The path length must be at most ${maxPathLength}.`)];
+    return [
+      findingOf(
+        "policy.path_length",
+        "basicConstraints.pathLength",
+        `The path length must be at most ${maxPathLength}.`,
+      ),
+    ];
   }
   return [];
 }
 
-export function judge(rules: PolicyRules, wish: Wish, algorithms: { readonly key: string | undefined; readonly signature: string }): Finding[] {
+export function judge(
+  rules: PolicyRules,
+  wish: Wish,
+  algorithms: { readonly key: string | undefined; readonly signature: string },
+): Finding[] {
   const max = rules.validity?.max;
   const lifetime = (wish.notAfter.getTime() - wish.notBefore.getTime()) / 1000;
   const tooLong = max !== undefined && lifetime > parseDuration(max, "validity.max");
@@ -141,15 +234,32 @@ export function judge(rules: PolicyRules, wish: Wish, algorithms: { readonly key
     ...judgeUsages(rules.extendedKeyUsages, wish.extendedKeyUsages, "extendedKeyUsages"),
     ...judgeAlgorithms(rules, algorithms.key, algorithms.signature),
     ...judgeConstraints(rules, wish),
-    ...(tooLong ? [findingOf("policy.validity", "ttl", `The certificate would be valid for longer than ${max}.`)] : []),
+    ...(tooLong
+      ? [findingOf("policy.validity", "ttl", `The certificate would be valid for longer than ${max}.`)]
+      : []),
   ];
 }
 
 /** The usages to put in where nobody asked for any: the required ones, and of the usual ones those that are allowed. */
-export function usagesUnder<T extends string>(rule: { readonly allowed?: readonly T[] | undefined; readonly required?: readonly T[] | undefined; readonly denied?: readonly T[] | undefined } | null | undefined, asked: readonly T[] | undefined, usual: readonly T[]): T[] {
+export function usagesUnder<T extends string>(
+  rule:
+    | {
+        readonly allowed?: readonly T[] | undefined;
+        readonly required?: readonly T[] | undefined;
+        readonly denied?: readonly T[] | undefined;
+      }
+    | null
+    | undefined,
+  asked: readonly T[] | undefined,
+  usual: readonly T[],
+): T[] {
   const required = rule?.required ?? [];
   if (asked) return [...new Set([...asked, ...required])];
-  const fitting = usual.filter((usage) => !rule?.denied?.includes(usage) && (!rule?.allowed || rule.allowed.includes(usage) || required.includes(usage)));
+  const fitting = usual.filter(
+    (usage) =>
+      !rule?.denied?.includes(usage) &&
+      (!rule?.allowed || rule.allowed.includes(usage) || required.includes(usage)),
+  );
   return [...new Set([...required, ...fitting])];
 }
 
@@ -157,10 +267,14 @@ export function usagesUnder<T extends string>(rule: { readonly allowed?: readonl
 export function checkPolicy(rules: PolicyRules): void {
   const issues: Issue[] = [];
   if (rules.validity?.max !== undefined) parseDuration(rules.validity.max, "validity.max");
-  for (const [part, list] of [["subject", rules.subject], ["sans", rules.sans]] as const) {
+  for (const [part, list] of [
+    ["subject", rules.subject],
+    ["sans", rules.sans],
+  ] as const) {
     const types = (list ?? []).map(({ type }) => type as string);
     const repeated = types.find((type, index) => types.indexOf(type) !== index);
-    if (repeated !== undefined) issues.push({ code: "custom", path: [part], message: `${part} lists ${repeated} twice` });
+    if (repeated !== undefined)
+      issues.push({ code: "custom", path: [part], message: `${part} lists ${repeated} twice` });
   }
   if (issues.length > 0) throw invalid(issues);
 }

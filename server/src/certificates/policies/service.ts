@@ -8,7 +8,16 @@ import { issuanceChanged } from "../authorities/events.ts";
 import type { CertificateScope } from "../service.ts";
 import type { NewPolicy, PolicyChange, PolicyRules } from "./contract.ts";
 import { checkPolicy, policyInUse, policyNameTaken } from "./model.ts";
-import { countPolicies, deletePolicy, findPolicy, insertPolicy, listPolicies, updatePolicy, type Page, type PolicyRow } from "./store.ts";
+import {
+  countPolicies,
+  deletePolicy,
+  findPolicy,
+  insertPolicy,
+  listPolicies,
+  updatePolicy,
+  type Page,
+  type PolicyRow,
+} from "./store.ts";
 
 export interface PolicyNeeds {
   readonly db: Db;
@@ -19,7 +28,15 @@ export interface PolicyNeeds {
 
 export type Policies = ReturnType<typeof createPolicies>;
 
-const PARTS = ["subject", "sans", "keyUsages", "extendedKeyUsages", "algorithms", "validity", "basicConstraints"] as const;
+const PARTS = [
+  "subject",
+  "sans",
+  "keyUsages",
+  "extendedKeyUsages",
+  "algorithms",
+  "validity",
+  "basicConstraints",
+] as const;
 
 /** Only what was said: a part that is null or absent restricts nothing and is not stored. */
 function rulesFrom(input: Partial<PolicyRules>, before: PolicyRules = {}): PolicyRules {
@@ -35,7 +52,11 @@ export const toPolicyView = ({ rules, ...row }: PolicyRow) => ({ ...row, ...rule
 
 export function createPolicies({ db, clock, permissions, scope }: PolicyNeeds) {
   const require = (actor: MemberActor, projectId: string, action: string, name?: string) =>
-    permissions.requireInProject(actor, projectId, { action, subject: "certificate-policies", ...(name === undefined ? {} : { attributes: { name } }) });
+    permissions.requireInProject(actor, projectId, {
+      action,
+      subject: "certificate-policies",
+      ...(name === undefined ? {} : { attributes: { name } }),
+    });
 
   const find = async (actor: MemberActor, id: string, action: string): Promise<PolicyRow> => {
     const row = await db.read((q) => findPolicy(q, orgOf(actor), id));
@@ -44,11 +65,21 @@ export function createPolicies({ db, clock, permissions, scope }: PolicyNeeds) {
     return row;
   };
 
-  const change = async (actor: MemberActor, event: string, row: PolicyRow, work: (tx: Tx) => Promise<unknown>) => {
+  const change = async (
+    actor: MemberActor,
+    event: string,
+    row: PolicyRow,
+    work: (tx: Tx) => Promise<unknown>,
+  ) => {
     try {
       await db.write(async (tx) => {
         await work(tx);
-        tx.audit(actor, { event, orgId: orgOf(actor), projectId: row.projectId, metadata: { policyId: row.id, name: row.name } });
+        tx.audit(actor, {
+          event,
+          orgId: orgOf(actor),
+          projectId: row.projectId,
+          metadata: { policyId: row.id, name: row.name },
+        });
         tx.emit(issuanceChanged({ projectId: row.projectId }));
       });
     } catch (error) {
@@ -66,15 +97,30 @@ export function createPolicies({ db, clock, permissions, scope }: PolicyNeeds) {
       const rules = rulesFrom(input);
       checkPolicy(rules);
       const at = clock.now();
-      const row: PolicyRow = { id: newId(), projectId: project.id, name: input.name, description: input.description ?? null, rules, createdAt: at, updatedAt: at };
+      const row: PolicyRow = {
+        id: newId(),
+        projectId: project.id,
+        name: input.name,
+        description: input.description ?? null,
+        rules,
+        createdAt: at,
+        updatedAt: at,
+      };
       return change(actor, "create-certificate-policy", row, async (tx) => insertPolicy(tx, row));
     },
 
     async list(actor: MemberActor, ref: string | undefined, page: Page) {
       const project = await scope.projectOf(actor, ref);
       const ability = await require(actor, project.id, "read");
-      const [rows, totalCount] = await db.read((q) => Promise.all([listPolicies(q, project.id, page), countPolicies(q, project.id, page)]));
-      return { certificatePolicies: rows.filter(({ name }) => ability.can("read", "certificate-policies", { name })).map(toPolicyView), totalCount };
+      const [rows, totalCount] = await db.read((q) =>
+        Promise.all([listPolicies(q, project.id, page), countPolicies(q, project.id, page)]),
+      );
+      return {
+        certificatePolicies: rows
+          .filter(({ name }) => ability.can("read", "certificate-policies", { name }))
+          .map(toPolicyView),
+        totalCount,
+      };
     },
 
     get: async (actor: MemberActor, id: string) => toPolicyView(await find(actor, id, "read")),
@@ -84,7 +130,13 @@ export function createPolicies({ db, clock, permissions, scope }: PolicyNeeds) {
       const rules = rulesFrom(input, before.rules);
       checkPolicy(rules);
       const description = input.description === undefined ? before.description : input.description;
-      const row: PolicyRow = { ...before, name: input.name ?? before.name, description, rules, updatedAt: clock.now() };
+      const row: PolicyRow = {
+        ...before,
+        name: input.name ?? before.name,
+        description,
+        rules,
+        updatedAt: clock.now(),
+      };
       return change(actor, "update-certificate-policy", row, (tx) => updatePolicy(tx, row));
     },
 

@@ -12,11 +12,21 @@ export interface PolicyRow {
 }
 
 const COLUMNS = `c.id, c.project_id AS "projectId", c.name, c.description, c.rules, c.created_at AS "createdAt", c.updated_at AS "updatedAt"`;
-const inOrg = sql<PolicyRow>(`SELECT ${COLUMNS} FROM certificate_policies c JOIN projects p ON p.id = c.project_id WHERE c.id = $1 AND p.org_id = $2`);
-const ofProject = sql<PolicyRow>(`SELECT ${COLUMNS} FROM certificate_policies c WHERE c.project_id = $1 AND lower(c.name) LIKE $2 ORDER BY c.name, c.id OFFSET $3 LIMIT $4`);
-const count = sql<{ count: number }>(`SELECT count(*) AS count FROM certificate_policies c WHERE c.project_id = $1 AND lower(c.name) LIKE $2`);
-const insert = sql(`INSERT INTO certificate_policies (id, project_id, name, description, rules, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`);
-const update = sql<{ id: string }>(`UPDATE certificate_policies SET name = $2, description = $3, rules = $4, updated_at = $5 WHERE id = $1 RETURNING id`);
+const inOrg = sql<PolicyRow>(
+  `SELECT ${COLUMNS} FROM certificate_policies c JOIN projects p ON p.id = c.project_id WHERE c.id = $1 AND p.org_id = $2`,
+);
+const ofProject = sql<PolicyRow>(
+  `SELECT ${COLUMNS} FROM certificate_policies c WHERE c.project_id = $1 AND lower(c.name) LIKE $2 ORDER BY c.name, c.id OFFSET $3 LIMIT $4`,
+);
+const count = sql<{ count: number }>(
+  `SELECT count(*) AS count FROM certificate_policies c WHERE c.project_id = $1 AND lower(c.name) LIKE $2`,
+);
+const insert = sql(
+  `INSERT INTO certificate_policies (id, project_id, name, description, rules, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+);
+const update = sql<{ id: string }>(
+  `UPDATE certificate_policies SET name = $2, description = $3, rules = $4, updated_at = $5 WHERE id = $1 RETURNING id`,
+);
 const remove = sql<{ id: string }>(`DELETE FROM certificate_policies WHERE id = $1 RETURNING id`);
 
 export interface Page {
@@ -27,9 +37,20 @@ export interface Page {
 const likeOf = (search: string | undefined): string => `%${escapeLike((search ?? "").toLowerCase())}%`;
 
 export const findPolicy = (q: Query, orgId: string, id: string) => q.first(inOrg, [id, orgId]);
-export const listPolicies = (q: Query, projectId: string, page: Page) => q.rows(ofProject, [projectId, likeOf(page.search), page.offset, page.limit]);
-export const countPolicies = async (q: Query, projectId: string, page: Page): Promise<number> => (await q.first(count, [projectId, likeOf(page.search)]))?.count ?? 0;
+export const listPolicies = (q: Query, projectId: string, page: Page) =>
+  q.rows(ofProject, [projectId, likeOf(page.search), page.offset, page.limit]);
+export const countPolicies = async (q: Query, projectId: string, page: Page): Promise<number> =>
+  (await q.first(count, [projectId, likeOf(page.search)]))?.count ?? 0;
 export const insertPolicy = (tx: Tx, row: PolicyRow): void =>
-  tx.later(insert, [row.id, row.projectId, row.name, row.description, JSON.stringify(row.rules), row.createdAt, row.updatedAt]);
-export const updatePolicy = (tx: Tx, row: PolicyRow) => tx.first(update, [row.id, row.name, row.description, JSON.stringify(row.rules), row.updatedAt]);
+  tx.later(insert, [
+    row.id,
+    row.projectId,
+    row.name,
+    row.description,
+    JSON.stringify(row.rules),
+    row.createdAt,
+    row.updatedAt,
+  ]);
+export const updatePolicy = (tx: Tx, row: PolicyRow) =>
+  tx.first(update, [row.id, row.name, row.description, JSON.stringify(row.rules), row.updatedAt]);
 export const deletePolicy = (tx: Tx, id: string) => tx.first(remove, [id]);

@@ -1,7 +1,16 @@
 import { z } from "zod";
 import { endpoint, moment, uuid } from "../../platform/http/endpoint.ts";
 import { projectRef } from "../../projects/contract.ts";
-import { algorithmText, altName, basicConstraintsWish, byId, extendedKeyUsageWord, inProject, keyUsageWord, paging } from "../contract.ts";
+import {
+  algorithmText,
+  altName,
+  basicConstraintsWish,
+  byId,
+  extendedKeyUsageWord,
+  inProject,
+  keyUsageWord,
+  paging,
+} from "../contract.ts";
 
 const room = "certificates";
 const path = "/api/v1/cert-manager/certificate-profiles";
@@ -52,8 +61,21 @@ export const profile = z.object({
   apiConfigId: uuid.nullable(),
   acmeConfigId: uuid.nullable(),
   scepConfigId: uuid.nullable(),
-  apiConfig: z.object({ id: uuid, autoRenew: z.boolean(), renewBeforeDays: z.number().nullable(), renewBeforePercent: z.number().nullable() }),
-  certificateAuthority: z.object({ id: uuid, status: z.string(), name: z.string(), isExternal: z.boolean(), externalType: z.string().nullable() }).nullable(),
+  apiConfig: z.object({
+    id: uuid,
+    autoRenew: z.boolean(),
+    renewBeforeDays: z.number().nullable(),
+    renewBeforePercent: z.number().nullable(),
+  }),
+  certificateAuthority: z
+    .object({
+      id: uuid,
+      status: z.string(),
+      name: z.string(),
+      isExternal: z.boolean(),
+      externalType: z.string().nullable(),
+    })
+    .nullable(),
   certificatePolicy: z.object({ id: uuid, name: z.string(), description: z.string().nullable() }),
   createdAt: moment,
   updatedAt: moment,
@@ -61,10 +83,18 @@ export const profile = z.object({
 export type ProfileView = z.input<typeof profile>;
 
 const reply = z.object({ certificateProfile: profile });
-const example = { caId: "00000000-0000-7000-8000-000000000001", certificatePolicyId: "00000000-0000-7000-8000-000000000002", slug: "web-servers", defaults: { ttlDays: 90 } };
+const example = {
+  caId: "00000000-0000-7000-8000-000000000001",
+  certificatePolicyId: "00000000-0000-7000-8000-000000000002",
+  slug: "web-servers",
+  defaults: { ttlDays: 90 },
+};
 
 export const createProfile = endpoint({
-  id: "createCertificateProfile", method: "POST", path, room,
+  id: "createCertificateProfile",
+  method: "POST",
+  path,
+  room,
   summary: "Create a profile: an authority, a policy and defaults under one slug",
   body: z.object({
     caId: uuid.nullish(),
@@ -84,23 +114,47 @@ export const createProfile = endpoint({
 export type NewProfile = z.output<typeof createProfile.body>;
 
 export const listProfiles = endpoint({
-  id: "listCertificateProfiles", method: "GET", path, room,
+  id: "listCertificateProfiles",
+  method: "GET",
+  path,
+  room,
   summary: "Profiles of a project, by slug",
-  query: z.object({ ...paging, search: z.string().max(256).optional(), caId: uuid.optional(), issuerType: issuerType.optional(), applicationId: uuid.optional(), projectId: projectRef.optional() }),
+  query: z.object({
+    ...paging,
+    search: z.string().max(256).optional(),
+    caId: uuid.optional(),
+    issuerType: issuerType.optional(),
+    applicationId: uuid.optional(),
+    projectId: projectRef.optional(),
+  }),
   reply: z.object({ certificateProfiles: z.array(profile), totalCount: z.number() }),
 });
 export type ProfileQuery = z.output<typeof listProfiles.query>;
 
-export const getProfile = endpoint({ id: "getCertificateProfile", method: "GET", path: `${path}/{id}`, room, summary: "One profile", params: byId, reply });
+export const getProfile = endpoint({
+  id: "getCertificateProfile",
+  method: "GET",
+  path: `${path}/{id}`,
+  room,
+  summary: "One profile",
+  params: byId,
+  reply,
+});
 export const getProfileBySlug = endpoint({
-  id: "getCertificateProfileBySlug", method: "GET", path: `${path}/slug/{slug}`, room,
+  id: "getCertificateProfileBySlug",
+  method: "GET",
+  path: `${path}/slug/{slug}`,
+  room,
   summary: "The profile of a slug, in the project or in the organisation's certificate project",
   params: z.object({ slug: profileSlug }),
   query: inProject,
   reply,
 });
 export const updateProfile = endpoint({
-  id: "updateCertificateProfile", method: "PATCH", path: `${path}/{id}`, room,
+  id: "updateCertificateProfile",
+  method: "PATCH",
+  path: `${path}/{id}`,
+  room,
   summary: "Change a profile; certificates it has issued stay as they are",
   params: byId,
   body: z.object({
@@ -117,4 +171,12 @@ export const updateProfile = endpoint({
   example: { body: { description: "Short-lived server certificates" } },
 });
 export type ProfileChange = z.output<typeof updateProfile.body>;
-export const deleteProfile = endpoint({ id: "deleteCertificateProfile", method: "DELETE", path: `${path}/{id}`, room, summary: "Delete a profile; its certificates stay in the project's inventory", params: byId, reply });
+export const deleteProfile = endpoint({
+  id: "deleteCertificateProfile",
+  method: "DELETE",
+  path: `${path}/{id}`,
+  room,
+  summary: "Delete a profile; its certificates stay in the project's inventory",
+  params: byId,
+  reply,
+});

@@ -3,10 +3,20 @@ import * as contract from "./contract.ts";
 import type { Profiles } from "./service.ts";
 
 export const profileRoutes = (profiles: Profiles): Route[] => [
-  serve(contract.createProfile, async ({ actor, body }) => ({ certificateProfile: await profiles.create(actor, body) })),
+  serve(contract.createProfile, async ({ actor, body }) => ({
+    certificateProfile: await profiles.create(actor, body),
+  })),
   serve(contract.listProfiles, ({ actor, query }) => profiles.list(actor, query)),
-  serve(contract.getProfileBySlug, async ({ actor, params, query }) => ({ certificateProfile: await profiles.getBySlug(actor, query.projectId, params.slug) })),
-  serve(contract.getProfile, async ({ actor, params }) => ({ certificateProfile: await profiles.get(actor, params.id) })),
-  serve(contract.updateProfile, async ({ actor, params, body }) => ({ certificateProfile: await profiles.update(actor, params.id, body) })),
-  serve(contract.deleteProfile, async ({ actor, params }) => ({ certificateProfile: await profiles.delete(actor, params.id) })),
+  serve(contract.getProfileBySlug, async ({ actor, params, query }) => ({
+    certificateProfile: await profiles.getBySlug(actor, query.projectId, params.slug),
+  })),
+  serve(contract.getProfile, async ({ actor, params }) => ({
+    certificateProfile: await profiles.get(actor, params.id),
+  })),
+  serve(contract.updateProfile, async ({ actor, params, body }) => ({
+    certificateProfile: await profiles.update(actor, params.id, body),
+  })),
+  serve(contract.deleteProfile, async ({ actor, params }) => ({
+    certificateProfile: await profiles.delete(actor, params.id),
+  })),
 ];

@@ -13,7 +13,17 @@ import { noteCertificateProject } from "../store.ts";
 import { parseKeyAlgorithm, parseSignatureAlgorithm } from "../x509/index.ts";
 import type { NewProfile, ProfileChange, ProfileQuery, ProfileView } from "./contract.ts";
 import {
-  countProfiles, deleteProfile, findProfile, findProfileBySlug, hasAuthority, hasPolicy, insertProfile, listProfiles, updateProfile, type ProfileRow, type ProfileWrite,
+  countProfiles,
+  deleteProfile,
+  findProfile,
+  findProfileBySlug,
+  hasAuthority,
+  hasPolicy,
+  insertProfile,
+  listProfiles,
+  updateProfile,
+  type ProfileRow,
+  type ProfileWrite,
 } from "./store.ts";
 
 export interface ProfileNeeds {
@@ -36,7 +46,12 @@ export const toProfileView = (row: ProfileRow): ProfileView => ({
   apiConfigId: row.id,
   acmeConfigId: null,
   scepConfigId: null,
-  apiConfig: { id: row.id, autoRenew: row.autoRenew, renewBeforeDays: row.renewBeforeDays, renewBeforePercent: row.renewBeforePercent },
+  apiConfig: {
+    id: row.id,
+    autoRenew: row.autoRenew,
+    renewBeforeDays: row.renewBeforeDays,
+    renewBeforePercent: row.renewBeforePercent,
+  },
   certificateAuthority: row.authority && { ...row.authority, isExternal: false, externalType: null },
   certificatePolicy: { id: row.policyId, name: row.policyName, description: row.policyDescription },
 });
@@ -44,11 +59,16 @@ export const toProfileView = (row: ProfileRow): ProfileView => ({
 export function createProfiles({ db, clock, tail, permissions, scope }: ProfileNeeds) {
   const cache = createFactCache<ProfileRow>(tail, CACHED_PROFILES);
   tail.onHint((fact) => {
-    if (issuanceChanged.is(fact) || projectDeleted.is(fact)) cache.dropWhere((row) => row.projectId === fact.data.projectId);
+    if (issuanceChanged.is(fact) || projectDeleted.is(fact))
+      cache.dropWhere((row) => row.projectId === fact.data.projectId);
   });
 
   const require = (actor: MemberActor, projectId: string, action: string, slug?: string) =>
-    permissions.requireInProject(actor, projectId, { action, subject: "certificate-profiles", ...(slug === undefined ? {} : { attributes: { slug } }) });
+    permissions.requireInProject(actor, projectId, {
+      action,
+      subject: "certificate-profiles",
+      ...(slug === undefined ? {} : { attributes: { slug } }),
+    });
 
   /** The profile, if it is of the caller's organisation and the caller may do that with it. */
   const find = async (actor: MemberActor, id: string, action: string): Promise<ProfileRow> => {
@@ -61,22 +81,38 @@ export function createProfiles({ db, clock, tail, permissions, scope }: ProfileN
 
   const check = async (row: ProfileWrite): Promise<void> => {
     const { authorityId, defaults } = row;
-    if (defaults?.keyAlgorithm) judged("defaults.keyAlgorithm", () => parseKeyAlgorithm(defaults.keyAlgorithm ?? ""));
-    if (defaults?.signatureAlgorithm) judged("defaults.signatureAlgorithm", () => parseSignatureAlgorithm(defaults.signatureAlgorithm ?? ""));
-    if (authorityId !== null && !(await db.read((q) => hasAuthority(q, row.projectId, authorityId)))) throw notFound("The certificate authority", authorityId);
-    if (!(await db.read((q) => hasPolicy(q, row.projectId, row.policyId)))) throw notFound("The certificate policy", row.policyId);
-    if (row.issuerType === "ca" && authorityId === null) throw badRequest("A profile of issuer type ca needs caId; or choose issuerType self-signed.");
+    if (defaults?.keyAlgorithm)
+      judged("defaults.keyAlgorithm", () => parseKeyAlgorithm(defaults.keyAlgorithm ?? ""));
+    if (defaults?.signatureAlgorithm)
+      judged("defaults.signatureAlgorithm", () => parseSignatureAlgorithm(defaults.signatureAlgorithm ?? ""));
+    if (authorityId !== null && !(await db.read((q) => hasAuthority(q, row.projectId, authorityId))))
+      throw notFound("The certificate authority", authorityId);
+    if (!(await db.read((q) => hasPolicy(q, row.projectId, row.policyId))))
+      throw notFound("The certificate policy", row.policyId);
+    if (row.issuerType === "ca" && authorityId === null)
+      throw badRequest("A profile of issuer type ca needs caId; or choose issuerType self-signed.");
   };
 
-  const change = async (actor: MemberActor, event: string, row: ProfileWrite, work: (tx: Tx) => void): Promise<void> => {
+  const change = async (
+    actor: MemberActor,
+    event: string,
+    row: ProfileWrite,
+    work: (tx: Tx) => void,
+  ): Promise<void> => {
     try {
       await db.write(async (tx) => {
         work(tx);
-        tx.audit(actor, { event, orgId: orgOf(actor), projectId: row.projectId, metadata: { profileId: row.id, slug: row.slug } });
+        tx.audit(actor, {
+          event,
+          orgId: orgOf(actor),
+          projectId: row.projectId,
+          metadata: { profileId: row.id, slug: row.slug },
+        });
         tx.emit(issuanceChanged({ projectId: row.projectId }));
       });
     } catch (error) {
-      if (isUniqueViolation(error, "certificate_profiles_slug_unique")) throw conflict(`A profile with the slug ${row.slug} exists in this project already.`);
+      if (isUniqueViolation(error, "certificate_profiles_slug_unique"))
+        throw conflict(`A profile with the slug ${row.slug} exists in this project already.`);
       throw error;
     }
   };
@@ -90,15 +126,30 @@ export function createProfiles({ db, clock, tail, permissions, scope }: ProfileN
   return {
     find,
 
+    /** For work that nobody asked for. */
+    load: (id: string): Promise<ProfileRow | undefined> =>
+      cache.get(id, () => db.read((q) => findProfile(q, id))),
+
     async create(actor: MemberActor, input: NewProfile): Promise<ProfileView> {
       const project = await scope.projectOf(actor, input.projectId);
       await require(actor, project.id, "create", input.slug);
       const at = clock.now();
       const row: ProfileWrite = {
-        id: newId(), projectId: project.id, authorityId: input.caId ?? null, policyId: input.certificatePolicyId, slug: input.slug, description: input.description ?? null,
-        issuerType: input.issuerType, enrollmentType: input.enrollmentType, defaults: input.defaults ?? null, externalConfigs: input.externalConfigs ?? null,
-        autoRenew: input.apiConfig?.autoRenew ?? false, renewBeforeDays: input.apiConfig?.renewBeforeDays ?? null, renewBeforePercent: input.apiConfig?.renewBeforePercent ?? null,
-        createdAt: at, updatedAt: at,
+        id: newId(),
+        projectId: project.id,
+        authorityId: input.caId ?? null,
+        policyId: input.certificatePolicyId,
+        slug: input.slug,
+        description: input.description ?? null,
+        issuerType: input.issuerType,
+        enrollmentType: input.enrollmentType,
+        defaults: input.defaults ?? null,
+        externalConfigs: input.externalConfigs ?? null,
+        autoRenew: input.apiConfig?.autoRenew ?? false,
+        renewBeforeDays: input.apiConfig?.renewBeforeDays ?? null,
+        renewBeforePercent: input.apiConfig?.renewBeforePercent ?? null,
+        createdAt: at,
+        updatedAt: at,
       };
       await check(row);
       await change(actor, "create-certificate-profile", row, (tx) => {
@@ -111,8 +162,15 @@ export function createProfiles({ db, clock, tail, permissions, scope }: ProfileN
     async list(actor: MemberActor, query: ProfileQuery) {
       const project = await scope.projectOf(actor, query.projectId);
       const ability = await require(actor, project.id, "read");
-      const [rows, totalCount] = await db.read((q) => Promise.all([listProfiles(q, project.id, query), countProfiles(q, project.id, query)]));
-      return { certificateProfiles: rows.filter(({ slug }) => ability.can("read", "certificate-profiles", { slug })).map(toProfileView), totalCount };
+      const [rows, totalCount] = await db.read((q) =>
+        Promise.all([listProfiles(q, project.id, query), countProfiles(q, project.id, query)]),
+      );
+      return {
+        certificateProfiles: rows
+          .filter(({ slug }) => ability.can("read", "certificate-profiles", { slug }))
+          .map(toProfileView),
+        totalCount,
+      };
     },
 
     get: async (actor: MemberActor, id: string) => toProfileView(await find(actor, id, "read")),
@@ -127,7 +185,8 @@ export function createProfiles({ db, clock, tail, permissions, scope }: ProfileN
 
     async update(actor: MemberActor, id: string, input: ProfileChange): Promise<ProfileView> {
       const before = await find(actor, id, "edit");
-      const given = <T>(value: T | null | undefined, old: T | null): T | null => (value === undefined ? old : value);
+      const given = <T>(value: T | null | undefined, old: T | null): T | null =>
+        value === undefined ? old : value;
       const renewal = input.apiConfig;
       const row: ProfileWrite = {
         ...before,
@@ -138,7 +197,13 @@ export function createProfiles({ db, clock, tail, permissions, scope }: ProfileN
         issuerType: input.issuerType ?? before.issuerType,
         defaults: given(input.defaults, before.defaults),
         externalConfigs: given(input.externalConfigs, before.externalConfigs),
-        ...(renewal ? { autoRenew: renewal.autoRenew, renewBeforeDays: renewal.renewBeforeDays ?? null, renewBeforePercent: renewal.renewBeforePercent ?? null } : {}),
+        ...(renewal
+          ? {
+              autoRenew: renewal.autoRenew,
+              renewBeforeDays: renewal.renewBeforeDays ?? null,
+              renewBeforePercent: renewal.renewBeforePercent ?? null,
+            }
+          : {}),
         updatedAt: clock.now(),
       };
       await check(row);

@@ -48,30 +48,70 @@ const update = sql<{ id: string }>(`
   UPDATE certificate_profiles SET authority_id = $2, policy_id = $3, slug = $4, description = $5, issuer_type = $6, defaults = $7, external_configs = $8, auto_renew = $9,
     renew_before_days = $10, renew_before_percent = $11, updated_at = $12 WHERE id = $1 RETURNING id`);
 const remove = sql<{ id: string }>(`DELETE FROM certificate_profiles WHERE id = $1 RETURNING id`);
-const ownsAuthority = sql<{ found: boolean }>(`SELECT true AS found FROM certificate_authorities WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL`);
-const ownsPolicy = sql<{ found: boolean }>(`SELECT true AS found FROM certificate_policies WHERE id = $1 AND project_id = $2`);
+const ownsAuthority = sql<{ found: boolean }>(
+  `SELECT true AS found FROM certificate_authorities WHERE id = $1 AND project_id = $2 AND deleted_at IS NULL`,
+);
+const ownsPolicy = sql<{ found: boolean }>(
+  `SELECT true AS found FROM certificate_policies WHERE id = $1 AND project_id = $2`,
+);
 
-export type ProfileWrite = Omit<ProfileRow, "orgId" | "authority" | "policyName" | "policyDescription" | "policyRules">;
+export type ProfileWrite = Omit<
+  ProfileRow,
+  "orgId" | "authority" | "policyName" | "policyDescription" | "policyRules"
+>;
 
-const json = (value: unknown): string | null => (value === null || value === undefined ? null : JSON.stringify(value));
+const json = (value: unknown): string | null =>
+  value === null || value === undefined ? null : JSON.stringify(value);
 const filterOf = (projectId: string, query: ProfileQuery): unknown[] => [
-  projectId, `%${escapeLike((query.search ?? "").toLowerCase())}%`, query.caId ?? null, query.issuerType ?? null, query.applicationId ?? null,
+  projectId,
+  `%${escapeLike((query.search ?? "").toLowerCase())}%`,
+  query.caId ?? null,
+  query.issuerType ?? null,
+  query.applicationId ?? null,
 ];
 
 export const findProfile = (q: Query, id: string) => q.first(byId, [id]);
-export const findProfileBySlug = (q: Query, projectId: string, slug: string) => q.first(bySlug, [projectId, slug]);
-export const listProfiles = (q: Query, projectId: string, query: ProfileQuery) => q.rows(ofProject, [...filterOf(projectId, query), query.offset, query.limit]);
-export const countProfiles = async (q: Query, projectId: string, query: ProfileQuery): Promise<number> => (await q.first(count, filterOf(projectId, query)))?.count ?? 0;
+export const findProfileBySlug = (q: Query, projectId: string, slug: string) =>
+  q.first(bySlug, [projectId, slug]);
+export const listProfiles = (q: Query, projectId: string, query: ProfileQuery) =>
+  q.rows(ofProject, [...filterOf(projectId, query), query.offset, query.limit]);
+export const countProfiles = async (q: Query, projectId: string, query: ProfileQuery): Promise<number> =>
+  (await q.first(count, filterOf(projectId, query)))?.count ?? 0;
 export const insertProfile = (tx: Tx, row: ProfileWrite): void =>
   tx.later(insert, [
-    row.id, row.projectId, row.authorityId, row.policyId, row.slug, row.description, row.issuerType, row.enrollmentType, json(row.defaults), json(row.externalConfigs),
-    row.autoRenew, row.renewBeforeDays, row.renewBeforePercent, row.createdAt, row.updatedAt,
+    row.id,
+    row.projectId,
+    row.authorityId,
+    row.policyId,
+    row.slug,
+    row.description,
+    row.issuerType,
+    row.enrollmentType,
+    json(row.defaults),
+    json(row.externalConfigs),
+    row.autoRenew,
+    row.renewBeforeDays,
+    row.renewBeforePercent,
+    row.createdAt,
+    row.updatedAt,
   ]);
 export const updateProfile = (tx: Tx, row: ProfileWrite): void =>
   tx.later(update, [
-    row.id, row.authorityId, row.policyId, row.slug, row.description, row.issuerType, json(row.defaults), json(row.externalConfigs), row.autoRenew,
-    row.renewBeforeDays, row.renewBeforePercent, row.updatedAt,
+    row.id,
+    row.authorityId,
+    row.policyId,
+    row.slug,
+    row.description,
+    row.issuerType,
+    json(row.defaults),
+    json(row.externalConfigs),
+    row.autoRenew,
+    row.renewBeforeDays,
+    row.renewBeforePercent,
+    row.updatedAt,
   ]);
 export const deleteProfile = (tx: Tx, id: string): void => tx.later(remove, [id]);
-export const hasAuthority = async (q: Query, projectId: string, id: string): Promise<boolean> => (await q.first(ownsAuthority, [id, projectId])) !== undefined;
-export const hasPolicy = async (q: Query, projectId: string, id: string): Promise<boolean> => (await q.first(ownsPolicy, [id, projectId])) !== undefined;
+export const hasAuthority = async (q: Query, projectId: string, id: string): Promise<boolean> =>
+  (await q.first(ownsAuthority, [id, projectId])) !== undefined;
+export const hasPolicy = async (q: Query, projectId: string, id: string): Promise<boolean> =>
+  (await q.first(ownsPolicy, [id, projectId])) !== undefined;

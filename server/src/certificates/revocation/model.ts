@@ -2,12 +2,16 @@ import { badRequest } from "../../platform/problem.ts";
 import { encodeEntry, REVOCATION_REASONS, type RevocationReason } from "../x509/index.ts";
 
 export const HOLD: RevocationReason = "CERTIFICATE_HOLD";
-export const isOnHold = (row: { readonly revokedAt: Date | null; readonly revocationReason: number | null }): boolean =>
-  row.revokedAt !== null && row.revocationReason === REVOCATION_REASONS[HOLD];
+export const isOnHold = (row: {
+  readonly revokedAt: Date | null;
+  readonly revocationReason: number | null;
+}): boolean => row.revokedAt !== null && row.revocationReason === REVOCATION_REASONS[HOLD];
 
 export const alreadyRevoked = () => badRequest("The certificate is revoked already.");
-export const notOnHold = () => badRequest("The certificate is not on hold; a revocation for any other reason is final.");
-export const notOurs = () => badRequest("Only its own authority can revoke a certificate: this one was imported or signs itself.");
+export const notOnHold = () =>
+  badRequest("The certificate is not on hold; a revocation for any other reason is final.");
+export const notOurs = () =>
+  badRequest("Only its own authority can revoke a certificate: this one was imported or signs itself.");
 
 export interface Revoking {
   readonly reasonCode: number;
@@ -18,10 +22,17 @@ export interface Revoking {
 
 export function revoking(serialNumber: string, reason: RevocationReason, at: Date): Revoking {
   const revokedAt = new Date(Math.floor(at.getTime() / 1000) * 1000);
-  return { reasonCode: REVOCATION_REASONS[reason], revokedAt, entry: encodeEntry({ serialNumber, revokedAt, reason }) };
+  return {
+    reasonCode: REVOCATION_REASONS[reason],
+    revokedAt,
+    entry: encodeEntry({ serialNumber, revokedAt, reason }),
+  };
 }
 
 /** A list is re-signed after a change, and at half of its life in any case. */
 export const LIST_LIFE_SECONDS = 7 * 86_400;
-export const isFreshList = (list: { readonly thisUpdate: Date; readonly nextUpdate: Date }, now: Date): boolean =>
+export const isFreshList = (
+  list: { readonly thisUpdate: Date; readonly nextUpdate: Date },
+  now: Date,
+): boolean =>
   now < new Date((list.thisUpdate.getTime() + list.nextUpdate.getTime()) / 2) && list.thisUpdate <= now;

@@ -17,7 +17,12 @@ interface Headers {
 }
 
 /** Validity as HTTP caches understand it (RFC 5019 6.2). */
-function describe(reply: Headers, body: Buffer, times: { readonly thisUpdate?: Date; readonly nextUpdate?: Date }, maxAgeSeconds: number): void {
+function describe(
+  reply: Headers,
+  body: Buffer,
+  times: { readonly thisUpdate?: Date; readonly nextUpdate?: Date },
+  maxAgeSeconds: number,
+): void {
   if (!times.thisUpdate || !times.nextUpdate) return reply.header("cache-control", "no-store");
   reply.header("cache-control", `max-age=${maxAgeSeconds}, public, no-transform, must-revalidate`);
   reply.header("last-modified", times.thisUpdate.toUTCString());
@@ -35,14 +40,18 @@ function sendOcsp(reply: Headers, answer: OcspReply): Raw {
 }
 
 /** The router takes a last slash for a trailing one; in base64 it is a digit, and padded base64 comes in fours. */
-const wholePath = (path: string): string => (path.length % 4 === 3 && !path.includes("%") ? `${path}/` : path);
+const wholePath = (path: string): string =>
+  path.length % 4 === 3 && !path.includes("%") ? `${path}/` : path;
 
 export const revocationRoutes = ({ revocation, lists, ocsp }: RevocationServices): Route[] => [
   serve(contract.revokeCertificate, async ({ actor, params, body }) => ({
     message: "The certificate was revoked.",
     ...(await revocation.revoke(actor, params.id, body.revocationReason)),
   })),
-  serve(contract.unholdCertificate, async ({ actor, params }) => ({ message: "The certificate is valid again.", ...(await revocation.unhold(actor, params.id)) })),
+  serve(contract.unholdCertificate, async ({ actor, params }) => ({
+    message: "The certificate is valid again.",
+    ...(await revocation.unhold(actor, params.id)),
+  })),
   serve(contract.listCrls, ({ actor, params }) => lists.ofAuthority(actor, params.caId)),
   servePublic(contract.downloadCrl, async ({ params, reply }) => {
     const list = await lists.current(params);
@@ -50,6 +59,13 @@ export const revocationRoutes = ({ revocation, lists, ocsp }: RevocationServices
     describe(reply, list.der, list, LIST_MAX_AGE);
     return new Raw(list.der);
   }),
-  servePublic(contract.getOcsp, async ({ params, reply }) => sendOcsp(reply, await ocsp.respond(params.keyId, decodeOcspPath(wholePath(params["*"]))))),
-  servePublic(contract.postOcsp, async ({ params, body, reply }) => sendOcsp(reply, await ocsp.respond(params.keyId, body instanceof Uint8Array ? Buffer.from(body) : undefined))),
+  servePublic(contract.getOcsp, async ({ params, reply }) =>
+    sendOcsp(reply, await ocsp.respond(params.keyId, decodeOcspPath(wholePath(params["*"])))),
+  ),
+  servePublic(contract.postOcsp, async ({ params, body, reply }) =>
+    sendOcsp(
+      reply,
+      await ocsp.respond(params.keyId, body instanceof Uint8Array ? Buffer.from(body) : undefined),
+    ),
+  ),
 ];

@@ -7,28 +7,47 @@ const revoke = sql<{ id: string }>(`
 const release = sql<{ id: string }>(`
   UPDATE certificates SET phase = CASE WHEN not_after <= $2 THEN 1 ELSE 0 END, revoked_at = NULL, revocation_reason = NULL, crl_entry = NULL, updated_at = $2
   WHERE id = $1 AND revoked_at IS NOT NULL AND revocation_reason = 6 RETURNING id`);
-const markChanged = sql(`INSERT INTO crl_changes (authority_key_id, shard, at) VALUES ($1, $2, $3) ON CONFLICT (authority_key_id, shard) DO UPDATE SET at = $3`);
-const block = sql(`INSERT INTO blocked_keys (key_fingerprint, created_at) VALUES ($1, $2) ON CONFLICT DO NOTHING`);
-const sameKey = sql<{ id: string }>(`SELECT id FROM certificates WHERE key_fingerprint = $1 AND project_id = $2 AND phase <> 2 AND authority_key_id IS NOT NULL AND id <> $3 LIMIT 1000`);
+const markChanged = sql(
+  `INSERT INTO crl_changes (authority_key_id, shard, at) VALUES ($1, $2, $3) ON CONFLICT (authority_key_id, shard) DO UPDATE SET at = $3`,
+);
+const block = sql(
+  `INSERT INTO blocked_keys (key_fingerprint, created_at) VALUES ($1, $2) ON CONFLICT DO NOTHING`,
+);
+const sameKey = sql<{ id: string }>(
+  `SELECT id FROM certificates WHERE key_fingerprint = $1 AND project_id = $2 AND phase <> 2 AND authority_key_id IS NOT NULL AND id <> $3 LIMIT 1000`,
+);
 
-const list = sql<CrlRow>(`SELECT number, this_update AS "thisUpdate", next_update AS "nextUpdate", der FROM crls WHERE authority_key_id = $1 AND shard = $2`);
+const list = sql<CrlRow>(
+  `SELECT number, this_update AS "thisUpdate", next_update AS "nextUpdate", der FROM crls WHERE authority_key_id = $1 AND shard = $2`,
+);
 // One value for a whole list: the entries were encoded when their certificates were revoked.
 const entries = slowSql<{ entries: Buffer | null }>(`
   SELECT string_agg(crl_entry, ''::bytea) AS entries FROM certificates WHERE authority_key_id = $1 AND crl_shard = $2 AND phase = 2 AND not_after > $3`);
-const nextNumber = sql<{ number: number }>(`SELECT coalesce(max(number), 0) + 1 AS number FROM crls WHERE authority_key_id = $1 AND shard = $2`);
+const nextNumber = sql<{ number: number }>(
+  `SELECT coalesce(max(number), 0) + 1 AS number FROM crls WHERE authority_key_id = $1 AND shard = $2`,
+);
 const put = sql<{ number: number }>(`
   INSERT INTO crls AS c (authority_key_id, shard, number, this_update, next_update, der) VALUES ($1, $2, $3, $4, $5, $6)
   ON CONFLICT (authority_key_id, shard) DO UPDATE SET number = $3, this_update = $4, next_update = $5, der = $6 WHERE c.number < $3 RETURNING number`);
 const clearChange = sql(`DELETE FROM crl_changes WHERE authority_key_id = $1 AND shard = $2 AND at <= $3`);
-const changed = sql<{ keyId: string; shard: number; at: string }>(`SELECT authority_key_id AS "keyId", shard, at::text AS at FROM crl_changes ORDER BY at LIMIT 200`);
-const ageing = sql<{ keyId: string; shard: number }>(`SELECT authority_key_id AS "keyId", shard FROM crls WHERE this_update + (next_update - this_update) / 2 <= $1 LIMIT 200`);
-const keysOf = sql<{ keyId: string; crlShards: number }>(`SELECT id AS "keyId", crl_shards AS "crlShards" FROM authority_keys k
+const changed = sql<{ keyId: string; shard: number; at: string }>(
+  `SELECT authority_key_id AS "keyId", shard, at::text AS at FROM crl_changes ORDER BY at LIMIT 200`,
+);
+const ageing = sql<{ keyId: string; shard: number }>(
+  `SELECT authority_key_id AS "keyId", shard FROM crls WHERE this_update + (next_update - this_update) / 2 <= $1 LIMIT 200`,
+);
+const keysOf = sql<{
+  keyId: string;
+  crlShards: number;
+}>(`SELECT id AS "keyId", crl_shards AS "crlShards" FROM authority_keys k
   WHERE authority_id = $1 AND EXISTS (SELECT 1 FROM authority_certificates c WHERE c.key_id = k.id) ORDER BY created_at`);
 
 const statusOf = sql<StatusRow>(`
   SELECT c.id, c.revoked_at AS "revokedAt", c.revocation_reason AS "revocationReason" FROM certificates c JOIN authority_keys k ON k.authority_id = c.authority_id
   WHERE k.id = $1 AND c.serial_number = $2`);
-const signer = sql<SignerRow>(`SELECT der, data_key_id AS "dataKeyId", sealed_key AS "sealedKey", not_after AS "notAfter" FROM ocsp_signers WHERE authority_key_id = $1`);
+const signer = sql<SignerRow>(
+  `SELECT der, data_key_id AS "dataKeyId", sealed_key AS "sealedKey", not_after AS "notAfter" FROM ocsp_signers WHERE authority_key_id = $1`,
+);
 const putSigner = sql(`
   INSERT INTO ocsp_signers (authority_key_id, der, data_key_id, sealed_key, not_after) VALUES ($1, $2, $3, $4, $5)
   ON CONFLICT (authority_key_id) DO UPDATE SET der = $2, data_key_id = $3, sealed_key = $4, not_after = $5`);
@@ -55,23 +74,31 @@ export interface ListPlace {
   readonly shard: number;
 }
 
-export const revokeCertificate = (tx: Tx, id: string, { revokedAt, reasonCode, entry }: Revoking, at: Date) => tx.first(revoke, [id, revokedAt, reasonCode, entry, at]);
+export const revokeCertificate = (tx: Tx, id: string, { revokedAt, reasonCode, entry }: Revoking, at: Date) =>
+  tx.first(revoke, [id, revokedAt, reasonCode, entry, at]);
 export const releaseCertificate = (tx: Tx, id: string, at: Date) => tx.first(release, [id, at]);
-export const markListChanged = (tx: Tx, { keyId, shard }: ListPlace, at: Date): void => tx.later(markChanged, [keyId, shard, at]);
+export const markListChanged = (tx: Tx, { keyId, shard }: ListPlace, at: Date): void =>
+  tx.later(markChanged, [keyId, shard, at]);
 export const blockKey = (tx: Tx, fingerprint: Buffer, at: Date): void => tx.later(block, [fingerprint, at]);
-export const certificatesOfKey = (q: Query, fingerprint: Buffer, projectId: string, besides: string) => q.rows(sameKey, [fingerprint, projectId, besides]);
+export const certificatesOfKey = (q: Query, fingerprint: Buffer, projectId: string, besides: string) =>
+  q.rows(sameKey, [fingerprint, projectId, besides]);
 
 export const findList = (q: Query, { keyId, shard }: ListPlace) => q.first(list, [keyId, shard]);
-export const listEntries = async (q: Query, { keyId, shard }: ListPlace, now: Date): Promise<Buffer> => (await q.first(entries, [keyId, shard, now]))?.entries ?? Buffer.alloc(0);
-export const nextListNumber = async (q: Query, { keyId, shard }: ListPlace): Promise<number> => (await q.first(nextNumber, [keyId, shard]))?.number ?? 1;
+export const listEntries = async (q: Query, { keyId, shard }: ListPlace, now: Date): Promise<Buffer> =>
+  (await q.first(entries, [keyId, shard, now]))?.entries ?? Buffer.alloc(0);
+export const nextListNumber = async (q: Query, { keyId, shard }: ListPlace): Promise<number> =>
+  (await q.first(nextNumber, [keyId, shard]))?.number ?? 1;
 /** False when another node has stored the same or a later number meanwhile. */
 export const putList = async (tx: Tx, { keyId, shard }: ListPlace, row: CrlRow): Promise<boolean> =>
   (await tx.first(put, [keyId, shard, row.number, row.thisUpdate, row.nextUpdate, row.der])) !== undefined;
-export const clearListChange = (tx: Tx, { keyId, shard }: ListPlace, at: string): void => tx.later(clearChange, [keyId, shard, at]);
+export const clearListChange = (tx: Tx, { keyId, shard }: ListPlace, at: string): void =>
+  tx.later(clearChange, [keyId, shard, at]);
 export const changedLists = (q: Query) => q.rows(changed);
 export const ageingLists = (q: Query, now: Date) => q.rows(ageing, [now]);
 export const keysOfAuthority = (q: Query, authorityId: string) => q.rows(keysOf, [authorityId]);
 
-export const findStatus = (q: Query, keyId: string, serialNumber: string) => q.first(statusOf, [keyId, serialNumber]);
+export const findStatus = (q: Query, keyId: string, serialNumber: string) =>
+  q.first(statusOf, [keyId, serialNumber]);
 export const findSigner = (q: Query, keyId: string) => q.first(signer, [keyId]);
-export const storeSigner = (tx: Tx, keyId: string, row: SignerRow): void => tx.later(putSigner, [keyId, row.der, row.dataKeyId, row.sealedKey, row.notAfter]);
+export const storeSigner = (tx: Tx, keyId: string, row: SignerRow): void =>
+  tx.later(putSigner, [keyId, row.der, row.dataKeyId, row.sealedKey, row.notAfter]);

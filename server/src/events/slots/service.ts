@@ -7,7 +7,7 @@ import type { Db } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import type { Log } from "../../platform/log.ts";
 import { readSnapshot, tooManyStreams, type Since } from "../model.ts";
-import { releaseSlots, removeNode, restateCounts, showNode, sweepNodes, takeSlot } from "./store.ts";
+import { releaseSlots, removeNode, restateCounts, showNode, sweepNodes, takeSlots } from "./store.ts";
 
 export interface SlotNeeds {
   readonly db: Db;
@@ -31,12 +31,20 @@ export interface Slots {
   leave(): Promise<void>;
 }
 
+interface Asked {
+  readonly projectId: string;
+  readonly actorId: string;
+  readonly askers: { readonly resolve: (since: Since) => void; readonly reject: (error: unknown) => void }[];
+}
+
 export const createSlots = (needs: SlotNeeds): Slots => new NodeSlots(needs);
 
 class NodeSlots implements Slots {
   readonly #needs: SlotNeeds;
   readonly #nodeId = newId();
   readonly #open = new Map<string, number>();
+  #waiting = new Map<string, Asked>();
+  #isTaking = false;
   #freed = new Map<string, number>();
   #releasing: NodeJS.Timeout | undefined;
   #joined: Promise<void> | undefined;
@@ -46,22 +54,13 @@ class NodeSlots implements Slots {
     this.#needs = needs;
   }
 
-  async take(projectId: string, actorId: string): Promise<Since> {
-    const { db, perProject, perActor } = this.#needs;
-    this.#joined ??= this.beat().catch((error: unknown) => {
-      this.#joined = undefined;
-      throw error;
-    });
-    await this.#joined;
-    const wanted = { nodeId: this.#nodeId, projectId, actorId, perProject, perActor };
-    const taking = await db.write((tx) => takeSlot(tx, wanted, LEASE_SECONDS), { audited: false });
-    if (!taking.isTaken) {
-      throw taking.inProject >= perProject
-        ? tooManyStreams("project", perProject)
-        : tooManyStreams("identity", perActor);
-    }
-    for (const id of [projectId, actorId]) count(this.#open, id, 1);
-    return readSnapshot(taking.snapshot);
+  take(projectId: string, actorId: string): Promise<Since> {
+    const key = `${projectId} ${actorId}`;
+    const waiting = this.#waiting.get(key) ?? { projectId, actorId, askers: [] };
+    this.#waiting.set(key, waiting);
+    const answer = new Promise<Since>((resolve, reject) => waiting.askers.push({ resolve, reject }));
+    if (!this.#isTaking) void this.#takeWhileAsked();
+    return answer;
   }
 
   release(projectId: string, actorId: string): void {
@@ -79,10 +78,9 @@ class NodeSlots implements Slots {
   }
 
   async beat(): Promise<void> {
-    const { db } = this.#needs;
     this.#beats += 1;
     const isSweep = this.#beats % BEATS_PER_SWEEP === 0;
-    await db.write(
+    await this.#needs.db.write(
       async (tx) => {
         const shown = await showNode(tx, this.#nodeId);
         // We were taken for dead, or the database lost its unlogged tables in a crash: say again what is open.
@@ -95,10 +93,50 @@ class NodeSlots implements Slots {
 
   async leave(): Promise<void> {
     clearTimeout(this.#releasing);
-    if (this.#joined)
-      await this.#needs.db
-        .write((tx) => removeNode(tx, this.#nodeId), { audited: false })
-        .catch(() => undefined);
+    if (!this.#joined) return;
+    await this.#needs.db
+      .write((tx) => removeNode(tx, this.#nodeId), { audited: false })
+      .catch(() => undefined); // the others stop counting us by themselves
+  }
+
+  /** After a restart thousands come at once: whoever asks while one transaction is under way shares the next. */
+  async #takeWhileAsked(): Promise<void> {
+    this.#isTaking = true;
+    while (this.#waiting.size > 0) {
+      const asked = [...this.#waiting.values()];
+      this.#waiting = new Map();
+      await this.#takeFor(asked).catch((error: unknown) => {
+        for (const { askers } of asked) for (const asker of askers) asker.reject(error);
+      });
+    }
+    this.#isTaking = false;
+  }
+
+  async #takeFor(asked: readonly Asked[]): Promise<void> {
+    const { db, perProject, perActor } = this.#needs;
+    this.#joined ??= this.beat().catch((error: unknown) => {
+      this.#joined = undefined;
+      throw error;
+    });
+    await this.#joined;
+    const limits = { nodeId: this.#nodeId, perProject, perActor, leaseSeconds: LEASE_SECONDS };
+    const wanted = asked.map(({ projectId, actorId, askers }) => ({
+      projectId,
+      actorId,
+      count: askers.length,
+    }));
+    const takings = await db.write((tx) => takeSlots(tx, wanted, limits), { audited: false });
+    for (const [index, { projectId, actorId, askers }] of asked.entries()) {
+      const { taken = 0, inProject = 0, snapshot = "" } = takings[index] ?? {};
+      for (const id of [projectId, actorId]) count(this.#open, id, taken);
+      const since = readSnapshot(snapshot);
+      for (const asker of askers.slice(0, taken)) asker.resolve(since);
+      const isProjectFull = inProject + taken >= perProject;
+      const refusal = isProjectFull
+        ? tooManyStreams("project", perProject)
+        : tooManyStreams("identity", perActor);
+      for (const asker of askers.slice(taken)) asker.reject(refusal);
+    }
   }
 
   async #flush(): Promise<void> {

@@ -1,29 +1,26 @@
 import { sql, type Tx } from "../../platform/db/index.ts";
 
 export interface Taking {
-  readonly isTaken: boolean;
+  /** How many of those asked for were free. */
+  readonly taken: number;
   readonly inProject: number;
-  readonly ofActor: number;
   /** What was committed at that moment, in PostgreSQL's words. */
   readonly snapshot: string;
 }
 
-// Always the project first and then the actor, so that two nodes never wait for each other in a circle.
 const lock = sql(`SELECT pg_advisory_xact_lock(hashtextextended('stream-slots:' || $1, 0))`);
 const take = sql<Taking>(`
   WITH totals AS (
     SELECT coalesce(sum(c.open) FILTER (WHERE c.subject_id = $2), 0)::int AS in_project,
            coalesce(sum(c.open) FILTER (WHERE c.subject_id = $3), 0)::int AS of_actor
     FROM stream_counts c LEFT JOIN stream_nodes n ON n.node_id = c.node_id
-    WHERE c.subject_id IN ($2, $3) AND (c.node_id = $1 OR n.seen_at > now() - make_interval(secs => $6))),
+    WHERE c.subject_id IN ($2, $3) AND (c.node_id = $1 OR n.seen_at > now() - make_interval(secs => $7))),
+  room AS (SELECT in_project, greatest(0, least($4, $5 - in_project, $6 - of_actor))::int AS free FROM totals),
   taken AS (
     INSERT INTO stream_counts AS c (node_id, subject_id, open)
-    SELECT $1, s.id, 1 FROM totals, (SELECT id FROM unnest(ARRAY[$2, $3]::uuid[]) AS u (id) ORDER BY id) s
-    WHERE in_project < $4 AND of_actor < $5
-    ON CONFLICT (subject_id, node_id) DO UPDATE SET open = c.open + 1 RETURNING 1)
-  SELECT EXISTS (SELECT 1 FROM taken) AS "isTaken", in_project AS "inProject", of_actor AS "ofActor",
-    pg_current_snapshot()::text AS snapshot
-  FROM totals`);
+    SELECT $1, s.id, free FROM room, (SELECT id FROM unnest(ARRAY[$2, $3]::uuid[]) AS u (id) ORDER BY id) s WHERE free > 0
+    ON CONFLICT (subject_id, node_id) DO UPDATE SET open = c.open + excluded.open)
+  SELECT free AS taken, in_project AS "inProject", pg_current_snapshot()::text AS snapshot FROM room`);
 const release = sql(`
   WITH freed AS (
     SELECT c.node_id, c.subject_id, f.n FROM stream_counts c JOIN unnest($2::uuid[], $3::int[]) AS f (id, n) ON f.id = c.subject_id
@@ -43,24 +40,34 @@ const leave = sql(`DELETE FROM stream_nodes WHERE node_id = $1`);
 const dropCounts = sql(`DELETE FROM stream_counts WHERE node_id = $1`);
 
 export interface Wanted {
-  readonly nodeId: string;
   readonly projectId: string;
   readonly actorId: string;
-  readonly perProject: number;
-  readonly perActor: number;
+  readonly count: number;
 }
 
-export async function takeSlot(tx: Tx, wanted: Wanted, leaseSeconds: number): Promise<Taking> {
-  const { nodeId, projectId, actorId, perProject, perActor } = wanted;
-  // Sent together; each statement sees what was committed before it began, so the count is of after the locks.
-  const [, , rows] = await Promise.all([
-    tx.rows(lock, [projectId]),
-    tx.rows(lock, [actorId]),
-    tx.rows(take, [nodeId, projectId, actorId, perProject, perActor, leaseSeconds]),
-  ]);
-  const taking = rows[0];
-  if (!taking) throw new Error("taking a slot answered no row");
-  return taking;
+export interface Limits {
+  readonly nodeId: string;
+  readonly perProject: number;
+  readonly perActor: number;
+  readonly leaseSeconds: number;
+}
+
+const sorted = (ids: readonly string[]): string[] => [...new Set(ids)].sort();
+
+/** One answer for each, in the order asked. */
+export async function takeSlots(tx: Tx, wanted: readonly Wanted[], limits: Limits): Promise<Taking[]> {
+  const { nodeId, perProject, perActor, leaseSeconds } = limits;
+  // Projects before actors, each in their order, so that two nodes never wait for each other in a circle. All is sent
+  // together; each statement sees what was committed before it began, so the counts are of after the locks.
+  const locks = [...sorted(wanted.map((one) => one.projectId)), ...sorted(wanted.map((one) => one.actorId))];
+  const locked = Promise.all(locks.map((id) => tx.rows(lock, [id])));
+  const taken = Promise.all(
+    wanted.map(({ projectId, actorId, count }) =>
+      tx.first(take, [nodeId, projectId, actorId, count, perProject, perActor, leaseSeconds]),
+    ),
+  );
+  await locked;
+  return (await taken).filter((taking) => taking !== undefined);
 }
 
 type Counts = ReadonlyMap<string, number>;

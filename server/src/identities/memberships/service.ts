@@ -1,7 +1,7 @@
 /** Which identities work in a project, and with which roles. */
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
-import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
+import { isForeignKeyViolation, isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { badRequest, conflict, notFound } from "../../platform/problem.ts";
 import {
@@ -14,7 +14,7 @@ import {
 } from "../../memberships/index.ts";
 import { accessChanged, orgOf, type Permissions } from "../../permissions/index.ts";
 import type { ProjectRow, Projects } from "../../projects/index.ts";
-import { readable } from "../model.ts";
+import { goneMeanwhile, readable } from "../model.ts";
 import { findIdentity } from "../store.ts";
 import type { IdentityMembershipView } from "./contract.ts";
 import {
@@ -134,6 +134,7 @@ export function createIdentityMemberships({
       } catch (error) {
         if (isUniqueViolation(error, "memberships_project_identity"))
           throw conflict("This identity is a member of the project already.");
+        if (isForeignKeyViolation(error)) throw goneMeanwhile();
         throw error;
       }
     },
@@ -187,11 +188,15 @@ export function createIdentityMemberships({
         { orgId: project.orgId, projectId: project.id, granter, subject: "identity" },
         wanted,
       );
-      return db.write(async (tx) => {
-        await replaceRoles(tx, row.id, roles, clock.now());
-        announce(tx, actor, "update-identity-membership", { project, identityId, roles: wanted });
-        return reread(tx, project, identityId);
-      });
+      return db
+        .write(async (tx) => {
+          await replaceRoles(tx, row.id, roles, clock.now());
+          announce(tx, actor, "update-identity-membership", { project, identityId, roles: wanted });
+          return reread(tx, project, identityId);
+        })
+        .catch((error: unknown) => {
+          throw isForeignKeyViolation(error) ? goneMeanwhile() : error;
+        });
     },
 
     async remove(actor: MemberActor, ref: string, identityId: string): Promise<IdentityMembershipView> {

@@ -53,6 +53,10 @@ const instanceKeys = sql<KeyRow & { purpose: string }>(
   `SELECT ${COLUMNS}, purpose FROM data_keys WHERE org_id IS NULL`,
 );
 const rootKeyRow = sql<{ checkValue: Buffer }>(`SELECT check_value AS "checkValue" FROM root_key`);
+const retireProjectKey = sql<{ id: string }>(`UPDATE data_keys SET retired_at = now() WHERE project_id = $1 AND retired_at IS NULL RETURNING id`);
+const rootWrapped = sql<KeyRow>(`SELECT ${COLUMNS} FROM data_keys WHERE parent_id IS NULL FOR UPDATE`);
+const rewrap = sql(`UPDATE data_keys SET wrapped = $2 WHERE id = $1`);
+const replaceRootKey = sql(`UPDATE root_key SET check_value = $1`);
 const insertRootKey = sql(`INSERT INTO root_key (check_value) VALUES ($1) ON CONFLICT DO NOTHING`);
 const insertInstanceKey = sql(
   `INSERT INTO data_keys (id, purpose, wrapped) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
@@ -74,13 +78,16 @@ const wrongKey = () =>
 export async function checkRootKey(
   rootKey: Buffer,
   lookUp: (text: string) => Promise<{ rows: unknown[] }>,
+  previous?: Buffer,
 ): Promise<void> {
   const table = await lookUp("SELECT to_regclass('root_key') AS name");
   if ((table.rows[0] as { name: string | null } | undefined)?.name === null) return;
   const { rows } = await lookUp("SELECT check_value FROM root_key");
   const known = (rows[0] as { check_value: Buffer } | undefined)?.check_value;
-  if (known && !timingSafeEqual(known, checkValueOf(rootKey))) throw wrongKey();
+  if (known && !isKeyOf(known, rootKey) && !(previous && isKeyOf(known, previous))) throw wrongKey();
 }
+
+const isKeyOf = (checkValue: Buffer, rootKey: Buffer): boolean => timingSafeEqual(checkValue, checkValueOf(rootKey));
 
 const wrapContext = (row: Pick<KeyRow, "id" | "orgId" | "projectId">): string[] => [
   "data_keys",
@@ -93,6 +100,10 @@ export interface Keyring {
   instanceKey(purpose: InstancePurpose): Buffer;
   createOrgKey(tx: Tx, orgId: string): Promise<void>;
   createProjectKey(tx: Tx, orgId: string, projectId: string): Promise<void>;
+  /** A new key for new rows; the old one stays for the rows that name it. Answers the old one's id. */
+  rotateProjectKey(tx: Tx, orgId: string, projectId: string): Promise<string>;
+  /** A rotation happened, here or on another node: ask again which key is the active one. */
+  forgetActive(projectId: string): void;
   /** The key that new rows of this organisation or project are encrypted with. */
   vaultOf(owner: { readonly orgId: string } | { readonly projectId: string }, q?: Query): Promise<Vault>;
   /** The key that an existing row names. */
@@ -102,34 +113,57 @@ export interface Keyring {
 class EnvelopeKeyring implements Keyring {
   readonly #db: Db;
   readonly #kek: Buffer;
+  /** While the root key is being changed: a node that still has the previous one may wrap keys with it. */
+  readonly #previousKek: Buffer | undefined;
   readonly #instance = new Map<string, Buffer>();
   // Keys are immutable once made, so remembering them needs no invalidation; which one is active is asked anew
   // only when it is not known, and a rotation drops it.
   readonly #plain = new LRUCache<string, Buffer>({ max: 20_000 });
   readonly #active = new LRUCache<string, string>({ max: 20_000, ttl: 60_000 });
 
-  constructor(db: Db, rootKey: Buffer) {
+  constructor(db: Db, rootKey: Buffer, previous: Buffer | undefined) {
     this.#db = db;
     this.#kek = deriveKey(rootKey, "wrap");
+    this.#previousKek = previous && deriveKey(previous, "wrap");
   }
 
-  async open(rootKey: Buffer): Promise<void> {
+  async open(rootKey: Buffer, previous: Buffer | undefined): Promise<void> {
     await this.#db.write(
       async (tx) => {
         await tx.rows(insertRootKey, [checkValueOf(rootKey)]);
         const stored = await tx.first(rootKeyRow);
-        if (!stored || !timingSafeEqual(stored.checkValue, checkValueOf(rootKey))) throw wrongKey();
+        const isCurrent = stored && isKeyOf(stored.checkValue, rootKey);
+        if (!isCurrent && !(stored && previous && isKeyOf(stored.checkValue, previous))) throw wrongKey();
+        if (previous) await this.#rewrapAll(tx, rootKey);
         for (const purpose of INSTANCE_PURPOSES) {
           const id = newId();
           const context = wrapContext({ id, orgId: null, projectId: null });
           await tx.rows(insertInstanceKey, [id, purpose, encrypt(this.#kek, randomBytes(32), context)]);
         }
         for (const row of await tx.rows(instanceKeys)) {
-          this.#instance.set(row.purpose, decrypt(this.#kek, row.wrapped, wrapContext(row)));
+          this.#instance.set(row.purpose, this.#openRootWrapped(row).plain);
         }
       },
       { audited: false },
     );
+  }
+
+  /** All or nothing: killed in the middle, the database still belongs to the previous root key. */
+  async #rewrapAll(tx: Tx, rootKey: Buffer): Promise<void> {
+    for (const row of await tx.rows(rootWrapped)) {
+      const { plain, isOld } = this.#openRootWrapped(row);
+      if (isOld) await tx.rows(rewrap, [row.id, encrypt(this.#kek, plain, wrapContext(row))]);
+    }
+    await tx.rows(replaceRootKey, [checkValueOf(rootKey)]);
+  }
+
+  #openRootWrapped(row: KeyRow): { readonly plain: Buffer; readonly isOld: boolean } {
+    try {
+      return { plain: decrypt(this.#kek, row.wrapped, wrapContext(row)), isOld: false };
+    } catch (error) {
+      if (!this.#previousKek) throw error;
+      return { plain: decrypt(this.#previousKek, row.wrapped, wrapContext(row)), isOld: true };
+    }
   }
 
   instanceKey(purpose: InstancePurpose): Buffer {
@@ -156,6 +190,17 @@ class EnvelopeKeyring implements Keyring {
     const row = { id: newId(), orgId, projectId };
     const wrapped = encrypt(await this.#unwrap(parent, tx), randomBytes(32), wrapContext(row));
     await tx.rows(insertKey, [row.id, parent.id, orgId, projectId, "data", wrapped]);
+  }
+
+  async rotateProjectKey(tx: Tx, orgId: string, projectId: string): Promise<string> {
+    const old = await tx.first(retireProjectKey, [projectId]);
+    if (!old) throw new Error("there is no data key for this owner");
+    await this.createProjectKey(tx, orgId, projectId);
+    return old.id;
+  }
+
+  forgetActive(projectId: string): void {
+    this.#active.delete(projectId);
   }
 
   async vaultOf(
@@ -187,16 +232,15 @@ class EnvelopeKeyring implements Keyring {
   async #unwrap(row: KeyRow, q?: Query): Promise<Buffer> {
     const known = this.#plain.get(row.id);
     if (known) return known;
-    let wrapping = this.#kek;
-    if (row.parentId !== null) {
-      const parentId = row.parentId;
-      const parent = await this.#look(q, (query) => query.first(keyById, [parentId]));
-      if (!parent) throw new Error("a data key names a wrapping key that is gone");
-      wrapping = await this.#unwrap(parent, q);
-    }
-    const plain = decrypt(wrapping, row.wrapped, wrapContext(row));
+    const plain = row.parentId === null ? this.#openRootWrapped(row).plain : decrypt(await this.#keyOf(row.parentId, q), row.wrapped, wrapContext(row));
     this.#plain.set(row.id, plain);
     return plain;
+  }
+
+  async #keyOf(id: string, q?: Query): Promise<Buffer> {
+    const row = await this.#look(q, (query) => query.first(keyById, [id]));
+    if (!row) throw new Error("a data key names a wrapping key that is gone");
+    return this.#unwrap(row, q);
   }
 
   #vault(keyId: string, key: Buffer): Vault {
@@ -215,8 +259,9 @@ class EnvelopeKeyring implements Keyring {
   }
 }
 
-export async function openKeyring(db: Db, rootKey: Buffer): Promise<Keyring> {
-  const keyring = new EnvelopeKeyring(db, rootKey);
-  await keyring.open(rootKey);
+/** With `previous`, every key that the previous root key wraps is wrapped with the new one before anything else. */
+export async function openKeyring(db: Db, rootKey: Buffer, previous?: Buffer): Promise<Keyring> {
+  const keyring = new EnvelopeKeyring(db, rootKey, previous);
+  await keyring.open(rootKey, previous);
   return keyring;
 }

@@ -81,7 +81,11 @@ const senderOf =
   (client: pg.ClientBase): Send =>
   async <Row>(statement: Statement<Row>, values: readonly unknown[]) => {
     corkForThisTick(client);
-    const query = { name: statement.name, text: statement.text, values: values as unknown[] } as pg.QueryConfig;
+    const query = {
+      name: statement.name,
+      text: statement.text,
+      values: values as unknown[],
+    } as pg.QueryConfig;
     return (await client.query(query)).rows as Row[];
   };
 
@@ -177,8 +181,12 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
     max: 4,
     idleTimeoutMillis: 30_000,
   });
-  pool.on("error", onError);
-  slowPool.on("error", onError);
+  for (const each of [pool, slowPool]) {
+    each.on("error", onError);
+    // The pool listens to its idle connections only. One that is lent out can break between two statements, when
+    // nobody waits for an answer; without a listener of its own that would end the process.
+    each.on("connect", (client) => void client.on("error", onError));
+  }
   const lanes = openLanes(
     { ...base, options: `${limits} -c default_transaction_read_only=on` },
     READING_LANES,

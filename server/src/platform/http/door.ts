@@ -14,7 +14,7 @@ import { badRequest, notFound, Problem, tooManyRequests } from "../problem.ts";
 import type { Sealed } from "../sealed.ts";
 import { clientAddress, isListed } from "./client-address.ts";
 import { asProblem, toEnvelope } from "./envelope.ts";
-import { parseInput } from "./input.ts";
+import { parseInput, UNSTORABLE_ESCAPES } from "./input.ts";
 import type { Metrics } from "./metrics.ts";
 import { createPicker } from "./picker.ts";
 import type { Bucket, RateLimits } from "./rate-limits.ts";
@@ -110,12 +110,16 @@ function addBodyParsers(app: FastifyInstance): void {
   app.addContentTypeParser("application/json", { parseAs: "string" }, (request, text, done) => {
     if (text === "") return done(null, undefined);
     try {
-      request.visit.bodyHasEscapes = (text as string).includes("\\u0000");
+      request.visit.bodyHasEscapes = UNSTORABLE_ESCAPES.test(text as string);
       done(null, JSON.parse(text as string));
     } catch {
       done(badRequest("The body is not valid JSON."));
     }
   });
+  // Bytes as they came: protocols that are older than JSON (OCSP) have a content type of their own.
+  app.addContentTypeParser("application/ocsp-request", { parseAs: "buffer" }, (_request, bytes, done) =>
+    done(null, bytes),
+  );
   app.addContentTypeParser(
     "application/x-www-form-urlencoded",
     { parseAs: "string" },

@@ -9,14 +9,26 @@ export interface Input {
   readonly body: unknown;
 }
 
-/** PostgreSQL cannot store NUL in text, and nobody means to send one: refused at the door, with its place. */
-function findNul(value: unknown, path: (string | number)[], issues: Issue[]): void {
+/** What can be in a JSON string and in no database: NUL, and one half of a surrogate pair (RFC 8259, 8.2). */
+export const UNSTORABLE_ESCAPES = /\\u(?:0000|d[89a-f])/i;
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
+/**
+ * PostgreSQL cannot store these in text or in jsonb, UTF-8 would quietly turn the second into another character, and
+ * nobody means to send one: refused at the door, with its place.
+ */
+function findUnstorable(value: unknown, path: (string | number)[], issues: Issue[]): void {
   if (typeof value === "string") {
     if (value.includes("\0"))
       issues.push({ code: "custom", path, message: "must not contain the NUL character" });
+    else if (LONE_SURROGATE.test(value))
+      issues.push({ code: "custom", path, message: "must be well-formed Unicode, without lone surrogates" });
   } else if (typeof value === "object" && value !== null && issues.length < 50 && path.length < 64) {
-    for (const [key, part] of Object.entries(value))
-      findNul(part, [...path, Array.isArray(value) ? Number(key) : key], issues);
+    for (const [key, part] of Object.entries(value)) {
+      const at = [...path, Array.isArray(value) ? Number(key) : key.slice(0, 300)];
+      findUnstorable(key, at, issues);
+      findUnstorable(part, at, issues);
+    }
   }
 }
 
@@ -31,9 +43,9 @@ function withoutEmpty(query: unknown): Record<string, unknown> {
 export function parseInput(endpoint: Endpoint, raw: Input, bodyHasEscapes: boolean): Input {
   const issues: Issue[] = [];
   const query = withoutEmpty(raw.query);
-  findNul(raw.params, [], issues);
-  findNul(query, [], issues);
-  if (bodyHasEscapes) findNul(raw.body, [], issues);
+  findUnstorable(raw.params, [], issues);
+  findUnstorable(query, [], issues);
+  if (bodyHasEscapes) findUnstorable(raw.body, [], issues);
   const params = endpoint.params.safeParse(raw.params);
   const looked = endpoint.query.safeParse(query);
   const body = endpoint.body.safeParse(raw.body ?? {});

@@ -153,6 +153,26 @@ describe("a cache that facts keep true", () => {
     assert.equal(cache.peek("k"), undefined);
   });
 
+  it("drops a group and nothing else, also after entries were evicted and replaced", async () => {
+    const cache = createFactCache<{ group: string }>(
+      stub(() => true),
+      3,
+      (value) => [value.group],
+    );
+    const put = (key: string, group: string) => cache.get(key, async () => ({ group }));
+    await put("a", "one");
+    await put("b", "two");
+    await put("c", "one");
+    await put("d", "one");
+    cache.drop("c");
+    await put("c", "two");
+    cache.dropGroup("one");
+    assert.deepEqual(
+      [cache.peek("a"), cache.peek("b")?.group, cache.peek("c")?.group, cache.peek("d")],
+      [undefined, "two", "two", undefined],
+    );
+  });
+
   it("does not keep what was read before an invalidation and arrived after it", async () => {
     const cache = createFactCache<{ v: string }>(
       stub(() => true),

@@ -94,13 +94,12 @@ class OutboxTail implements Tail {
   readonly #gapListeners: (() => void)[] = [];
   #client: pg.Client | undefined;
   #bell: pg.Client | undefined;
-  #opening: Promise<pg.Client> | undefined;
   #last = 0;
   #hole: Hole | undefined;
   #syncedAt = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
-  #bellTimer: NodeJS.Timeout | undefined;
-  #bellOwed = false;
+  #isRinging = false;
+  #isBellOwed = false;
   #polling = false;
   #again = false;
   #stopped = false;
@@ -154,7 +153,6 @@ class OutboxTail implements Tail {
   async stop(): Promise<void> {
     this.#stopped = true;
     clearTimeout(this.#timer);
-    clearTimeout(this.#bellTimer);
     while (this.#polling) await new Promise((resolve) => setTimeout(resolve, 1));
     await Promise.all([this.#client?.end().catch(() => undefined), this.#bell?.end().catch(() => undefined)]);
   }
@@ -188,27 +186,22 @@ class OutboxTail implements Tail {
 
   /** At once, and then at most one bell in a few milliseconds, however many transactions commit. */
   #ringOthers(): void {
-    if (this.#stopped) return;
-    if (this.#bellTimer) {
-      this.#bellOwed = true;
-      return;
+    this.#isBellOwed = true;
+    if (!this.#isRinging) void this.#ringWhileOwed();
+  }
+
+  async #ringWhileOwed(): Promise<void> {
+    this.#isRinging = true;
+    while (this.#isBellOwed && !this.#stopped) {
+      this.#isBellOwed = false;
+      await this.#ring().catch(() => undefined); // the others' poll is the net
+      await new Promise((resolve) => setTimeout(resolve, BELL_INTERVAL_MS));
     }
-    this.#bellOwed = false;
-    this.#ring().catch(() => undefined); // the others' poll is the net
-    this.#bellTimer = setTimeout(() => {
-      this.#bellTimer = undefined;
-      if (this.#bellOwed) this.#ringOthers();
-    }, BELL_INTERVAL_MS);
+    this.#isRinging = false;
   }
 
   async #ring(): Promise<void> {
-    if (!this.#bell) {
-      this.#opening ??= this.#openBell().finally(() => {
-        this.#opening = undefined;
-      });
-    }
-    const bell = this.#bell ?? (await this.#opening);
-    if (!bell) return;
+    const bell = this.#bell ?? (await this.#openBell());
     await bell.query(`NOTIFY ${CHANNEL}`);
   }
 

@@ -133,5 +133,20 @@ export interface Origin {
   readonly key: string | null;
 }
 
-export const findDependants = (q: Query, origins: readonly Origin[]): Promise<Dependant[]> =>
-  q.rows(dependants, [origins.map((o) => o.environmentId), origins.map((o) => o.path), origins.map((o) => o.key)]);
+// Most folders are shown nowhere else, and this is cheap to know; the walk above is not.
+const watched = sql<{ isWatched: boolean }>(`
+  SELECT EXISTS (
+    SELECT 1 FROM unnest($1::uuid[], $2::text[]) AS s (e, p) JOIN secret_imports i ON i.source_environment_id = s.e AND i.source_path = s.p
+  ) OR EXISTS (
+    SELECT 1 FROM unnest($1::uuid[], $2::text[]) AS s (e, p) JOIN environments v ON v.id = s.e
+      JOIN secret_references r ON r.project_id = v.project_id AND r.environment = v.slug AND r.path = s.p
+  ) AS "isWatched"`);
+
+export async function findDependants(q: Query, origins: readonly Origin[]): Promise<Dependant[]> {
+  const spots = new Map(origins.map((o) => [`${o.environmentId}:${o.path}`, o]));
+  if (spots.size === 0) return [];
+  const places = [...spots.values()];
+  const probe = await q.first(watched, [places.map((o) => o.environmentId), places.map((o) => o.path)]);
+  if (!probe?.isWatched) return [];
+  return q.rows(dependants, [origins.map((o) => o.environmentId), origins.map((o) => o.path), origins.map((o) => o.key)]);
+}

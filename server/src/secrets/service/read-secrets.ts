@@ -5,9 +5,10 @@ import { deny, orgOf } from "../../permissions/index.ts";
 import { require, type Access, type EnvironmentRef, type Ground } from "../access/service.ts";
 import type { ListQuery, ReadQuery } from "../contract.ts";
 import { attributesOf, folderUnknown, metadataMatches, secretUnknown, type FolderPlace, type ReadSecret, type SecretRow } from "../model.ts";
+import { createAnswers } from "../reads/answers.ts";
 import type { ReadAudit } from "../reads/service.ts";
 import { Resolution, type ImportBlock, type ResolutionNeeds } from "../resolution/service.ts";
-import { etagOf, isHeld } from "../stamps/model.ts";
+import { etagOf, isHeld, rightsOf } from "../stamps/model.ts";
 import { projectsIn, readStamp } from "../stamps/store.ts";
 import { readById, readFolder, readOne, type FoundFolder } from "../store.ts";
 import type { Versions } from "../versions/read-versions.ts";
@@ -24,9 +25,18 @@ export interface NotModified {
   readonly etag: string;
   readonly isNotModified: true;
 }
+/** The same answer as last time, in the very bytes. */
+export interface SameAnswer {
+  readonly etag: string;
+  readonly isNotModified: false;
+  readonly body: Buffer;
+}
 export interface SecretList {
   readonly etag: string;
   readonly isNotModified: false;
+  readonly body?: never;
+  /** For the door, which alone knows the bytes: to be given again while the tag is current. */
+  readonly keep: (body: Buffer) => void;
   readonly secrets: readonly ReadSecret[];
   readonly imports: readonly ImportBlock[];
 }
@@ -40,54 +50,53 @@ export type SecretReads = ReturnType<typeof createSecretReads>;
 
 export function createSecretReads(needs: ReadNeeds) {
   const { db, access, reads } = needs;
+  const answers = createAnswers();
 
   const tagOf = async (ground: Ground, shape: unknown, stamp: string): Promise<string> => {
     const others = projectsIn(stamp).filter((id) => id !== ground.project.id);
     const abilities = [ground.ability];
     for (const id of others) abilities.push(await access.abilityIn(ground.actor, id));
-    return etagOf(shape, stamp, abilities);
+    // The environments are remembered and may lag behind the stamp for a moment: then the tag says so.
+    return etagOf([shape, ground.project.environments], stamp, abilities);
   };
 
-  /** Without opening anything: does the client hold the current answer already? */
-  const holdsCurrent = async (ground: Ground, shape: unknown, header: IfNoneMatch): Promise<string | undefined> => {
-    if (header === undefined || !ground.ability.can("describeSecret", "secrets")) return undefined;
-    const stamp = await db.read((q) => readStamp(q, ground.project.id));
-    const etag = await tagOf(ground, shape, stamp);
-    return isHeld(header, etag) ? etag : undefined;
-  };
+  const currentTag = async (ground: Ground, shape: unknown): Promise<string> =>
+    tagOf(ground, shape, await db.read((q) => readStamp(q, ground.project.id)));
+
+  /** Whoever may see nothing anywhere gets the full treatment, and its refusal. */
+  const mayLook = ({ ability }: Ground): boolean => ability.can("describeSecret", "secrets");
 
   return {
-    async list(actor: MemberActor, query: ListQuery, header: IfNoneMatch): Promise<SecretList | NotModified> {
+    async list(actor: MemberActor, query: ListQuery, header: IfNoneMatch): Promise<SecretList | SameAnswer | NotModified> {
       const ground = await access.ground(actor, query.projectId);
       const environment = await access.environment(ground, query.environment);
       const ownerId = query.includePersonalOverrides ? actor.id : null;
       const shape = ["list", query, ownerId];
-      const held = await holdsCurrent(ground, shape, header);
-      if (held !== undefined) return { etag: held, isNotModified: true };
-
-      const at = { environmentId: environment.id, path: query.secretPath };
-      const found = await db.read((q) => readFolder(q, at, { projectId: ground.project.id, ownerId, recursive: query.recursive }));
-      const resolution = new Resolution(needs, ground, ownerId);
-      const seen = await seeAll(resolution, found, { ground, environment, query });
-      const [first] = found;
-      if (seen.length === 0) requireSight(ground, environment, query.secretPath);
-      if (!first) throw folderUnknown(query.secretPath);
-
-      const imports: ImportBlock[] = [];
-      for (const folder of query.includeImports ? foldersWithImports(found, ground, environment) : []) {
-        imports.push(...(await resolution.importBlocks(folder, query.viewSecretValue)));
-      }
-      const expand = (secrets: readonly ReadSecret[]) => (query.expandSecretReferences ? resolution.expand(secrets) : Promise.resolve(secrets));
-      const secrets = await expand(seen.filter((secret) => passesFilters(secret, query)));
-      const blocks: ImportBlock[] = [];
-      for (const block of imports) blocks.push({ ...block, secrets: await expand(block.secrets) });
-      const [etag] = await Promise.all([
-        tagOf(ground, shape, first.stamp),
+      const note = (numberOfSecrets: number) =>
         query.viewSecretValue
-          ? reads.note(actor, ground.project, "get-secrets", { environment: environment.slug, secretPath: query.secretPath, numberOfSecrets: secrets.length })
-          : undefined,
-      ]);
-      return { etag, isNotModified: false, secrets, imports: blocks };
+          ? reads.note(actor, ground.project, "get-secrets", { environment: environment.slug, secretPath: query.secretPath, numberOfSecrets })
+          : Promise.resolve();
+      const key = `${ground.project.id} ${JSON.stringify(shape)} ${rightsOf(ground.ability)}`;
+      const kept = answers.find(key);
+      if ((header !== undefined || kept) && mayLook(ground)) {
+        const current = await currentTag(ground, shape);
+        if (isHeld(header, current)) return { etag: current, isNotModified: true };
+        if (kept?.etag === current) {
+          await note(kept.numberOfSecrets);
+          return { etag: current, isNotModified: false, body: kept.body };
+        }
+      }
+
+      return readList({ ground, environment, query }, { shape, note, key });
+    },
+
+    /** Always the values themselves: for exports and imports. */
+    async listFresh(actor: MemberActor, query: ListQuery): Promise<SecretList> {
+      const ground = await access.ground(actor, query.projectId);
+      const environment = await access.environment(ground, query.environment);
+      const note = (numberOfSecrets: number) =>
+        reads.note(actor, ground.project, "get-secrets", { environment: environment.slug, secretPath: query.secretPath, numberOfSecrets });
+      return readList({ ground, environment, query }, { shape: undefined, note, key: undefined });
     },
 
     async get(actor: MemberActor, name: string, query: ReadQuery, header: IfNoneMatch): Promise<OneSecret | NotModified> {
@@ -95,8 +104,10 @@ export function createSecretReads(needs: ReadNeeds) {
       const environment = await access.environment(ground, query.environment);
       const ownerId = query.type === "personal" ? actor.id : null;
       const shape = ["get", name, query, ownerId];
-      const held = await holdsCurrent(ground, shape, header);
-      if (held !== undefined) return { etag: held, isNotModified: true };
+      if (header !== undefined && mayLook(ground)) {
+        const current = await currentTag(ground, shape);
+        if (isHeld(header, current)) return { etag: current, isNotModified: true };
+      }
 
       const at = { environmentId: environment.id, path: query.secretPath };
       const found = await db.read((q) => readOne(q, at, name, { projectId: ground.project.id, ownerId }));
@@ -122,6 +133,35 @@ export function createSecretReads(needs: ReadNeeds) {
       return expanded;
     },
   };
+
+  interface ListContext {
+    readonly shape: unknown;
+    readonly note: (numberOfSecrets: number) => Promise<void>;
+    readonly key: string | undefined;
+  }
+
+  async function readList({ ground, environment, query }: Listing, { shape, note, key }: ListContext): Promise<SecretList> {
+    const ownerId = query.includePersonalOverrides ? ground.actor.id : null;
+    const at = { environmentId: environment.id, path: query.secretPath };
+    const found = await db.read((q) => readFolder(q, at, { projectId: ground.project.id, ownerId, recursive: query.recursive }));
+    const resolution = new Resolution(needs, ground, ownerId);
+    const seen = await seeAll(resolution, found, { ground, environment, query });
+    const [first] = found;
+    if (seen.length === 0) requireSight(ground, environment, query.secretPath);
+    if (!first) throw folderUnknown(query.secretPath);
+
+    const imports: ImportBlock[] = [];
+    for (const folder of query.includeImports ? foldersWithImports(found, ground, environment) : []) {
+      imports.push(...(await resolution.importBlocks(folder, query.viewSecretValue)));
+    }
+    const expand = (secrets: readonly ReadSecret[]) => (query.expandSecretReferences ? resolution.expand(secrets) : Promise.resolve(secrets));
+    const secrets = await expand(seen.filter((secret) => passesFilters(secret, query)));
+    const blocks: ImportBlock[] = [];
+    for (const block of imports) blocks.push({ ...block, secrets: await expand(block.secrets) });
+    const [etag] = await Promise.all([tagOf(ground, shape, first.stamp), note(secrets.length)]);
+    const keep = (body: Buffer) => (key === undefined ? undefined : answers.keep(key, { etag, body, numberOfSecrets: secrets.length }));
+    return { etag, isNotModified: false, secrets, imports: blocks, keep };
+  }
 
   async function noteOne(ground: Ground, { row, folder, value }: ReadSecret): Promise<void> {
     if (value === undefined) return;

@@ -13,15 +13,17 @@ const bump = sql(`
   INSERT INTO project_changes AS c (project_id, slot, counter) VALUES ($1, $2, 1)
   ON CONFLICT (project_id, slot) DO UPDATE SET counter = c.counter + 1`);
 
-/** `[{project, sum}]` of the project and all that its imports reach; `$n` is the project's id. */
+const sumOf = (id: string): string => `coalesce((SELECT sum(c.counter) FROM project_changes c WHERE c.project_id = ${id}), 0)`;
+
+/** `project:sum,…` of the project (a parameter such as `$1`) and of all that its imports reach. */
 export const stampOf = (parameter: string): string => `
-  (WITH RECURSIVE reach AS (
-     SELECT ${parameter}::uuid AS id
-     UNION
-     SELECT i.source_project_id FROM reach r JOIN secret_imports i ON i.project_id = r.id WHERE i.source_project_id <> i.project_id)
-   SELECT string_agg(t.stamp, ',') FROM (
-     SELECT r.id::text || ':' || coalesce((SELECT sum(c.counter) FROM project_changes c WHERE c.project_id = r.id), 0) AS stamp
-     FROM reach r ORDER BY r.id) t)`;
+  (CASE WHEN EXISTS (SELECT 1 FROM secret_imports i WHERE i.project_id = ${parameter}::uuid AND i.source_project_id <> i.project_id) THEN
+    (WITH RECURSIVE reach AS (
+       SELECT ${parameter}::uuid AS id
+       UNION
+       SELECT i.source_project_id FROM reach r JOIN secret_imports i ON i.project_id = r.id WHERE i.source_project_id <> i.project_id)
+     SELECT string_agg(t.stamp, ',') FROM (SELECT r.id::text || ':' || ${sumOf("r.id")} AS stamp FROM reach r ORDER BY r.id) t)
+  ELSE ${parameter}::text || ':' || ${sumOf(`${parameter}::uuid`)} END)`;
 
 const stamp = sql<{ stamp: string }>(`SELECT ${stampOf("$1")} AS stamp`);
 

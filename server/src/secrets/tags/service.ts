@@ -1,57 +1,41 @@
 /**
- * Tags are few and asked for with every secret, so they are remembered per project. A role may depend on a tag: the
- * fact that a tag changed drops the memory on every node, as with roles themselves.
+ * Labels on secrets, by which people find them and roles may judge them. Looked up whenever they matter and not
+ * remembered: a role may depend on a tag, and an answer must not be newer in its stamp than in its tags.
  */
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
 import { isUniqueViolation, type Db } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
-import { createFactCache, fact, type Tail } from "../../platform/outbox/index.ts";
 import { conflict, notFound } from "../../platform/problem.ts";
 import { require, type Access, type Ground } from "../access/service.ts";
 import type { TagRef } from "../model.ts";
 import { touchProject } from "../stamps/store.ts";
 import type { NewTag, TagChange } from "./contract.ts";
 import {
-  deleteTag, findTag, findTagBySlug, insertTag, tagsOfProject, untagSecrets, updateTag, type TagRow,
+  deleteTag, findTag, findTagBySlug, findTags, insertTag, tagsOfProject, untagSecrets, updateTag, type TagRow,
 } from "./store.ts";
-
-/** A tag appeared, changed or went. */
-export const tagsChanged = fact<{ readonly orgId: string; readonly projectId: string }>("secrets.tags-changed");
 
 type KnownTags = ReadonlyMap<string, TagRef>;
 
 export interface TagNeeds {
   readonly db: Db;
   readonly clock: Clock;
-  readonly tail: Tail;
   readonly access: Access;
 }
 
 export type Tags = ReturnType<typeof createTags>;
 
 const NONE: readonly TagRef[] = [];
-const CACHED_PROJECTS = 5_000;
+const NO_TAGS: KnownTags = new Map();
 const unknownTag = (id: string) => notFound("The tag", id);
 
-export function createTags({ db, clock, tail, access }: TagNeeds) {
-  const cache = createFactCache<KnownTags>(tail, CACHED_PROJECTS);
-  tail.onHint((hint) => {
-    if (tagsChanged.is(hint)) cache.drop(hint.data.projectId);
-  });
-
-  const load = async (projectId: string): Promise<KnownTags> => {
-    const rows = await db.read((q) => tagsOfProject(q, projectId));
-    return new Map(rows.map((row) => [row.id, { id: row.id, slug: row.slug, name: row.name, color: row.color }]));
-  };
-
-  /** Answers once for a whole list of secrets. A tag that is not remembered yet is looked for before it is denied. */
+export function createTags({ db, clock, access }: TagNeeds) {
+  /** Answers once for a whole list of secrets; most have no tags, and then nothing is asked. */
   const lookUp = async (projectId: string, idLists: readonly (readonly string[])[]): Promise<KnownTags> => {
-    if (idLists.every((ids) => ids.length === 0)) return new Map();
-    const known = (await cache.get(projectId, () => load(projectId))) as KnownTags;
-    if (idLists.every((ids) => ids.every((id) => known.has(id)))) return known;
-    cache.drop(projectId);
-    return (await cache.get(projectId, () => load(projectId))) as KnownTags;
+    const ids = new Set(idLists.flat());
+    if (ids.size === 0) return NO_TAGS;
+    const rows = await db.read((q) => findTags(q, projectId, [...ids]));
+    return new Map(rows.map((row) => [row.id, { id: row.id, slug: row.slug, name: row.name, color: row.color }]));
   };
 
   const write = async <T extends TagRow | undefined>(ground: Ground, event: string, change: (tx: Parameters<Parameters<Db["write"]>[0]>[0]) => Promise<T>) => {
@@ -61,7 +45,6 @@ export function createTags({ db, clock, tail, access }: TagNeeds) {
         if (!row) throw notFound("The tag");
         const { orgId, id: projectId } = ground.project;
         tx.audit(ground.actor, { event, orgId, projectId, metadata: { tagId: row.id, slug: row.slug } });
-        tx.emit(tagsChanged({ orgId, projectId }));
         touchProject(tx, projectId);
         return row;
       });

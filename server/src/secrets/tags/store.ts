@@ -14,6 +14,7 @@ const COLUMNS = `id, project_id AS "projectId", slug, name, color, created_at AS
 const all = sql<TagRow>(`SELECT ${COLUMNS} FROM tags WHERE project_id = $1 ORDER BY slug LIMIT 10000`);
 const byId = sql<TagRow>(`SELECT ${COLUMNS} FROM tags WHERE project_id = $1 AND id = $2`);
 const bySlug = sql<TagRow>(`SELECT ${COLUMNS} FROM tags WHERE project_id = $1 AND slug = $2`);
+const byIds = sql<TagRow>(`SELECT ${COLUMNS} FROM tags WHERE project_id = $1 AND id = ANY($2::uuid[])`);
 const insert = sql<TagRow>(`
   INSERT INTO tags (id, project_id, slug, name, color, created_at, updated_at)
   VALUES ($1, $2, $3, $4, $5, $6, $6) RETURNING ${COLUMNS}`);
@@ -26,6 +27,7 @@ const untag = sql(`
   WHERE project_id = $1 AND tag_ids <> '{}' AND tag_ids @> ARRAY[$2]::uuid[]`);
 
 export const tagsOfProject = (q: Query, projectId: string) => q.rows(all, [projectId]);
+export const findTags = (q: Query, projectId: string, ids: readonly string[]) => q.rows(byIds, [projectId, ids]);
 export const findTag = (q: Query, projectId: string, id: string) => q.first(byId, [projectId, id]);
 export const findTagBySlug = (q: Query, projectId: string, slug: string) => q.first(bySlug, [projectId, slug]);
 export const insertTag = (tx: Tx, row: { id: string; projectId: string; slug: string; name: string; color: string; at: Date }) =>

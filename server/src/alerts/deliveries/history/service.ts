@@ -32,20 +32,38 @@ export interface HistoryPlaces {
 }
 
 const toView = (row: ListedDelivery): DeliveryView => ({
-  id: row.id, channelId: row.channelId, channelType: row.channelType, eventType: row.kind, status: row.status, attempts: row.attempts,
-  totalCertificates: row.total, certificateIds: row.certificateIds, error: row.lastError,
+  id: row.id,
+  channelId: row.channelId,
+  channelType: row.channelType,
+  eventType: row.kind,
+  status: row.status,
+  attempts: row.attempts,
+  totalCertificates: row.total,
+  certificateIds: row.certificateIds,
+  error: row.lastError,
   nextAttemptAt: row.status === "pending" ? row.nextAt : null,
-  lastAttemptAt: row.lastAttemptAt, deliveredAt: row.deliveredAt, createdAt: row.createdAt,
+  lastAttemptAt: row.lastAttemptAt,
+  deliveredAt: row.deliveredAt,
+  createdAt: row.createdAt,
 });
 
-const errorOf = (outcome: Outcome): string | undefined => (outcome.kind === "taken" ? undefined : outcome.reason);
+const errorOf = (outcome: Outcome): string | undefined =>
+  outcome.kind === "taken" ? undefined : outcome.reason;
 
 /** A certificate that does not exist, so that a receiver can be tried out on the real shape. */
 function testContent(alert: NoticeContent["alert"], now: Date, viewUrl: string): NoticeContent {
   const notAfter = new Date(now.getTime() + 30 * 86_400_000).toISOString();
   const certificate = {
-    id: "00000000-0000-4000-8000-000000000000", serialNumber: "0123456789abcdef", commonName: "test.example.com", san: ["test.example.com"],
-    profileName: "test", notBefore: now.toISOString(), notAfter, status: "active" as const, daysUntilExpiry: 30, viewUrl,
+    id: "00000000-0000-4000-8000-000000000000",
+    serialNumber: "0123456789abcdef",
+    commonName: "test.example.com",
+    san: ["test.example.com"],
+    profileName: "test",
+    notBefore: now.toISOString(),
+    notAfter,
+    status: "active" as const,
+    daysUntilExpiry: 30,
+    viewUrl,
   };
   return { kind: "test", at: now.toISOString(), alert, certificates: [certificate], total: 1, viewUrl };
 }
@@ -56,7 +74,11 @@ export function createDeliveryHistory(needs: HistoryNeeds, { scopes, publicUrl }
   const { db, clock, alerts, channels, notifications, permissions } = needs;
 
   return {
-    async list(actor: MemberActor, alertId: string, query: { readonly status?: string | undefined; readonly limit: number; readonly offset: number }) {
+    async list(
+      actor: MemberActor,
+      alertId: string,
+      query: { readonly status?: string | undefined; readonly limit: number; readonly offset: number },
+    ) {
       await alerts.enter(actor, alertId, "read");
       const { deliveries, total } = await db.read((q) => listDeliveriesOf(q, alertId, query));
       return { deliveries: deliveries.map(toView), total };
@@ -66,12 +88,19 @@ export function createDeliveryHistory(needs: HistoryNeeds, { scopes, publicUrl }
       const alert = await alerts.enter(actor, alertId, "edit");
       const before = await db.read((q) => findDelivery(q, alertId, deliveryId));
       if (!before) throw notFound("The delivery", deliveryId);
-      const isThere = (await db.read((q) => findChannels(q, [alertId]))).some((channel) => channel.id === before.channelId);
+      const isThere = (await db.read((q) => findChannels(q, [alertId]))).some(
+        (channel) => channel.id === before.channelId,
+      );
       if (!isThere) throw badRequest("The channel of this delivery was removed.");
       const now = clock.now();
       await db.write(async (tx) => {
         sendAgain(tx, deliveryId, now);
-        tx.audit(actor, { event: "retry-alert-delivery", orgId: alert.orgId, projectId: alert.projectId, metadata: { alertId, deliveryId } });
+        tx.audit(actor, {
+          event: "retry-alert-delivery",
+          orgId: alert.orgId,
+          projectId: alert.projectId,
+          metadata: { alertId, deliveryId },
+        });
       });
       needs.deliveries.wake();
       return toView({ ...before, status: "pending", nextAt: now });
@@ -80,41 +109,88 @@ export function createDeliveryHistory(needs: HistoryNeeds, { scopes, publicUrl }
     async test(actor: MemberActor, alertId: string): Promise<{ success: boolean; results: ChannelResult[] }> {
       const alert = await alerts.enter(actor, alertId, "edit");
       const rows = (await db.read((q) => findChannels(q, [alertId]))).filter((row) => row.enabled);
-      if (rows.length === 0) throw badRequest("All channels of this alert are disabled: there is nothing to test.");
+      if (rows.length === 0)
+        throw badRequest("All channels of this alert are disabled: there is nothing to test.");
       const now = clock.now();
       const { id, name, alertBefore, applicationId } = alert;
-      const content = testContent({ id, name, alertBefore, applicationId }, now, alertViewUrl(publicUrl, alert));
+      const content = testContent(
+        { id, name, alertBefore, applicationId },
+        now,
+        alertViewUrl(publicUrl, alert),
+      );
       const results = await Promise.all(
         rows.map(async (row) => {
           const deliveryId = newId();
           const settings = await channels.open(row);
-          const outcome = (await notifications.get(row.channelType)?.send(settings, { id: deliveryId, ...content })) ?? { kind: "refused" as const, reason: "unknown channel" };
-          return { id: deliveryId, channelId: row.id, channelType: row.channelType, destination: row.destination, error: errorOf(outcome) };
+          const outcome = (await notifications
+            .get(row.channelType)
+            ?.send(settings, { id: deliveryId, ...content })) ?? {
+            kind: "refused" as const,
+            reason: "unknown channel",
+          };
+          return {
+            id: deliveryId,
+            channelId: row.id,
+            channelType: row.channelType,
+            destination: row.destination,
+            error: errorOf(outcome),
+          };
         }),
       );
       await db.write(async (tx) => {
         recordTest(tx, { id: newId(), alertId, content, at: now }, results);
-        tx.audit(actor, { event: "test-alert", orgId: alert.orgId, projectId: alert.projectId, metadata: { alertId, delivered: results.filter((one) => one.error === undefined).length } });
+        tx.audit(actor, {
+          event: "test-alert",
+          orgId: alert.orgId,
+          projectId: alert.projectId,
+          metadata: { alertId, delivered: results.filter((one) => one.error === undefined).length },
+        });
       });
       return {
         success: results.every((one) => one.error === undefined),
-        results: results.map(({ channelId, channelType, error }) => ({ channelId, channelType, success: error === undefined, ...(error === undefined ? {} : { error }) })),
+        results: results.map(({ channelId, channelType, error }) => ({
+          channelId,
+          channelType,
+          success: error === undefined,
+          ...(error === undefined ? {} : { error }),
+        })),
       };
     },
 
     /** A webhook that is not part of an alert yet. */
-    async testWebhook(actor: MemberActor, input: { url: string; signingSecret?: string | null | undefined; applicationId?: string | null | undefined; projectId?: string | undefined }) {
+    async testWebhook(
+      actor: MemberActor,
+      input: {
+        url: string;
+        signingSecret?: string | null | undefined;
+        applicationId?: string | null | undefined;
+        projectId?: string | undefined;
+      },
+    ) {
       const channel = notifications.get("webhook");
       const settings = { url: input.url, signingSecret: input.signingSecret };
       const objection = channel?.objection(URL.canParse(input.url) ? settings : { ...settings, url: "" });
-      if (!channel || objection) throw invalidField([objection?.field ?? "url"], objection?.message ?? "cannot be used");
+      if (!channel || objection)
+        throw invalidField([objection?.field ?? "url"], objection?.message ?? "cannot be used");
       const scope = await scopes.resolve(actor, input);
       await permissions.requireInProject(actor, scope.projectId, { action: "create", subject: "pki-alerts" });
       const now = clock.now();
-      const alert = { id: "00000000-0000-4000-8000-000000000000", name: "Webhook test", alertBefore: "", applicationId: scope.applicationId };
+      const alert = {
+        id: "00000000-0000-4000-8000-000000000000",
+        name: "Webhook test",
+        alertBefore: "",
+        applicationId: scope.applicationId,
+      };
       const outcome = await channel.send(settings, { id: newId(), ...testContent(alert, now, publicUrl) });
       const error = errorOf(outcome);
-      await db.write(async (tx) => tx.audit(actor, { event: "test-alert-webhook", orgId: scope.orgId, projectId: scope.projectId, metadata: { success: error === undefined } }));
+      await db.write(async (tx) =>
+        tx.audit(actor, {
+          event: "test-alert-webhook",
+          orgId: scope.orgId,
+          projectId: scope.projectId,
+          metadata: { success: error === undefined },
+        }),
+      );
       return { success: error === undefined, ...(error === undefined ? {} : { error }) };
     },
   };

@@ -66,7 +66,8 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
         orgId: state?.orgId ?? null,
         metadata: {
           method: METHOD,
-          reason, // People mix the two up: what is no id may be a secret, and is not kept.
+          reason,
+          // People mix the two up: what is no id may be a secret, and is not kept.
           clientId: isUuid(clientId) ? clientId : null,
         },
       });

@@ -1,5 +1,12 @@
 import {
-  authorityInfoAccess, authorityKeyIdentifier, crlDistributionPoints, keyIdentifier, type Certificate, type Extension, type NameConstraints, type SigningKey,
+  authorityInfoAccess,
+  authorityKeyIdentifier,
+  crlDistributionPoints,
+  keyIdentifier,
+  type Certificate,
+  type Extension,
+  type NameConstraints,
+  type SigningKey,
 } from "../../x509/index.ts";
 
 /** An authority that is ready to sign: its key in memory, its certificate parsed, what all its children share built once. */
@@ -24,11 +31,14 @@ export interface Issuer {
   readonly accessExtension: Extension;
 }
 
-export const keyIdentifierOf = (certificate: Certificate): Buffer => certificate.extensions.subjectKeyIdentifier ?? keyIdentifier(certificate.publicKey);
-export const authorityExtension = (certificate: Certificate): Extension => authorityKeyIdentifier(keyIdentifierOf(certificate));
+export const keyIdentifierOf = (certificate: Certificate): Buffer =>
+  certificate.extensions.subjectKeyIdentifier ?? keyIdentifier(certificate.publicKey);
+export const authorityExtension = (certificate: Certificate): Extension =>
+  authorityKeyIdentifier(keyIdentifierOf(certificate));
 
 /** The addresses that stand in certificates: short, and served without a token. */
-export const crlUrl = (base: string, keyId: string, shard: number): string => `${base}/pki/crl/${keyId}/${shard}`;
+export const crlUrl = (base: string, keyId: string, shard: number): string =>
+  `${base}/pki/crl/${keyId}/${shard}`;
 export const ocspUrl = (base: string, keyId: string): string => `${base}/pki/ocsp/${keyId}`;
 export const issuerUrl = (base: string, certificateId: string): string => `${base}/pki/ca/${certificateId}`;
 
@@ -36,10 +46,15 @@ export const accessExtension = (base: string, keyId: string, certificateId: stri
   authorityInfoAccess({ ocspUrls: [ocspUrl(base, keyId)], caIssuersUrls: [issuerUrl(base, certificateId)] });
 
 /** Which list a certificate would stand in, once revoked; fixed by its serial number. */
-export const shardOf = (serialNumber: string, shards: number): number => (shards <= 1 ? 0 : Number.parseInt(serialNumber.slice(-6), 16) % shards);
+export const shardOf = (serialNumber: string, shards: number): number =>
+  shards <= 1 ? 0 : Number.parseInt(serialNumber.slice(-6), 16) % shards;
 
 /** The lists a certificate names: the shard's own, then any that the operator runs elsewhere. */
-export function listUrls(issuer: Pick<Issuer, "keyId" | "crlUrls" | "hasManagedCrl">, base: string, shard: number): string[] {
+export function listUrls(
+  issuer: Pick<Issuer, "keyId" | "crlUrls" | "hasManagedCrl">,
+  base: string,
+  shard: number,
+): string[] {
   return [...(issuer.hasManagedCrl ? [crlUrl(base, issuer.keyId, shard)] : []), ...issuer.crlUrls];
 }
 

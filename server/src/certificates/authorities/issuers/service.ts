@@ -7,7 +7,12 @@ import type { Keyring, Place } from "../../../platform/crypto/index.ts";
 import { createFactCache, type Tail } from "../../../platform/outbox/index.ts";
 import { badRequest, notFound } from "../../../platform/problem.ts";
 import { projectDeleted } from "../../../projects/index.ts";
-import { defaultSignatureAlgorithm, importPrivateKey, parseCertificate, type NameConstraints } from "../../x509/index.ts";
+import {
+  defaultSignatureAlgorithm,
+  importPrivateKey,
+  parseCertificate,
+  type NameConstraints,
+} from "../../x509/index.ts";
 import { issuanceChanged } from "../events.ts";
 import { accessExtension, authorityExtension, type Issuer } from "./model.ts";
 import { findActiveIssuer, findIssuerOfKey, type IssuerRow } from "./store.ts";
@@ -20,7 +25,11 @@ export interface IssuerNeeds {
   readonly revocationUrl: string;
 }
 
-export const authorityKeyPlace = (keyId: string): Place => ({ table: "authority_keys", row: keyId, column: "sealed_key" });
+export const authorityKeyPlace = (keyId: string): Place => ({
+  table: "authority_keys",
+  row: keyId,
+  column: "sealed_key",
+});
 
 export type Issuers = ReturnType<typeof createIssuers>;
 
@@ -29,7 +38,8 @@ const CACHED_ISSUERS = 2_000;
 export function createIssuers({ db, tail, keyring, revocationUrl }: IssuerNeeds) {
   const cache = createFactCache<Issuer>(tail, CACHED_ISSUERS);
   tail.onHint((fact) => {
-    if (issuanceChanged.is(fact) || projectDeleted.is(fact)) cache.dropWhere((issuer) => issuer.projectId === fact.data.projectId);
+    if (issuanceChanged.is(fact) || projectDeleted.is(fact))
+      cache.dropWhere((issuer) => issuer.projectId === fact.data.projectId);
   });
 
   const open = async (row: IssuerRow): Promise<Issuer> => {
@@ -37,7 +47,9 @@ export function createIssuers({ db, tail, keyring, revocationUrl }: IssuerNeeds)
     const key = importPrivateKey(vault.decrypt(row.sealedKey, authorityKeyPlace(row.keyId)));
     const certificate = parseCertificate(row.der);
     const above = row.chain.map(parseCertificate);
-    const constraints = [certificate, ...above].map((each) => each.extensions.nameConstraints).filter((each): each is NameConstraints => each !== undefined);
+    const constraints = [certificate, ...above]
+      .map((each) => each.extensions.nameConstraints)
+      .filter((each): each is NameConstraints => each !== undefined);
     return {
       ...row,
       isUsable: row.status === "active" && !row.isDeleted,
@@ -59,9 +71,15 @@ export function createIssuers({ db, tail, keyring, revocationUrl }: IssuerNeeds)
         const row = await db.read((q) => findActiveIssuer(q, authorityId));
         return row && open(row);
       });
-      if (!issuer) throw badRequest("The certificate authority has no certificate yet: give it one before it can issue.");
+      if (!issuer)
+        throw badRequest(
+          "The certificate authority has no certificate yet: give it one before it can issue.",
+        );
       if (issuer.projectId !== projectId) throw notFound("The certificate authority", authorityId);
-      if (!issuer.isUsable) throw badRequest(`The certificate authority ${issuer.name} does not issue: it is disabled or deleted.`);
+      if (!issuer.isUsable)
+        throw badRequest(
+          `The certificate authority ${issuer.name} does not issue: it is disabled or deleted.`,
+        );
       return issuer;
     },
 

@@ -8,7 +8,6 @@ import { badRequest, notFound } from "../../../platform/problem.ts";
 import type { Permissions } from "../../../permissions/index.ts";
 import type { Applications } from "../../applications/service.ts";
 import { chainToPem } from "../../authorities/model.ts";
-import { certificateIssued } from "../../events.ts";
 import { inventoryFacts } from "../../issuance/gate/model.ts";
 import { certificateKeyPlace } from "../../issuance/gate/service.ts";
 import { addCertificate } from "../../issuance/gate/store.ts";
@@ -16,7 +15,14 @@ import { judged } from "../../model.ts";
 import type { Profiles } from "../../profiles/service.ts";
 import type { CertificateScope } from "../../service.ts";
 import { noteCertificateProject } from "../../store.ts";
-import { certificatesFromPem, certificateToPem, exportPkcs8, exportPkcs8Pem, importPrivateKey, keysMatch } from "../../x509/index.ts";
+import {
+  certificatesFromPem,
+  certificateToPem,
+  exportPkcs8,
+  exportPkcs8Pem,
+  importPrivateKey,
+  keysMatch,
+} from "../../x509/index.ts";
 import type { ImportInput } from "../contract.ts";
 
 export interface ImportNeeds {
@@ -37,16 +43,31 @@ function readImport(input: ImportInput) {
   const above = input.chainPem ? certificatesFromPem(input.chainPem) : [];
   const chain = [...rest, ...above].map(({ der }) => der).filter((der) => !der.equals(certificate.der));
   const key = input.privateKeyPem ? importPrivateKey(input.privateKeyPem) : undefined;
-  if (key && !keysMatch(key, certificate.publicKey)) throw badRequest("The private key belongs to another certificate.");
+  if (key && !keysMatch(key, certificate.publicKey))
+    throw badRequest("The private key belongs to another certificate.");
   return { certificate, chain, key, facts: inventoryFacts(certificate.tbs) };
 }
 
-export function createImports({ db, clock, keyring, permissions, scope, profiles, applications }: ImportNeeds) {
+export function createImports({
+  db,
+  clock,
+  keyring,
+  permissions,
+  scope,
+  profiles,
+  applications,
+}: ImportNeeds) {
   const placeOf = async (actor: MemberActor, input: ImportInput) => {
     const profile = input.profileId ? await profiles.find(actor, input.profileId, "read") : undefined;
-    const application = input.applicationId ? await applications.find(actor, input.applicationId, "read") : undefined;
-    const project = await scope.projectOf(actor, profile?.projectId ?? application?.projectId ?? input.projectId);
-    if (application && application.projectId !== project.id) throw notFound("The application", application.id);
+    const application = input.applicationId
+      ? await applications.find(actor, input.applicationId, "read")
+      : undefined;
+    const project = await scope.projectOf(
+      actor,
+      profile?.projectId ?? application?.projectId ?? input.projectId,
+    );
+    if (application && application.projectId !== project.id)
+      throw notFound("The application", application.id);
     return { project, profileId: profile?.id ?? null, applicationId: application?.id ?? null };
   };
 
@@ -54,23 +75,54 @@ export function createImports({ db, clock, keyring, permissions, scope, profiles
     async import(actor: MemberActor, input: ImportInput) {
       const { project, profileId, applicationId } = await placeOf(actor, input);
       const { certificate, chain, key, facts } = judged("certificatePem", () => readImport(input));
-      const names = { commonName: facts.commonName, altNames: facts.altNames.map(({ value }) => value), serialNumber: facts.serialNumber, friendlyName: input.friendlyName ?? "" };
-      await permissions.requireInProject(actor, project.id, { action: "import", subject: "certificates", attributes: names });
+      const names = {
+        commonName: facts.commonName,
+        altNames: facts.altNames.map(({ value }) => value),
+        serialNumber: facts.serialNumber,
+        friendlyName: input.friendlyName ?? "",
+      };
+      await permissions.requireInProject(actor, project.id, {
+        action: "import",
+        subject: "certificates",
+        attributes: names,
+      });
       const id = newId(clock.millis());
       const vault = key && (await keyring.vaultOf({ projectId: project.id }));
       const at = clock.now();
       await db.write(async (tx) => {
         noteCertificateProject(tx, project.id);
         addCertificate(tx, {
-          id, projectId: project.id, profileId, applicationId, authorityId: null, authorityKeyId: null, authorityCertificateId: null, renewedFromId: null, renewAt: null, crlShard: null,
-          source: "imported", at, facts, details: { ...facts.details, friendlyName: input.friendlyName }, der: certificate.der, chain, dataKeyId: vault?.keyId ?? null,
+          id,
+          projectId: project.id,
+          profileId,
+          applicationId,
+          authorityId: null,
+          authorityKeyId: null,
+          authorityCertificateId: null,
+          renewedFromId: null,
+          renewAt: null,
+          crlShard: null,
+          source: "imported",
+          at,
+          facts,
+          details: { ...facts.details, friendlyName: input.friendlyName },
+          der: certificate.der,
+          chain,
+          dataKeyId: vault?.keyId ?? null,
           sealedKey: key && vault ? vault.encrypt(exportPkcs8(key), certificateKeyPlace(id)) : null,
         });
-        tx.audit(actor, { event: "import-certificate", orgId: project.orgId, projectId: project.id, metadata: { certificateId: id, serialNumber: facts.serialNumber, commonName: facts.commonName } });
-        tx.emit(certificateIssued({ orgId: project.orgId, projectId: project.id, certificateId: id }));
+        tx.audit(actor, {
+          event: "import-certificate",
+          orgId: project.orgId,
+          projectId: project.id,
+          metadata: { certificateId: id, serialNumber: facts.serialNumber, commonName: facts.commonName },
+        });
       });
       return {
-        certificate: certificateToPem(certificate.der).trimEnd(), certificateChain: chainToPem(chain), serialNumber: facts.serialNumber, certificateId: id,
+        certificate: certificateToPem(certificate.der).trimEnd(),
+        certificateChain: chainToPem(chain),
+        serialNumber: facts.serialNumber,
+        certificateId: id,
         ...(key ? { privateKey: exportPkcs8Pem(key).trimEnd() } : {}),
       };
     },

@@ -14,7 +14,12 @@ import type { CertificateScope } from "../../service.ts";
 import type { RevocationReason } from "../../x509/index.ts";
 import type { BulkInput } from "../contract.ts";
 import { decodeCursor, encodeCursor, type CertificateQuery, type Cursor } from "../model.ts";
-import { countCertificates, findCertificateById, searchCertificates, type FoundCertificate } from "../store/certificates.ts";
+import {
+  countCertificates,
+  findCertificateById,
+  searchCertificates,
+  type FoundCertificate,
+} from "../store/certificates.ts";
 
 export interface SearchNeeds {
   readonly db: Db;
@@ -29,23 +34,63 @@ export interface SearchNeeds {
 export type CertificateSearch = ReturnType<typeof createCertificateSearch>;
 
 const STREAM_PAGE = 1000;
-const CSV_COLUMNS = ["id", "serialNumber", "commonName", "altNames", "status", "notBefore", "notAfter", "revokedAt", "createdAt", "profileSlug", "keyAlgorithm", "source"] as const;
+const CSV_COLUMNS = [
+  "id",
+  "serialNumber",
+  "commonName",
+  "altNames",
+  "status",
+  "notBefore",
+  "notAfter",
+  "revokedAt",
+  "createdAt",
+  "profileSlug",
+  "keyAlgorithm",
+  "source",
+] as const;
 
 const toFound = (row: FoundCertificate, now: Date) => ({
-  ...row, status: statusOf(row, now), caId: row.authorityId, isCA: row.isCa, renewedByCertificateId: row.renewedById, altNames: [...row.altNames],
+  ...row,
+  status: statusOf(row, now),
+  caId: row.authorityId,
+  isCA: row.isCa,
+  renewedByCertificateId: row.renewedById,
+  altNames: [...row.altNames],
 });
 
 /** Quoted always, and never a formula: spreadsheets run what starts with one of these. */
 function csvCell(value: unknown): string {
-  const text = value instanceof Date ? value.toISOString() : Array.isArray(value) ? value.map((each: { value: string }) => each.value).join(" ") : typeof value === "string" ? value : "";
+  const text =
+    value instanceof Date
+      ? value.toISOString()
+      : Array.isArray(value)
+        ? value.map((each: { value: string }) => each.value).join(" ")
+        : typeof value === "string"
+          ? value
+          : "";
   const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return `"${safe.replaceAll('"', '""')}"`;
 }
 
-export function createCertificateSearch({ db, clock, permissions, scope, profiles, issuance, revocation }: SearchNeeds) {
-  const enter = async (actor: MemberActor, ref: string, action: string): Promise<{ project: ProjectRow; ability: Ability }> => {
+export function createCertificateSearch({
+  db,
+  clock,
+  permissions,
+  scope,
+  profiles,
+  issuance,
+  revocation,
+}: SearchNeeds) {
+  const enter = async (
+    actor: MemberActor,
+    ref: string,
+    action: string,
+  ): Promise<{ project: ProjectRow; ability: Ability }> => {
     const project = await scope.projectOf(actor, ref);
-    return { project, ability: await permissions.requireInProject(actor, project.id, { action, subject: "certificates" }) };
+    return {
+      project,
+      ability: await permissions.requireInProject(actor, project.id, { action, subject: "certificates" }),
+    };
   };
 
   const checked = (query: CertificateQuery): CertificateQuery => {
@@ -56,13 +101,18 @@ export function createCertificateSearch({ db, clock, permissions, scope, profile
 
   const mayRead = (ability: Ability, row: FoundCertificate, now: Date): boolean =>
     ability.can("read", "certificates", {
-      commonName: row.commonName, altNames: row.altNames.map(({ value }) => value), serialNumber: row.serialNumber, status: statusOf(row, now),
+      commonName: row.commonName,
+      altNames: row.altNames.map(({ value }) => value),
+      serialNumber: row.serialNumber,
+      status: statusOf(row, now),
     });
 
   async function* pages(projectId: string, query: CertificateQuery): AsyncGenerator<FoundCertificate[]> {
     let after: Cursor | undefined;
     for (;;) {
-      const rows = await db.read((q) => searchCertificates(q, projectId, query, { now: clock.now(), after, limit: STREAM_PAGE }));
+      const rows = await db.read((q) =>
+        searchCertificates(q, projectId, query, { now: clock.now(), after, limit: STREAM_PAGE }),
+      );
       if (rows.length > 0) yield rows;
       const last = rows.at(-1);
       if (!last || rows.length < STREAM_PAGE) return;
@@ -70,7 +120,12 @@ export function createCertificateSearch({ db, clock, permissions, scope, profile
     }
   }
 
-  async function* lines(projectId: string, query: CertificateQuery, format: "ndjson" | "csv", ability: Ability): AsyncGenerator<string> {
+  async function* lines(
+    projectId: string,
+    query: CertificateQuery,
+    format: "ndjson" | "csv",
+    ability: Ability,
+  ): AsyncGenerator<string> {
     if (format === "csv") yield `${CSV_COLUMNS.join(",")}\r\n`;
     for await (const rows of pages(projectId, query)) {
       const now = clock.now();
@@ -89,7 +144,13 @@ export function createCertificateSearch({ db, clock, permissions, scope, profile
   const onEach = async (projectId: string, input: BulkInput, act: (id: string) => Promise<void>) => {
     const query = { ...checked(input.query), status: "active" as const };
     const reading = { now: clock.now(), after: undefined, limit: input.limit };
-    if (input.dryRun) return { matched: await db.read((q) => countCertificates(q, projectId, query, reading)), done: 0, failed: [], dryRun: true };
+    if (input.dryRun)
+      return {
+        matched: await db.read((q) => countCertificates(q, projectId, query, reading)),
+        done: 0,
+        failed: [],
+        dryRun: true,
+      };
     const rows = await db.read((q) => searchCertificates(q, projectId, query, reading));
     const failed: { id: string; message: string }[] = [];
     for (const { id } of rows) {
@@ -104,17 +165,31 @@ export function createCertificateSearch({ db, clock, permissions, scope, profile
   };
 
   return {
-    async search(actor: MemberActor, ref: string, query: CertificateQuery & { cursor?: string | undefined; limit: number }) {
+    async search(
+      actor: MemberActor,
+      ref: string,
+      query: CertificateQuery & { cursor?: string | undefined; limit: number },
+    ) {
       const { project, ability } = await enter(actor, ref, "read");
       const now = clock.now();
       const after = query.cursor ? decodeCursor(query.cursor) : undefined;
-      const rows = await db.read((q) => searchCertificates(q, project.id, checked(query), { now, after, limit: query.limit }));
+      const rows = await db.read((q) =>
+        searchCertificates(q, project.id, checked(query), { now, after, limit: query.limit }),
+      );
       const last = rows.at(-1);
-      const nextCursor = last && rows.length === query.limit ? encodeCursor({ at: last.at, id: last.id }) : null;
-      return { certificates: rows.filter((row) => mayRead(ability, row, now)).map((row) => toFound(row, now)), nextCursor };
+      const nextCursor =
+        last && rows.length === query.limit ? encodeCursor({ at: last.at, id: last.id }) : null;
+      return {
+        certificates: rows.filter((row) => mayRead(ability, row, now)).map((row) => toFound(row, now)),
+        nextCursor,
+      };
     },
 
-    async export(actor: MemberActor, ref: string, query: CertificateQuery & { format: "ndjson" | "csv" }): Promise<Readable> {
+    async export(
+      actor: MemberActor,
+      ref: string,
+      query: CertificateQuery & { format: "ndjson" | "csv" },
+    ): Promise<Readable> {
       const { project, ability } = await enter(actor, ref, "read");
       return Readable.from(lines(project.id, checked(query), query.format, ability), { objectMode: false });
     },
@@ -129,8 +204,13 @@ export function createCertificateSearch({ db, clock, permissions, scope, profile
       return onEach(project.id, input, async (id) => {
         const row = await db.read((q) => findCertificateById(q, id));
         if (!row) return;
-        const profile = row.profileId === null ? null : await profiles.find(actor, row.profileId, "issue-cert");
-        await issuance.renewRow(actor, { row, profile, idempotency: undefined }, { removeRootsFromChain: false });
+        const profile =
+          row.profileId === null ? null : await profiles.find(actor, row.profileId, "issue-cert");
+        await issuance.renewRow(
+          actor,
+          { row, profile, idempotency: undefined },
+          { removeRootsFromChain: false },
+        );
       });
     },
   };

@@ -15,7 +15,9 @@ const JOINS = `JOIN certificate_bodies b ON b.certificate_id = c.id LEFT JOIN ce
 
 const inOrg = sql<CertificateRow>(`SELECT ${FULL} ${FROM} ${JOINS} WHERE c.id = $1 AND p.org_id = $2`);
 const byId = sql<CertificateRow>(`SELECT ${FULL} ${FROM} ${JOINS} WHERE c.id = $1`);
-const latest = sql<{ id: string }>(`SELECT id FROM certificates c WHERE c.profile_id = $1 AND c.phase = 0 AND c.not_after > $2 ORDER BY c.created_at DESC, c.id DESC LIMIT 1`);
+const latest = sql<{ id: string }>(
+  `SELECT id FROM certificates c WHERE c.profile_id = $1 AND c.phase = 0 AND c.not_after > $2 ORDER BY c.created_at DESC, c.id DESC LIMIT 1`,
+);
 const remove = sql(`DELETE FROM certificates WHERE id = $1`);
 const removeBody = sql(`DELETE FROM certificate_bodies WHERE certificate_id = $1`);
 // The block that a certificate was counted in is the first whose newest member is not older than it.
@@ -23,10 +25,15 @@ const uncount = sql(`
   UPDATE certificate_blocks SET count = count - 1 WHERE (profile_id, until_at, until_id) = (
     SELECT b.profile_id, b.until_at, b.until_id FROM certificate_blocks b, certificates c
     WHERE c.id = $1 AND b.profile_id = c.profile_id AND (b.until_at, b.until_id) >= (c.created_at, c.id) ORDER BY b.until_at, b.until_id LIMIT 1)`);
-const setRenewal = sql(`UPDATE certificates SET renew_at = $2, renewal_attempts = 0, renewal_error = NULL, updated_at = $3 WHERE id = $1`);
+const setRenewal = sql(
+  `UPDATE certificates SET renew_at = $2, renewal_attempts = 0, renewal_error = NULL, updated_at = $3 WHERE id = $1`,
+);
 
 /** `at` keeps the microseconds that a JavaScript date would lose. */
-export type FoundCertificate = Omit<CertificateRow, "details" | "der" | "chain" | "dataKeyId" | "sealedKey" | "authorityName" | "applicationName"> & { readonly at: string };
+export type FoundCertificate = Omit<
+  CertificateRow,
+  "details" | "der" | "chain" | "dataKeyId" | "sealedKey" | "authorityName" | "applicationName"
+> & { readonly at: string };
 
 const CONDITIONS = `c.project_id = $1
   AND ($2::text IS NULL OR c.search_text LIKE $2)
@@ -39,7 +46,9 @@ const CONDITIONS = `c.project_id = $1
 const search = searchSql<FoundCertificate>(`
   SELECT ${LEAN}, f.slug AS "profileSlug", to_char(c.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at
   ${FROM} LEFT JOIN certificate_profiles f ON f.id = c.profile_id WHERE ${CONDITIONS} ORDER BY c.created_at DESC, c.id DESC LIMIT $14`);
-const count = searchSql<{ count: number }>(`SELECT count(*) AS count FROM (SELECT 1 FROM certificates c WHERE ${CONDITIONS} LIMIT $14) x`);
+const count = searchSql<{ count: number }>(
+  `SELECT count(*) AS count FROM (SELECT 1 FROM certificates c WHERE ${CONDITIONS} LIMIT $14) x`,
+);
 
 export interface Reading {
   readonly now: Date;
@@ -48,18 +57,36 @@ export interface Reading {
 }
 
 const valuesOf = (projectId: string, query: CertificateQuery, { now, after, limit }: Reading): unknown[] => [
-  projectId, query.search ? `%${escapeLike(query.search.toLowerCase())}%` : null, query.status ?? null, now, query.profileId ?? null, query.applicationId ?? null,
-  query.caId ?? null, query.keyAlgorithm ?? null, query.source ?? null, query.expiresBefore ?? null, query.issuedBefore ?? null, after?.at ?? null, after?.id ?? null, limit,
+  projectId,
+  query.search ? `%${escapeLike(query.search.toLowerCase())}%` : null,
+  query.status ?? null,
+  now,
+  query.profileId ?? null,
+  query.applicationId ?? null,
+  query.caId ?? null,
+  query.keyAlgorithm ?? null,
+  query.source ?? null,
+  query.expiresBefore ?? null,
+  query.issuedBefore ?? null,
+  after?.at ?? null,
+  after?.id ?? null,
+  limit,
 ];
 
 export const findCertificate = (q: Query, orgId: string, id: string) => q.first(inOrg, [id, orgId]);
 export const findCertificateById = (q: Query, id: string) => q.first(byId, [id]);
 export const findLatestActive = (q: Query, profileId: string, now: Date) => q.first(latest, [profileId, now]);
-export const searchCertificates = (q: Query, projectId: string, query: CertificateQuery, reading: Reading) => q.rows(search, valuesOf(projectId, query, reading));
+export const searchCertificates = (q: Query, projectId: string, query: CertificateQuery, reading: Reading) =>
+  q.rows(search, valuesOf(projectId, query, reading));
 /** Counts up to `limit`: beyond it the answer is only "more than that". */
-export const countCertificates = async (q: Query, projectId: string, query: CertificateQuery, reading: Reading): Promise<number> =>
-  (await q.first(count, valuesOf(projectId, query, reading)))?.count ?? 0;
-export const setRenewalTime = (tx: Tx, id: string, renewAt: Date | null, at: Date): void => tx.later(setRenewal, [id, renewAt, at]);
+export const countCertificates = async (
+  q: Query,
+  projectId: string,
+  query: CertificateQuery,
+  reading: Reading,
+): Promise<number> => (await q.first(count, valuesOf(projectId, query, reading)))?.count ?? 0;
+export const setRenewalTime = (tx: Tx, id: string, renewAt: Date | null, at: Date): void =>
+  tx.later(setRenewal, [id, renewAt, at]);
 
 export function removeCertificate(tx: Tx, id: string): void {
   tx.later(uncount, [id]);

@@ -14,9 +14,15 @@ import type { ListedCertificate } from "../model.ts";
 const COLUMNS = `c.id, c.serial_number AS "serialNumber", c.common_name AS "commonName", c.not_before AS "notBefore", c.not_after AS "notAfter", c.revoked_at AS "revokedAt", c.created_at AS "createdAt"`;
 const ORDER = `ORDER BY c.created_at DESC, c.id DESC`;
 
-const all = sql<ListedCertificate>(`SELECT ${COLUMNS} FROM certificates c WHERE c.profile_id = $1 ${ORDER} OFFSET $2 LIMIT $3`);
-const revoked = sql<ListedCertificate>(`SELECT ${COLUMNS} FROM certificates c WHERE c.profile_id = $1 AND c.phase = 2 ${ORDER} OFFSET $2 LIMIT $3`);
-const active = sql<ListedCertificate>(`SELECT ${COLUMNS} FROM certificates c WHERE c.profile_id = $1 AND c.phase = 0 AND c.not_after > $4 ${ORDER} OFFSET $2 LIMIT $3`);
+const all = sql<ListedCertificate>(
+  `SELECT ${COLUMNS} FROM certificates c WHERE c.profile_id = $1 ${ORDER} OFFSET $2 LIMIT $3`,
+);
+const revoked = sql<ListedCertificate>(
+  `SELECT ${COLUMNS} FROM certificates c WHERE c.profile_id = $1 AND c.phase = 2 ${ORDER} OFFSET $2 LIMIT $3`,
+);
+const active = sql<ListedCertificate>(
+  `SELECT ${COLUMNS} FROM certificates c WHERE c.profile_id = $1 AND c.phase = 0 AND c.not_after > $4 ${ORDER} OFFSET $2 LIMIT $3`,
+);
 const expired = sql<ListedCertificate>(`
   WITH late AS MATERIALIZED (SELECT c.created_at, c.id FROM certificates c WHERE c.phase = 0 AND c.not_after <= $4 AND c.profile_id = $1),
   swept AS (SELECT c.created_at, c.id FROM certificates c WHERE c.profile_id = $1 AND c.phase = 1 ${ORDER} LIMIT $2::bigint + $3::bigint),
@@ -45,9 +51,15 @@ const STATUS_CONDITION: Readonly<Record<Status, string>> = {
 };
 // $5 is always given; this keeps its type known where no condition uses it.
 const found = (condition: string) =>
-  searchSql<ListedCertificate>(`SELECT ${COLUMNS} FROM certificates c WHERE c.profile_id = $1 AND c.search_text LIKE $4 AND $5::timestamptz IS NOT NULL ${condition} ${ORDER} OFFSET $2 LIMIT $3`);
+  searchSql<ListedCertificate>(
+    `SELECT ${COLUMNS} FROM certificates c WHERE c.profile_id = $1 AND c.search_text LIKE $4 AND $5::timestamptz IS NOT NULL ${condition} ${ORDER} OFFSET $2 LIMIT $3`,
+  );
 const search = found("");
-const searchByStatus = { revoked: found(STATUS_CONDITION.revoked), active: found(STATUS_CONDITION.active), expired: found(STATUS_CONDITION.expired) };
+const searchByStatus = {
+  revoked: found(STATUS_CONDITION.revoked),
+  active: found(STATUS_CONDITION.active),
+  expired: found(STATUS_CONDITION.expired),
+};
 
 export interface ProfilePage {
   readonly offset: number;
@@ -59,7 +71,11 @@ export interface ProfilePage {
 /** Above this, counting blocks is cheaper than walking. */
 const DEEP_OFFSET = 2_000;
 
-async function listAll(q: Query, profileId: string, { offset, limit }: ProfilePage): Promise<ListedCertificate[]> {
+async function listAll(
+  q: Query,
+  profileId: string,
+  { offset, limit }: ProfilePage,
+): Promise<ListedCertificate[]> {
   if (offset >= DEEP_OFFSET) {
     const tail = (await q.first(hasBlocksBefore, [profileId]))?.tail;
     if (typeof tail === "number" && tail <= offset) return q.rows(deep, [profileId, offset, limit]);
@@ -67,7 +83,12 @@ async function listAll(q: Query, profileId: string, { offset, limit }: ProfilePa
   return q.rows(all, [profileId, offset, limit]);
 }
 
-export async function listOfProfile(q: Query, profileId: string, page: ProfilePage, now: Date): Promise<ListedCertificate[]> {
+export async function listOfProfile(
+  q: Query,
+  profileId: string,
+  page: ProfilePage,
+  now: Date,
+): Promise<ListedCertificate[]> {
   const { offset, limit, status } = page;
   if (page.search !== undefined && page.search !== "") {
     // Names are kept one per line, so a term with a line break is in none of them.

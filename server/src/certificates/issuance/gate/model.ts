@@ -2,11 +2,39 @@ import { randomBytes, type KeyObject } from "node:crypto";
 import type { Actor } from "../../../platform/actor.ts";
 import { addSeconds, findingOf, searchTextOf } from "../../model.ts";
 import {
-  attributeValues, basicConstraints, buildTbs, commonNameOf, defaultSignatureAlgorithm, encodeName, extendedKeyUsage, fitsKey, keyAlgorithmOf, keyFingerprint,
-  keyIdentifier, keyUsage, lintTbs, nameConstraints, OID, readPublicKey, readTbs, schemeOfIdentifier, serialFromRandom, subjectAltName, subjectKeyIdentifier,
-  violatesNameConstraints, X509Error,
-  type CertificateFields, type DistinguishedName, type Extension, type ExtendedKeyUsageName, type Finding, type GeneralName, type KeyUsage, type NameConstraints,
-  type SignatureAlgorithm, type SigningKey,
+  attributeValues,
+  basicConstraints,
+  buildTbs,
+  commonNameOf,
+  defaultSignatureAlgorithm,
+  encodeName,
+  extendedKeyUsage,
+  fitsKey,
+  keyAlgorithmOf,
+  keyFingerprint,
+  keyIdentifier,
+  keyUsage,
+  lintTbs,
+  nameConstraints,
+  OID,
+  readPublicKey,
+  readTbs,
+  schemeOfIdentifier,
+  serialFromRandom,
+  subjectAltName,
+  subjectKeyIdentifier,
+  violatesNameConstraints,
+  X509Error,
+  type CertificateFields,
+  type DistinguishedName,
+  type Extension,
+  type ExtendedKeyUsageName,
+  type Finding,
+  type GeneralName,
+  type KeyUsage,
+  type NameConstraints,
+  type SignatureAlgorithm,
+  type SigningKey,
 } from "../../x509/index.ts";
 import { listExtension, shardOf, type Issuer } from "../../authorities/issuers/model.ts";
 
@@ -49,6 +77,8 @@ export interface Order {
   readonly privateKey: KeyObject | undefined;
   /** An authority's own key is kept with the authority, not in the inventory. */
   readonly keepsKey: boolean;
+  /** A tool of the house, such as an OCSP responder: recorded and audited, but nobody's certificate to look after. */
+  readonly isInternal?: boolean;
   readonly context: Context;
   readonly idempotency: { readonly key: string; readonly digest: Buffer } | undefined;
   /** What a policy said already. */
@@ -68,8 +98,10 @@ const SERIAL_OCTETS = 16;
 
 /** Who signs, and with which of the algorithms its key can do. */
 function signerOf({ issuer, privateKey, wish }: Order): SigningKey {
-  const own = issuer?.signer ?? (privateKey && { key: privateKey, algorithm: defaultSignatureAlgorithm(privateKey) });
-  if (!own) throw new X509Error("signer.missing", "csr", "A self-signed certificate needs a key that is made here.");
+  const own =
+    issuer?.signer ?? (privateKey && { key: privateKey, algorithm: defaultSignatureAlgorithm(privateKey) });
+  if (!own)
+    throw new X509Error("signer.missing", "csr", "A self-signed certificate needs a key that is made here.");
   if (wish.signatureAlgorithm === undefined || wish.signatureAlgorithm === own.algorithm) return own;
   if (!fitsKey(wish.signatureAlgorithm, own.key)) {
     const message = `${wish.signatureAlgorithm} cannot be made with the authority's key; it signs with ${own.algorithm}.`;
@@ -95,7 +127,12 @@ function extensionsOf({ issuer, wish, publicKey }: Order, base: string, shard: n
 }
 
 function constraintFindings({ issuer, wish }: Order): Finding[] {
-  const violation = issuer && violatesNameConstraints({ subject: wish.subject, altNames: wish.altNames, isCa: wish.isCa }, issuer.constraints);
+  const violation =
+    issuer &&
+    violatesNameConstraints(
+      { subject: wish.subject, altNames: wish.altNames, isCa: wish.isCa },
+      issuer.constraints,
+    );
   return violation ? [findingOf(`name_constraints.${violation.rule}`, "altNames", violation.message)] : [];
 }
 
@@ -115,8 +152,16 @@ export function draft(order: Order, base: string): Draft {
     extensions: extensionsOf(order, base, shard),
   };
   const tbs = buildTbs(fields, signer.algorithm);
-  const linted = lintTbs(tbs, order.issuer?.certificate ?? "self-signed", { isKnownWeak: () => order.isBlockedKey });
-  return { serialNumber, tbs, signer, shard, findings: [...order.findings, ...constraintFindings(order), ...linted] };
+  const linted = lintTbs(tbs, order.issuer?.certificate ?? "self-signed", {
+    isKnownWeak: () => order.isBlockedKey,
+  });
+  return {
+    serialNumber,
+    tbs,
+    signer,
+    shard,
+    findings: [...order.findings, ...constraintFindings(order), ...linted],
+  };
 }
 
 /** The inventory's columns, read back from the bytes that are signed: what is shown is what was certified. */
@@ -134,18 +179,26 @@ export interface InventoryFacts {
   readonly details: Record<string, unknown>;
 }
 
-const isTextual = (name: GeneralName): name is Extract<GeneralName, { value: string }> => typeof name.value === "string";
+const isTextual = (name: GeneralName): name is Extract<GeneralName, { value: string }> =>
+  typeof name.value === "string";
 
 export function inventoryFacts(tbs: Buffer): InventoryFacts {
-  const { subject, extensions, notBefore, notAfter, publicKey, serialNumber, algorithmIdentifier } = readTbs(tbs);
+  const { subject, extensions, notBefore, notAfter, publicKey, serialNumber, algorithmIdentifier } =
+    readTbs(tbs);
   const commonName = commonNameOf(subject.rdns) ?? "";
-  const altNames = (extensions.subjectAltName ?? []).filter(isTextual).map(({ type, value }) => ({ type, value }));
+  const altNames = (extensions.subjectAltName ?? [])
+    .filter(isTextual)
+    .map(({ type, value }) => ({ type, value }));
   const first = (oid: string): string | undefined => attributeValues(subject.rdns, oid)[0];
   return {
     serialNumber,
     commonName,
     altNames,
-    searchText: searchTextOf(commonName, altNames.map(({ value }) => value), serialNumber),
+    searchText: searchTextOf(
+      commonName,
+      altNames.map(({ value }) => value),
+      serialNumber,
+    ),
     notBefore: notBefore.at,
     notAfter: notAfter.at,
     isCa: extensions.basicConstraints?.isCa === true,
@@ -154,8 +207,13 @@ export function inventoryFacts(tbs: Buffer): InventoryFacts {
     keyFingerprint: Buffer.from(keyFingerprint(publicKey), "hex"),
     details: {
       subject: {
-        commonName, organization: first(OID.organization), organizationalUnit: first(OID.organizationalUnit), country: first(OID.country),
-        state: first(OID.state), locality: first(OID.locality), domainComponents: attributeValues(subject.rdns, OID.domainComponent),
+        commonName,
+        organization: first(OID.organization),
+        organizationalUnit: first(OID.organizationalUnit),
+        country: first(OID.country),
+        state: first(OID.state),
+        locality: first(OID.locality),
+        domainComponents: attributeValues(subject.rdns, OID.domainComponent),
       },
       keyUsages: extensions.keyUsage ?? [],
       extendedKeyUsages: extensions.extendedKeyUsage ?? [],
@@ -165,7 +223,10 @@ export function inventoryFacts(tbs: Buffer): InventoryFacts {
 }
 
 /** When the server renews by itself; never before half of the lifetime has passed. */
-export function renewalTime(facts: Pick<InventoryFacts, "notBefore" | "notAfter">, context: Context): Date | null {
+export function renewalTime(
+  facts: Pick<InventoryFacts, "notBefore" | "notAfter">,
+  context: Context,
+): Date | null {
   if (context.autoRenew !== true) return null;
   const lifetime = (facts.notAfter.getTime() - facts.notBefore.getTime()) / 1000;
   const before = Math.min(context.renewBeforeSeconds ?? lifetime / 3, lifetime / 2);

@@ -8,6 +8,7 @@
  * anywhere, every signature that may exist is of bytes that the database knows; and a caller who repeats the request
  * under the same Idempotency-Key gets the certificate of those same bytes, signed now or then.
  */
+import type { KeyObject } from "node:crypto";
 import type { Actor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Keyring, Place } from "../../../platform/crypto/index.ts";
@@ -16,11 +17,29 @@ import { newId } from "../../../platform/ids.ts";
 import { conflict, invalidField } from "../../../platform/problem.ts";
 import { certificateIssued, certificateRenewed } from "../../events.ts";
 import { judged, refused } from "../../model.ts";
-import { checkTbsMatches, exportPkcs8, hasErrors, importPrivateKey, keyFingerprint, readTbs, schemeOfIdentifier, signTbs, type SigningKey } from "../../x509/index.ts";
+import {
+  checkTbsMatches,
+  exportPkcs8,
+  hasErrors,
+  importPrivateKey,
+  keyFingerprint,
+  readTbs,
+  schemeOfIdentifier,
+  signTbs,
+  type SigningKey,
+} from "../../x509/index.ts";
 import { shardOf, type Issuer } from "../../authorities/issuers/model.ts";
 import type { Issuers } from "../../authorities/issuers/service.ts";
-import { draft, inventoryFacts, renewalTime, type Draft, type Order } from "./model.ts";
-import { addCertificate, findRequestByKey, insertRequest, isBlockedKey, settleRequest, type NewRequest } from "./store.ts";
+import { draft, inventoryFacts, renewalTime, type Draft, type InventoryFacts, type Order } from "./model.ts";
+import {
+  addCertificate,
+  findRequestByKey,
+  insertRequest,
+  isBlockedKey,
+  settleRequest,
+  type NewCertificate,
+  type NewRequest,
+} from "./store.ts";
 
 export interface GateNeeds {
   readonly db: Db;
@@ -37,52 +56,119 @@ export interface Issued {
   readonly der: Buffer | undefined;
 }
 
-export const certificateKeyPlace = (certificateId: string): Place => ({ table: "certificates", row: certificateId, column: "private_key" });
+export const certificateKeyPlace = (certificateId: string): Place => ({
+  table: "certificates",
+  row: certificateId,
+  column: "private_key",
+});
+
+/** The private key of a certificate whose key is kept here. Whoever calls this answers for permission and audit. */
+export async function openCertificateKey(
+  keyring: Keyring,
+  row: { readonly id: string; readonly dataKeyId: string | null; readonly sealedKey: Buffer | null },
+): Promise<KeyObject | undefined> {
+  if (row.dataKeyId === null || row.sealedKey === null) return undefined;
+  const vault = await keyring.vaultById(row.dataKeyId);
+  return importPrivateKey(vault.decrypt(row.sealedKey, certificateKeyPlace(row.id)));
+}
 
 export type Gate = ReturnType<typeof createGate>;
 
 type Recorded = Omit<NewRequest, "idempotencyKey">;
 
-const keyReused = () => invalidField(["Idempotency-Key"], "this Idempotency-Key was used for another request");
+const keyReused = () =>
+  invalidField(["Idempotency-Key"], "this Idempotency-Key was used for another request");
 
 export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
   const record = async (order: Order, made: Draft): Promise<Recorded> => {
     const certificateId = newId(clock.millis());
-    const vault = order.keepsKey && order.privateKey ? await keyring.vaultOf({ projectId: order.projectId }) : undefined;
-    const sealedKey = vault && order.privateKey ? vault.encrypt(exportPkcs8(order.privateKey), certificateKeyPlace(certificateId)) : null;
+    const vault =
+      order.keepsKey && order.privateKey ? await keyring.vaultOf({ projectId: order.projectId }) : undefined;
+    const sealedKey =
+      vault && order.privateKey
+        ? vault.encrypt(exportPkcs8(order.privateKey), certificateKeyPlace(certificateId))
+        : null;
     const row: NewRequest = {
-      id: newId(clock.millis()), projectId: order.projectId, profileId: order.profileId, applicationId: order.applicationId,
-      authorityId: order.issuer?.authorityId ?? null, authorityCertificateId: order.issuer?.certificateId ?? null, certificateId,
-      serialNumber: made.serialNumber, tbs: made.tbs, context: order.context, dataKeyId: vault?.keyId ?? null, sealedKey,
-      idempotencyKey: order.idempotency?.key ?? null, requestDigest: order.idempotency?.digest ?? null, createdAt: clock.now(),
+      id: newId(clock.millis()),
+      projectId: order.projectId,
+      profileId: order.profileId,
+      applicationId: order.applicationId,
+      authorityId: order.issuer?.authorityId ?? null,
+      authorityCertificateId: order.issuer?.certificateId ?? null,
+      certificateId,
+      serialNumber: made.serialNumber,
+      tbs: made.tbs,
+      context: order.context,
+      dataKeyId: vault?.keyId ?? null,
+      sealedKey,
+      idempotencyKey: order.idempotency?.key ?? null,
+      requestDigest: order.idempotency?.digest ?? null,
+      createdAt: clock.now(),
     };
     await db.write(async (tx) => insertRequest(tx, row), { audited: false });
     return row;
   };
 
-  const store = async (row: Recorded, der: Buffer, issuer: Issuer | null, who: { readonly actor: Actor; readonly orgId: string }): Promise<Issued> => {
+  const rowOf = (
+    row: Recorded,
+    made: { der: Buffer; issuer: Issuer | null; facts: InventoryFacts; at: Date },
+  ): NewCertificate => {
+    const { issuer, facts } = made;
+    const context = row.context ?? {};
+    const { friendlyName, metadata = [], renewBeforeSeconds } = context;
+    return {
+      id: row.certificateId,
+      projectId: row.projectId,
+      profileId: row.profileId,
+      applicationId: row.applicationId,
+      authorityId: row.authorityId,
+      authorityKeyId: issuer?.keyId ?? null,
+      authorityCertificateId: row.authorityCertificateId,
+      renewedFromId: context.renewedFromId ?? null,
+      renewAt: renewalTime(facts, context),
+      crlShard: issuer ? shardOf(row.serialNumber, issuer.crlShards) : null,
+      source: "issued",
+      at: made.at,
+      facts,
+      details: { ...facts.details, friendlyName, metadata, renewBeforeSeconds },
+      der: made.der,
+      chain: null,
+      dataKeyId: row.dataKeyId,
+      sealedKey: row.sealedKey,
+    };
+  };
+
+  const store = async (
+    row: Recorded,
+    der: Buffer,
+    issuer: Issuer | null,
+    who: { readonly actor: Actor; readonly orgId: string; readonly isInternal?: boolean },
+  ): Promise<Issued> => {
     const tbs = row.tbs ?? Buffer.alloc(0);
     const facts = inventoryFacts(tbs);
-    const context = row.context ?? {};
     const at = clock.now();
     const data = { orgId: who.orgId, projectId: row.projectId, certificateId: row.certificateId };
     const issued = { requestId: row.id, certificateId: row.certificateId, serialNumber: row.serialNumber };
-    const replacedId = context.renewedFromId;
+    const replacedId = row.context?.renewedFromId;
     try {
       await db.write(async (tx) => {
-        addCertificate(tx, {
-          id: row.certificateId, projectId: row.projectId, profileId: row.profileId, applicationId: row.applicationId, authorityId: row.authorityId,
-          authorityKeyId: issuer?.keyId ?? null, authorityCertificateId: row.authorityCertificateId, renewedFromId: replacedId ?? null, renewAt: renewalTime(facts, context),
-          crlShard: issuer ? shardOf(row.serialNumber, issuer.crlShards) : null, source: "issued", at, facts,
-          details: { ...facts.details, friendlyName: context.friendlyName, metadata: context.metadata ?? [], renewBeforeSeconds: context.renewBeforeSeconds },
-          der, chain: null, dataKeyId: row.dataKeyId, sealedKey: row.sealedKey,
-        });
+        if (who.isInternal !== true) addCertificate(tx, rowOf(row, { der, issuer, facts, at }));
         settleRequest(tx, row.id, at);
         tx.audit(who.actor, {
-          event: replacedId === undefined ? "issue-certificate" : "renew-certificate", orgId: who.orgId, projectId: row.projectId,
-          metadata: { certificateId: row.certificateId, serialNumber: row.serialNumber, commonName: facts.commonName, profileId: row.profileId },
+          event: replacedId === undefined ? "issue-certificate" : "renew-certificate",
+          orgId: who.orgId,
+          projectId: row.projectId,
+          metadata: {
+            certificateId: row.certificateId,
+            serialNumber: row.serialNumber,
+            commonName: facts.commonName,
+            profileId: row.profileId,
+          },
         });
-        tx.emit(replacedId === undefined ? certificateIssued(data) : certificateRenewed({ ...data, replacedId }));
+        if (who.isInternal === true) return;
+        tx.emit(
+          replacedId === undefined ? certificateIssued(data) : certificateRenewed({ ...data, replacedId }),
+        );
       });
     } catch (error) {
       // Two calls under one key finished the same request at the same moment: the first one's signature counts.
@@ -103,27 +189,45 @@ export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
     const algorithm = schemeOfIdentifier(readTbs(row.tbs ?? Buffer.alloc(0)).algorithmIdentifier)?.name;
     if (algorithm === undefined) throw new Error("a recorded request names an unknown algorithm");
     if (issuer) return { key: issuer.signer.key, algorithm };
-    if (row.dataKeyId === null || row.sealedKey === null) throw new Error("a recorded request has nobody to sign it");
+    if (row.dataKeyId === null || row.sealedKey === null)
+      throw new Error("a recorded request has nobody to sign it");
     const vault = await keyring.vaultById(row.dataKeyId);
-    return { key: importPrivateKey(vault.decrypt(row.sealedKey, certificateKeyPlace(row.certificateId))), algorithm };
+    return {
+      key: importPrivateKey(vault.decrypt(row.sealedKey, certificateKeyPlace(row.certificateId))),
+      algorithm,
+    };
   };
 
   /** Finishes what an earlier call under the same key began. */
   const resume = async (order: Order, digest: Buffer): Promise<Issued | undefined> => {
-    const known = order.idempotency && (await db.read((q) => findRequestByKey(q, order.projectId, order.idempotency?.key ?? "")));
+    const known =
+      order.idempotency &&
+      (await db.read((q) => findRequestByKey(q, order.projectId, order.idempotency?.key ?? "")));
     if (!known) return undefined;
     if (known.requestDigest === null || !known.requestDigest.equals(digest)) throw keyReused();
-    const answer = { requestId: known.id, certificateId: known.certificateId, serialNumber: known.serialNumber };
+    const answer = {
+      requestId: known.id,
+      certificateId: known.certificateId,
+      serialNumber: known.serialNumber,
+    };
     if (known.status === "issued") return { ...answer, der: undefined };
-    if (known.tbs === null) throw conflict(`The earlier request under this Idempotency-Key failed: ${known.error ?? "it was interrupted."}`);
+    if (known.tbs === null)
+      throw conflict(
+        `The earlier request under this Idempotency-Key failed: ${known.error ?? "it was interrupted."}`,
+      );
     const issuer = order.issuer;
-    if ((issuer?.certificateId ?? null) !== known.authorityCertificateId) throw conflict("The authority's certificate changed since the request under this Idempotency-Key began.");
+    if ((issuer?.certificateId ?? null) !== known.authorityCertificateId)
+      throw conflict(
+        "The authority's certificate changed since the request under this Idempotency-Key began.",
+      );
     return store(known, await sign(known, await signerFor(known, issuer)), issuer, order);
   };
 
   const prepare = async (order: Order): Promise<Draft> => {
     // A key made a moment ago cannot be on the list.
-    const isBlocked = order.privateKey === undefined && (await db.read((q) => isBlockedKey(q, Buffer.from(keyFingerprint(order.publicKey), "hex"))));
+    const isBlocked =
+      order.privateKey === undefined &&
+      (await db.read((q) => isBlockedKey(q, Buffer.from(keyFingerprint(order.publicKey), "hex"))));
     return judged("certificate", () => draft({ ...order, isBlockedKey: isBlocked }, issuers.revocationUrl));
   };
 
@@ -132,7 +236,8 @@ export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
     rehearse: prepare,
 
     /** What an earlier call under this key led to, before any key is made again. */
-    replay: (order: Order): Promise<Issued | undefined> => (order.idempotency ? resume(order, order.idempotency.digest) : Promise.resolve(undefined)),
+    replay: (order: Order): Promise<Issued | undefined> =>
+      order.idempotency ? resume(order, order.idempotency.digest) : Promise.resolve(undefined),
 
     async issue(order: Order): Promise<Issued> {
       const made = await prepare(order);

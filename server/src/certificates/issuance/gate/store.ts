@@ -26,28 +26,42 @@ const COLUMNS = `r.id, r.project_id AS "projectId", p.org_id AS "orgId", r.profi
   r.authority_certificate_id AS "authorityCertificateId", r.certificate_id AS "certificateId", r.serial_number AS "serialNumber", r.status, r.error, r.tbs, r.context,
   r.data_key_id AS "dataKeyId", r.sealed_key AS "sealedKey", r.request_digest AS "requestDigest", r.created_at AS "createdAt", r.updated_at AS "updatedAt"`;
 
-const byKey = sql<RequestRow>(`SELECT ${COLUMNS} FROM certificate_requests r JOIN projects p ON p.id = r.project_id WHERE r.project_id = $1 AND r.idempotency_key = $2`);
-const inOrg = sql<RequestRow>(`SELECT ${COLUMNS} FROM certificate_requests r JOIN projects p ON p.id = r.project_id WHERE r.id = $1 AND p.org_id = $2`);
+const byKey = sql<RequestRow>(
+  `SELECT ${COLUMNS} FROM certificate_requests r JOIN projects p ON p.id = r.project_id WHERE r.project_id = $1 AND r.idempotency_key = $2`,
+);
+const inOrg = sql<RequestRow>(
+  `SELECT ${COLUMNS} FROM certificate_requests r JOIN projects p ON p.id = r.project_id WHERE r.id = $1 AND p.org_id = $2`,
+);
 const insert = sql(`
   INSERT INTO certificate_requests (id, project_id, profile_id, application_id, authority_id, authority_certificate_id, certificate_id, serial_number, status,
     tbs, context, data_key_id, sealed_key, idempotency_key, request_digest, created_at, updated_at)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'pending', $9, $10, $11, $12, $13, $14, $15, $15)`);
-const markIssued = sql(`UPDATE certificate_requests SET status = 'issued', tbs = NULL, context = NULL, sealed_key = NULL, updated_at = $2 WHERE id = $1`);
+const markIssued = sql(
+  `UPDATE certificate_requests SET status = 'issued', tbs = NULL, context = NULL, sealed_key = NULL, updated_at = $2 WHERE id = $1`,
+);
 const insertCertificate = sql(`
   INSERT INTO certificates (id, project_id, profile_id, application_id, authority_id, authority_key_id, authority_certificate_id, renewed_from_id, not_before, not_after,
     created_at, updated_at, renew_at, crl_shard, is_ca, source, serial_number, common_name, key_algorithm, signature_algorithm, search_text, alt_names, key_fingerprint)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)`);
-const insertBody = sql(`INSERT INTO certificate_bodies (certificate_id, der, chain, details, data_key_id, sealed_key) VALUES ($1, $2, $3, $4, $5, $6)`);
-const linkRenewed = sql(`UPDATE certificates SET renewed_by_id = $2, renew_at = NULL, renewal_error = NULL, updated_at = $3 WHERE id = $1`);
+const insertBody = sql(
+  `INSERT INTO certificate_bodies (certificate_id, der, chain, details, data_key_id, sealed_key) VALUES ($1, $2, $3, $4, $5, $6)`,
+);
+const linkRenewed = sql(
+  `UPDATE certificates SET renewed_by_id = $2, renew_at = NULL, renewal_error = NULL, updated_at = $3 WHERE id = $1`,
+);
 const blocked = sql<{ found: boolean }>(`SELECT true AS found FROM blocked_keys WHERE key_fingerprint = $1`);
 const abandon = sql(`
   UPDATE certificate_requests SET status = 'failed', error = 'The request was interrupted before it was signed and stored.', tbs = NULL, sealed_key = NULL, updated_at = $3
   WHERE status = 'pending' AND created_at < CASE WHEN idempotency_key IS NULL THEN $1::timestamptz ELSE $2::timestamptz END`);
-const forget = sql(`DELETE FROM certificate_requests WHERE id IN (SELECT id FROM certificate_requests WHERE created_at < $1 ORDER BY created_at LIMIT 10000)`);
+const forget = sql(
+  `DELETE FROM certificate_requests WHERE id IN (SELECT id FROM certificate_requests WHERE created_at < $1 ORDER BY created_at LIMIT 10000)`,
+);
 
-export const findRequestByKey = (q: Query, projectId: string, key: string) => q.first(byKey, [projectId, key]);
+export const findRequestByKey = (q: Query, projectId: string, key: string) =>
+  q.first(byKey, [projectId, key]);
 export const findRequestInOrg = (q: Query, orgId: string, id: string) => q.first(inOrg, [id, orgId]);
-export const isBlockedKey = async (q: Query, fingerprint: Buffer): Promise<boolean> => (await q.first(blocked, [fingerprint])) !== undefined;
+export const isBlockedKey = async (q: Query, fingerprint: Buffer): Promise<boolean> =>
+  (await q.first(blocked, [fingerprint])) !== undefined;
 
 export interface NewRequest extends Omit<RequestRow, "orgId" | "status" | "error" | "updatedAt"> {
   readonly idempotencyKey: string | null;
@@ -55,8 +69,21 @@ export interface NewRequest extends Omit<RequestRow, "orgId" | "status" | "error
 
 export const insertRequest = (tx: Tx, row: NewRequest): void =>
   tx.later(insert, [
-    row.id, row.projectId, row.profileId, row.applicationId, row.authorityId, row.authorityCertificateId, row.certificateId, row.serialNumber,
-    row.tbs, JSON.stringify(row.context), row.dataKeyId, row.sealedKey, row.idempotencyKey, row.requestDigest, row.createdAt,
+    row.id,
+    row.projectId,
+    row.profileId,
+    row.applicationId,
+    row.authorityId,
+    row.authorityCertificateId,
+    row.certificateId,
+    row.serialNumber,
+    row.tbs,
+    JSON.stringify(row.context),
+    row.dataKeyId,
+    row.sealedKey,
+    row.idempotencyKey,
+    row.requestDigest,
+    row.createdAt,
   ]);
 export const settleRequest = (tx: Tx, id: string, at: Date): void => tx.later(markIssued, [id, at]);
 
@@ -84,15 +111,43 @@ export interface NewCertificate {
 export function addCertificate(tx: Tx, row: NewCertificate): void {
   const { facts } = row;
   tx.later(insertCertificate, [
-    row.id, row.projectId, row.profileId, row.applicationId, row.authorityId, row.authorityKeyId, row.authorityCertificateId, row.renewedFromId, facts.notBefore,
-    facts.notAfter, row.at, row.renewAt, row.crlShard, facts.isCa, row.source, facts.serialNumber, facts.commonName, facts.keyAlgorithm, facts.signatureAlgorithm,
-    facts.searchText, JSON.stringify(facts.altNames), facts.keyFingerprint,
+    row.id,
+    row.projectId,
+    row.profileId,
+    row.applicationId,
+    row.authorityId,
+    row.authorityKeyId,
+    row.authorityCertificateId,
+    row.renewedFromId,
+    facts.notBefore,
+    facts.notAfter,
+    row.at,
+    row.renewAt,
+    row.crlShard,
+    facts.isCa,
+    row.source,
+    facts.serialNumber,
+    facts.commonName,
+    facts.keyAlgorithm,
+    facts.signatureAlgorithm,
+    facts.searchText,
+    JSON.stringify(facts.altNames),
+    facts.keyFingerprint,
   ]);
-  tx.later(insertBody, [row.id, row.der, row.chain, JSON.stringify(row.details), row.dataKeyId, row.sealedKey]);
+  tx.later(insertBody, [
+    row.id,
+    row.der,
+    row.chain,
+    JSON.stringify(row.details),
+    row.dataKeyId,
+    row.sealedKey,
+  ]);
   if (row.renewedFromId !== null) tx.later(linkRenewed, [row.renewedFromId, row.id, row.at]);
 }
 
 /** Requests that nobody will finish: those without a key soon, those that may be asked again a day later. */
-export const abandonRequests = (tx: Tx, limits: { readonly plain: Date; readonly keyed: Date; readonly at: Date }): void =>
-  tx.later(abandon, [limits.plain, limits.keyed, limits.at]);
+export const abandonRequests = (
+  tx: Tx,
+  limits: { readonly plain: Date; readonly keyed: Date; readonly at: Date },
+): void => tx.later(abandon, [limits.plain, limits.keyed, limits.at]);
 export const forgetRequests = (tx: Tx, before: Date): void => tx.later(forget, [before]);

@@ -14,7 +14,18 @@ import type { Authorities } from "../../authorities/service.ts";
 import { addSeconds, toSecond } from "../../model.ts";
 import { crlToPem, signCrl } from "../../x509/index.ts";
 import { isFreshList, LIST_LIFE_SECONDS } from "../model.ts";
-import { ageingLists, changedLists, clearListChange, findList, keysOfAuthority, listEntries, nextListNumber, putList, type CrlRow, type ListPlace } from "../store.ts";
+import {
+  ageingLists,
+  changedLists,
+  clearListChange,
+  findList,
+  keysOfAuthority,
+  listEntries,
+  nextListNumber,
+  putList,
+  type CrlRow,
+  type ListPlace,
+} from "../store.ts";
 
 export interface ListNeeds {
   readonly db: Db;
@@ -38,7 +49,11 @@ export function createRevocationLists({ db, clock, log, issuers, authorities }: 
     const urls = listUrls(issuer, issuers.revocationUrl, place.shard);
     const der = await signCrl(
       {
-        issuer: issuer.certificate.subject.der, thisUpdate, nextUpdate, number: BigInt(number), authorityKeyIdentifier: keyIdentifierOf(issuer.certificate),
+        issuer: issuer.certificate.subject.der,
+        thisUpdate,
+        nextUpdate,
+        number: BigInt(number),
+        authorityKeyIdentifier: keyIdentifierOf(issuer.certificate),
         // A list for all certificates of a key needs no scope; a part of them must say which part it is.
         ...(urls.length > 0 ? { issuingDistributionPoint: { urls, covers: "all" as const } } : {}),
         entries: [entries],
@@ -74,21 +89,32 @@ export function createRevocationLists({ db, clock, log, issuers, authorities }: 
     async ofAuthority(actor: MemberActor, authorityId: string) {
       await authorities.find(actor, authorityId, "read");
       const keys = await db.read((q) => keysOfAuthority(q, authorityId));
-      const places = keys.flatMap(({ keyId, crlShards }) => Array.from({ length: crlShards }, (_, shard) => ({ keyId, shard })));
-      return Promise.all(places.map(async (place) => ({ id: `${place.keyId}/${place.shard}`, crl: crlToPem((await current(place)).der) })));
+      const places = keys.flatMap(({ keyId, crlShards }) =>
+        Array.from({ length: crlShards }, (_, shard) => ({ keyId, shard })),
+      );
+      return Promise.all(
+        places.map(async (place) => ({
+          id: `${place.keyId}/${place.shard}`,
+          crl: crlToPem((await current(place)).der),
+        })),
+      );
     },
 
     /** The background's share: what changed, and what has passed half of its life. */
     async catchUp(): Promise<void> {
       const isStuck = (place: ListPlace) => (error: unknown) =>
-        log.error({ keyId: place.keyId, shard: place.shard, reason: (error as Error).message }, "a revocation list could not be signed; it is tried again");
+        log.error(
+          { keyId: place.keyId, shard: place.shard, reason: (error as Error).message },
+          "a revocation list could not be signed; it is tried again",
+        );
       for (const change of await db.read(changedLists)) {
         // The mark goes only if no further revocation has set it anew since we looked.
         await resign(change)
           .then(() => db.write(async (tx) => clearListChange(tx, change, change.at), { audited: false }))
           .catch(isStuck(change));
       }
-      for (const place of await db.read((q) => ageingLists(q, clock.now()))) await renew(place).catch(isStuck(place));
+      for (const place of await db.read((q) => ageingLists(q, clock.now())))
+        await renew(place).catch(isStuck(place));
     },
   };
 }

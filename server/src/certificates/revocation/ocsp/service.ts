@@ -15,9 +15,27 @@ import { certificateRevoked } from "../../events.ts";
 import type { Gate } from "../../issuance/gate/service.ts";
 import { addSeconds, toSecond } from "../../model.ts";
 import {
-  DerError, defaultSignatureAlgorithm, exportPkcs8, exportSpki, generateKeys, importPrivateKey, isIssuedBy, issuerHashes, makeResponder, nameFrom, ocspError, ocspNoCheck,
-  parseCertificate, parseOcspRequest, reasonOfCode, signOcspResponse, X509Error,
-  type CertId, type OcspRequest, type OcspResponder, type SingleAnswer,
+  DerError,
+  defaultSignatureAlgorithm,
+  exportPkcs8,
+  exportSpki,
+  generateKeys,
+  importPrivateKey,
+  isIssuedBy,
+  issuerHashes,
+  makeResponder,
+  nameFrom,
+  ocspError,
+  ocspNoCheck,
+  parseCertificate,
+  parseOcspRequest,
+  reasonOfCode,
+  signOcspResponse,
+  X509Error,
+  type CertId,
+  type OcspRequest,
+  type OcspResponder,
+  type SingleAnswer,
 } from "../../x509/index.ts";
 import { certificateReleased } from "../events.ts";
 import { findSigner, findStatus, storeSigner, type SignerRow } from "../store.ts";
@@ -77,41 +95,76 @@ export function createOcsp({ db, clock, tail, keyring, issuers, gate }: OcspNeed
     const wished = addSeconds(notBefore, SIGNER_LIFE_SECONDS);
     const notAfter = issuer.certificate.notAfter < wished ? issuer.certificate.notAfter : wished;
     const issued = await gate.issue({
-      actor: systemActor("ocsp"), projectId: issuer.projectId, orgId: issuer.orgId, profileId: null, applicationId: null, issuer,
+      actor: systemActor("ocsp"),
+      projectId: issuer.projectId,
+      orgId: issuer.orgId,
+      profileId: null,
+      applicationId: null,
+      issuer,
       wish: {
-        subject: nameFrom({ commonName: `OCSP ${issuer.keyId.slice(-12)}` }), altNames: [], keyUsages: ["digital_signature"], extendedKeyUsages: ["ocsp_signing"], isCa: false,
-        pathLength: undefined, nameConstraints: undefined, notBefore, notAfter, signatureAlgorithm: undefined, extensions: [ocspNoCheck()],
+        subject: nameFrom({ commonName: `OCSP ${issuer.keyId.slice(-12)}` }),
+        altNames: [],
+        keyUsages: ["digital_signature"],
+        extendedKeyUsages: ["ocsp_signing"],
+        isCa: false,
+        pathLength: undefined,
+        nameConstraints: undefined,
+        notBefore,
+        notAfter,
+        signatureAlgorithm: undefined,
+        extensions: [ocspNoCheck()],
       },
-      publicKey: exportSpki(publicKey), privateKey, keepsKey: false, context: { friendlyName: "OCSP responder" }, idempotency: undefined, findings: [], isBlockedKey: false,
+      publicKey: exportSpki(publicKey),
+      privateKey,
+      keepsKey: false,
+      isInternal: true,
+      context: { friendlyName: "OCSP responder" },
+      idempotency: undefined,
+      findings: [],
+      isBlockedKey: false,
     });
     const vault = await keyring.vaultOf({ projectId: issuer.projectId });
-    const row = { der: issued.der ?? Buffer.alloc(0), dataKeyId: vault.keyId, sealedKey: vault.encrypt(exportPkcs8(privateKey), signerPlace(issuer.keyId)), notAfter };
+    const row = {
+      der: issued.der ?? Buffer.alloc(0),
+      dataKeyId: vault.keyId,
+      sealedKey: vault.encrypt(exportPkcs8(privateKey), signerPlace(issuer.keyId)),
+      notAfter,
+    };
     await db.write(async (tx) => storeSigner(tx, issuer.keyId, row), { audited: false });
     return row;
   };
 
   /** The authority itself where it cannot delegate any more: it has expired or its names allow no responder. */
   const ownResponder = (issuer: Issuer): Responder => ({
-    responder: makeResponder(issuer.signer, issuer.certificate.publicKey, []), renewAt: clock.millis() + ANSWER_LIFE_SECONDS * 1000,
+    responder: makeResponder(issuer.signer, issuer.certificate.publicKey, []),
+    renewAt: clock.millis() + ANSWER_LIFE_SECONDS * 1000,
   });
 
   const openResponder = async (issuer: Issuer): Promise<Responder> => {
     const now = clock.now();
-    if (issuer.certificate.notAfter <= addSeconds(now, 60) || issuer.constraints.length > 0) return ownResponder(issuer);
+    if (issuer.certificate.notAfter <= addSeconds(now, 60) || issuer.constraints.length > 0)
+      return ownResponder(issuer);
     const known = await db.read((q) => findSigner(q, issuer.keyId));
     const isUsable = known !== undefined && known.notAfter > addSeconds(now, SIGNER_LIFE_SECONDS / 2);
     const row = isUsable ? known : await delegate(issuer);
-    const key = importPrivateKey((await keyring.vaultById(row.dataKeyId)).decrypt(row.sealedKey, signerPlace(issuer.keyId)));
+    const key = importPrivateKey(
+      (await keyring.vaultById(row.dataKeyId)).decrypt(row.sealedKey, signerPlace(issuer.keyId)),
+    );
     const certificate = parseCertificate(row.der);
     const halfway = row.notAfter.getTime() - (SIGNER_LIFE_SECONDS / 2) * 1000;
-    const responder = makeResponder({ key, algorithm: defaultSignatureAlgorithm(key) }, certificate.publicKey, [certificate.der]);
+    const responder = makeResponder(
+      { key, algorithm: defaultSignatureAlgorithm(key) },
+      certificate.publicKey,
+      [certificate.der],
+    );
     return { responder, renewAt: Math.max(halfway, clock.millis() + 60_000) };
   };
 
   const responderOf = async (issuer: Issuer): Promise<OcspResponder> => {
     const known = responders.get(issuer.keyId);
     if (known && clock.millis() < known.renewAt) return known.responder;
-    const running = opening.get(issuer.keyId) ?? openResponder(issuer).finally(() => opening.delete(issuer.keyId));
+    const running =
+      opening.get(issuer.keyId) ?? openResponder(issuer).finally(() => opening.delete(issuer.keyId));
     opening.set(issuer.keyId, running);
     const made = await running;
     responders.set(issuer.keyId, made);
@@ -119,24 +172,47 @@ export function createOcsp({ db, clock, tail, keyring, issuers, gate }: OcspNeed
   };
 
   const isAbout = (certId: CertId, issuer: Issuer): boolean =>
-    certId.hash !== undefined && isIssuedBy(certId, issuerHashes(issuer.certificate.subject.der, issuer.certificate.publicKey, certId.hash));
+    certId.hash !== undefined &&
+    isIssuedBy(
+      certId,
+      issuerHashes(issuer.certificate.subject.der, issuer.certificate.publicKey, certId.hash),
+    );
 
-  const answerOne = async (certId: CertId, issuer: Issuer, thisUpdate: Date): Promise<{ answer: SingleAnswer; certificateId: string | undefined }> => {
+  const answerOne = async (
+    certId: CertId,
+    issuer: Issuer,
+    thisUpdate: Date,
+  ): Promise<{ answer: SingleAnswer; certificateId: string | undefined }> => {
     const times = { certId: certId.der, thisUpdate, nextUpdate: addSeconds(thisUpdate, ANSWER_LIFE_SECONDS) };
-    const row = isAbout(certId, issuer) ? await db.read((q) => findStatus(q, issuer.keyId, certId.serialNumber)) : undefined;
+    const row = isAbout(certId, issuer)
+      ? await db.read((q) => findStatus(q, issuer.keyId, certId.serialNumber))
+      : undefined;
     if (!row) return { answer: { status: "unknown", ...times }, certificateId: undefined };
     if (row.revokedAt === null) return { answer: { status: "good", ...times }, certificateId: row.id };
     const reason = reasonOfCode(row.revocationReason ?? 0) ?? "UNSPECIFIED";
-    return { answer: { status: "revoked", revokedAt: row.revokedAt, reason, ...times }, certificateId: row.id };
+    return {
+      answer: { status: "revoked", revokedAt: row.revokedAt, reason, ...times },
+      certificateId: row.id,
+    };
   };
 
   const answer = async (request: OcspRequest, issuer: Issuer): Promise<Remembered> => {
     const thisUpdate = toSecond(clock.now());
     const singles = await Promise.all(request.certIds.map((certId) => answerOne(certId, issuer, thisUpdate)));
-    const reply = { producedAt: thisUpdate, answers: singles.map((each) => each.answer), ...(request.nonce ? { nonce: request.nonce } : {}) };
+    const reply = {
+      producedAt: thisUpdate,
+      answers: singles.map((each) => each.answer),
+      ...(request.nonce ? { nonce: request.nonce } : {}),
+    };
     const body = await signOcspResponse(reply, await responderOf(issuer));
     const keepUntil = clock.millis() + (ANSWER_LIFE_SECONDS * 1000) / 2;
-    return { body, thisUpdate, nextUpdate: addSeconds(thisUpdate, ANSWER_LIFE_SECONDS), certificateId: singles[0]?.certificateId, keepUntil };
+    return {
+      body,
+      thisUpdate,
+      nextUpdate: addSeconds(thisUpdate, ANSWER_LIFE_SECONDS),
+      certificateId: singles[0]?.certificateId,
+      keepUntil,
+    };
   };
 
   const remember = (key: string, made: Remembered): void => {
@@ -158,7 +234,8 @@ export function createOcsp({ db, clock, tail, keyring, issuers, gate }: OcspNeed
       try {
         request = parseOcspRequest(bytes ?? Buffer.alloc(0));
       } catch (error) {
-        if (error instanceof DerError || error instanceof X509Error) return { body: ocspError("malformedRequest") };
+        if (error instanceof DerError || error instanceof X509Error)
+          return { body: ocspError("malformedRequest") };
         throw error;
       }
       if (request.nonce !== undefined || request.certIds.length !== 1) {
@@ -167,7 +244,13 @@ export function createOcsp({ db, clock, tail, keyring, issuers, gate }: OcspNeed
       }
       const key = `${keyId}:${request.certIds[0]?.der.toString("base64") ?? ""}`;
       const known = tail.isFresh() ? answers.get(key) : undefined;
-      if (known && clock.millis() < known.keepUntil && known.thisUpdate !== undefined && known.thisUpdate <= clock.now()) return known;
+      if (
+        known &&
+        clock.millis() < known.keepUntil &&
+        known.thisUpdate !== undefined &&
+        known.thisUpdate <= clock.now()
+      )
+        return known;
       const made = await answer(request, issuer);
       remember(key, made);
       return made;

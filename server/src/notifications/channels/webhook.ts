@@ -7,11 +7,11 @@
  */
 import { createHmac } from "node:crypto";
 import { z } from "zod";
-import type { Clock } from "../platform/clock.ts";
-import type { Outbound } from "../platform/outbound.ts";
+import type { Clock } from "../../platform/clock.ts";
+import type { Outbound } from "../../platform/outbound.ts";
 import type { Channel } from "./channel.ts";
 import { postOutcome } from "./http-outcome.ts";
-import type { Notice } from "./notice.ts";
+import type { Notice } from "../contract.ts";
 
 export interface WebhookSettings {
   readonly url: string;
@@ -40,10 +40,15 @@ export function cloudEvent(notice: Notice): Record<string, unknown> {
 const standardKey = (secret: string): Buffer =>
   secret.startsWith("whsec_") ? Buffer.from(secret.slice("whsec_".length), "base64") : Buffer.from(secret);
 
-export function signatureHeaders(secret: string, message: { readonly id: string; readonly body: string; readonly millis: number }): Record<string, string> {
+export function signatureHeaders(
+  secret: string,
+  message: { readonly id: string; readonly body: string; readonly millis: number },
+): Record<string, string> {
   const { id, body, millis } = message;
   const seconds = Math.floor(millis / 1000);
-  const standard = createHmac("sha256", standardKey(secret)).update(`${id}.${seconds}.${body}`).digest("base64");
+  const standard = createHmac("sha256", standardKey(secret))
+    .update(`${id}.${seconds}.${body}`)
+    .digest("base64");
   const family = createHmac("sha256", secret).update(`${millis}.${body}`).digest("hex");
   return { "webhook-signature": `v1,${standard}`, "x-infisical-signature": `t=${millis},v1=${family}` };
 }
@@ -51,7 +56,10 @@ export function signatureHeaders(secret: string, message: { readonly id: string;
 const isStandardSecret = (secret: string): boolean =>
   /^whsec_[A-Za-z0-9+/]+={0,2}$/.test(secret) && standardKey(secret).length > 0;
 
-export function webhookChannel(needs: { readonly outbound: Outbound; readonly clock: Clock }): Channel<WebhookSettings> {
+export function webhookChannel(needs: {
+  readonly outbound: Outbound;
+  readonly clock: Clock;
+}): Channel<WebhookSettings> {
   const { outbound, clock } = needs;
   return {
     type: "webhook",
@@ -59,7 +67,8 @@ export function webhookChannel(needs: { readonly outbound: Outbound; readonly cl
     resolves: false,
     settings: z.object({ url: targetUrl, signingSecret: z.string().max(256).nullish() }),
     show: ({ url, signingSecret }) => ({ url, hasSigningSecret: Boolean(signingSecret) }),
-    merge: (stored, given, raw) => ("signingSecret" in raw ? given : { ...given, signingSecret: stored.signingSecret }),
+    merge: (stored, given, raw) =>
+      "signingSecret" in raw ? given : { ...given, signingSecret: stored.signingSecret },
     destination: ({ url }) => new URL(url).host,
     objection({ url, signingSecret }) {
       const message = outbound.objection(url);

@@ -1,12 +1,12 @@
 /** All the ways to tell someone. A further one is one more file and one more line here. */
 import type { Clock } from "../platform/clock.ts";
 import type { Outbound } from "../platform/outbound.ts";
-import type { AnyChannel, Channel } from "./channel.ts";
-import { emailChannel } from "./email.ts";
-import { pagerDutyChannel } from "./pagerduty.ts";
-import { slackChannel } from "./slack.ts";
-import type { Mailer } from "./smtp.ts";
-import { webhookChannel } from "./webhook.ts";
+import type { AnyChannel, Channel } from "./channels/channel.ts";
+import { emailChannel } from "./channels/email.ts";
+import { pagerDutyChannel } from "./channels/pagerduty.ts";
+import { slackChannel } from "./channels/slack.ts";
+import type { Mailer } from "./channels/smtp.ts";
+import { webhookChannel } from "./channels/webhook.ts";
 
 export interface NotificationNeeds {
   readonly outbound: Outbound;

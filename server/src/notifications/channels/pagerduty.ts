@@ -3,10 +3,12 @@
  * renewing one resolves one. What a message does not show is one more incident, which says how many.
  */
 import { z } from "zod";
-import type { Outbound } from "../platform/outbound.ts";
-import { masked, type Channel, type Outcome } from "./channel.ts";
+import type { Outbound } from "../../platform/outbound.ts";
+import type { Outcome } from "../contract.ts";
+import { masked, type Channel } from "./channel.ts";
 import { postOutcome } from "./http-outcome.ts";
-import { headline, oneLine, remainder, type Notice, type NoticeCertificate } from "./notice.ts";
+import type { Notice, NoticeCertificate } from "../contract.ts";
+import { headline, oneLine, remainder } from "../model.ts";
 
 export interface PagerDutySettings {
   readonly integrationKey: string;
@@ -14,9 +16,14 @@ export interface PagerDutySettings {
 
 export const PAGERDUTY_URL = "https://events.pagerduty.com/v2/enqueue";
 
-const SEVERITY: Partial<Record<Notice["kind"], string>> = { expiration: "warning", revocation: "warning", "renewal-failed": "error" };
+const SEVERITY: Partial<Record<Notice["kind"], string>> = {
+  expiration: "warning",
+  revocation: "warning",
+  "renewal-failed": "error",
+};
 
-const dedupKey = (notice: Notice, certificateId: string): string => `keyward:${notice.alert.id}:${certificateId}`;
+const dedupKey = (notice: Notice, certificateId: string): string =>
+  `keyward:${notice.alert.id}:${certificateId}`;
 
 interface PagerEvent {
   readonly routing_key: string;
@@ -29,11 +36,16 @@ interface PagerEvent {
 }
 
 function severityOf(notice: Notice, certificate: NoticeCertificate | undefined): string {
-  const isUrgent = notice.kind === "expiration" && certificate !== undefined && certificate.daysUntilExpiry < 1;
+  const isUrgent =
+    notice.kind === "expiration" && certificate !== undefined && certificate.daysUntilExpiry < 1;
   return isUrgent ? "critical" : (SEVERITY[notice.kind] ?? "info");
 }
 
-function trigger(notice: Notice, key: string, of: { readonly summary: string; readonly certificate?: NoticeCertificate }): PagerEvent {
+function trigger(
+  notice: Notice,
+  key: string,
+  of: { readonly summary: string; readonly certificate?: NoticeCertificate },
+): PagerEvent {
   const { viewUrl = notice.viewUrl, ...details } = of.certificate ?? {};
   return {
     routing_key: key,
@@ -46,7 +58,10 @@ function trigger(notice: Notice, key: string, of: { readonly summary: string; re
       timestamp: notice.at,
       component: oneLine(notice.alert.name),
       class: `certificate ${notice.kind}`,
-      custom_details: { alert: notice.alert, ...(of.certificate ? { certificate: details } : { totalCertificates: notice.total }) },
+      custom_details: {
+        alert: notice.alert,
+        ...(of.certificate ? { certificate: details } : { totalCertificates: notice.total }),
+      },
     },
     client: "Keyward",
     client_url: viewUrl,
@@ -56,33 +71,64 @@ function trigger(notice: Notice, key: string, of: { readonly summary: string; re
 
 export function pagerEvents(notice: Notice, key: string): PagerEvent[] {
   if (notice.kind === "resolution") {
-    return notice.certificates.map(({ id }) => ({ routing_key: key, event_action: "resolve", dedup_key: dedupKey(notice, id) }));
+    return notice.certificates.map(({ id }) => ({
+      routing_key: key,
+      event_action: "resolve",
+      dedup_key: dedupKey(notice, id),
+    }));
   }
   if (notice.kind === "test") return [trigger(notice, key, { summary: headline(notice) })];
   const each = notice.certificates.map((certificate) =>
-    trigger(notice, key, { summary: `${headline({ ...notice, certificates: [certificate], total: 1 })} (${notice.alert.name})`, certificate }),
+    trigger(notice, key, {
+      summary: `${headline({ ...notice, certificates: [certificate], total: 1 })} (${notice.alert.name})`,
+      certificate,
+    }),
   );
   const more = remainder(notice);
-  return more === 0 ? each : [...each, trigger(notice, key, { summary: `${more} more certificates: ${headline(notice)} (${notice.alert.name})` })];
+  return more === 0
+    ? each
+    : [
+        ...each,
+        trigger(notice, key, {
+          summary: `${more} more certificates: ${headline(notice)} (${notice.alert.name})`,
+        }),
+      ];
 }
 
-export function pagerDutyChannel({ outbound, url = PAGERDUTY_URL }: { readonly outbound: Outbound; readonly url?: string }): Channel<PagerDutySettings> {
+export function pagerDutyChannel({
+  outbound,
+  url = PAGERDUTY_URL,
+}: {
+  readonly outbound: Outbound;
+  readonly url?: string;
+}): Channel<PagerDutySettings> {
   return {
     type: "pagerduty",
     recognisedBy: "integrationKey",
     resolves: true,
-    settings: z.object({ integrationKey: z.string().regex(/^[0-9a-fA-F]{32}$/, "must be 32 hexadecimal characters").or(z.string().regex(/^\*{28}[0-9a-fA-F]{4}$/)) }),
+    settings: z.object({
+      integrationKey: z
+        .string()
+        .regex(/^[0-9a-fA-F]{32}$/, "must be 32 hexadecimal characters")
+        .or(z.string().regex(/^\*{28}[0-9a-fA-F]{4}$/)),
+    }),
     show: ({ integrationKey }) => ({ integrationKey: masked(integrationKey) }),
     merge: (stored, given) => (given.integrationKey === masked(stored.integrationKey) ? stored : given),
     destination: () => new URL(url).host,
     // The masked form passes the schema so that a client may send back what it was shown; alone it is no key.
     objection: ({ integrationKey }) =>
-      integrationKey.startsWith("*") ? { field: "integrationKey", message: "must be 32 hexadecimal characters" } : undefined,
+      integrationKey.startsWith("*")
+        ? { field: "integrationKey", message: "must be 32 hexadecimal characters" }
+        : undefined,
     async send({ integrationKey }, notice) {
       // Repeating those that went through before is harmless: the key makes PagerDuty merge them.
       let outcome: Outcome = { kind: "taken" };
       for (const event of pagerEvents(notice, integrationKey)) {
-        outcome = await postOutcome(outbound, { url, headers: { "content-type": "application/json" }, body: JSON.stringify(event) });
+        outcome = await postOutcome(outbound, {
+          url,
+          headers: { "content-type": "application/json" },
+          body: JSON.stringify(event),
+        });
         if (outcome.kind !== "taken") break;
       }
       return outcome;

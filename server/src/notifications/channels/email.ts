@@ -13,7 +13,10 @@ const address = z
   .string()
   .trim()
   .max(254)
-  .regex(/^[^\s@<>()[\]\\,;:"\u0000-\u001f\u007f]{1,64}@(?:[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?\.)*[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?$/u, "must be an e-mail address")
+  .regex(
+    /^[^\s@<>()[\]\\,;:"\u0000-\u001f\u007f]{1,64}@(?:[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?\.)*[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?$/u,
+    "must be an e-mail address",
+  )
   .refine((text) => !/^\.|\.\.|\.@/.test(text), "must be an e-mail address");
 
 export function emailChannel({ mailer }: { readonly mailer: Mailer | undefined }): Channel<EmailSettings> {
@@ -28,7 +31,13 @@ export function emailChannel({ mailer }: { readonly mailer: Mailer | undefined }
     objection: () => undefined,
     async send({ recipients }, notice) {
       if (!mailer) return { kind: "unready", reason: "No mail server is configured: set KEYWARD_SMTP_URL." };
-      return mailer.send({ id: notice.id, to: recipients, subject: subjectOf(notice), text: textBody(notice), html: htmlBody(notice) });
+      return mailer.send({
+        id: notice.id,
+        to: recipients,
+        subject: subjectOf(notice),
+        text: textBody(notice),
+        html: htmlBody(notice),
+      });
     },
   };
 }

@@ -6,30 +6,44 @@ import { after, before, describe, test } from "node:test";
 import { SMTPServer, type SMTPServerOptions } from "smtp-server";
 import { certificateToPem, exportPkcs8Pem, nameFrom } from "../certificates/x509/index.ts";
 import { dns, issueLeaf, makeAuthority, sharedKeys } from "../certificates/x509/test-authority.ts";
-import { openReceiver, type Receiver } from "../alerts/test-receiver.ts";
+import { openReceiver, type Receiver } from "../../test/alert-receiver.ts";
 import { systemClock } from "../platform/clock.ts";
 import { parseCidrs } from "../platform/config.ts";
 import { createOutbound } from "../platform/outbound.ts";
 import { seal } from "../platform/sealed.ts";
-import { emailChannel } from "./email.ts";
-import { htmlBody, subjectOf, textBody } from "./email-message.ts";
-import type { Notice, NoticeCertificate } from "./notice.ts";
-import { pagerDutyChannel } from "./pagerduty.ts";
-import { slackChannel, slackMessage } from "./slack.ts";
-import { createMailer } from "./smtp.ts";
-import { webhookChannel } from "./webhook.ts";
+import { emailChannel } from "./channels/email.ts";
+import { htmlBody, subjectOf, textBody } from "./channels/email-message.ts";
+import type { Notice, NoticeCertificate } from "./contract.ts";
+import { pagerDutyChannel } from "./channels/pagerduty.ts";
+import { slackChannel, slackMessage } from "./channels/slack.ts";
+import { createMailer } from "./channels/smtp.ts";
+import { webhookChannel } from "./channels/webhook.ts";
 
 const allowed = parseCidrs("127.0.0.0/8");
 const outbound = createOutbound({ allowed, timeoutMs: 5000 });
 
 const certificate = (more: Partial<NoticeCertificate> = {}): NoticeCertificate => ({
-  id: "0190c0de-0000-7000-8000-000000000001", serialNumber: "0a1b2c", commonName: "api.example.com", san: ["api.example.com", "www.example.com"], profileName: "web",
-  notBefore: "2026-01-01T00:00:00.000Z", notAfter: "2026-12-01T12:30:00.000Z", status: "active", daysUntilExpiry: 12, viewUrl: "https://keyward.example/projects/p/certificates/1", ...more,
+  id: "0190c0de-0000-7000-8000-000000000001",
+  serialNumber: "0a1b2c",
+  commonName: "api.example.com",
+  san: ["api.example.com", "www.example.com"],
+  profileName: "web",
+  notBefore: "2026-01-01T00:00:00.000Z",
+  notAfter: "2026-12-01T12:30:00.000Z",
+  status: "active",
+  daysUntilExpiry: 12,
+  viewUrl: "https://keyward.example/projects/p/certificates/1",
+  ...more,
 });
 const notice = (more: Partial<Notice> = {}): Notice => ({
-  id: "0190c0de-0000-7000-8000-0000000000aa", kind: "expiration", at: "2026-11-19T00:00:00.000Z",
+  id: "0190c0de-0000-7000-8000-0000000000aa",
+  kind: "expiration",
+  at: "2026-11-19T00:00:00.000Z",
   alert: { id: "0190c0de-0000-7000-8000-0000000000bb", name: "Web", alertBefore: "30d", applicationId: null },
-  certificates: [certificate()], total: 1, viewUrl: "https://keyward.example/projects/p/alerts/1", ...more,
+  certificates: [certificate()],
+  total: 1,
+  viewUrl: "https://keyward.example/projects/p/alerts/1",
+  ...more,
 });
 
 /**
@@ -37,12 +51,20 @@ const notice = (more: Partial<Notice> = {}): Notice => ({
  * timestamp and the body, joined by full stops; the key is what follows `whsec_`, base64-decoded; the header is a
  * space-separated list of `version,signature`, of which one v1 has to fit; the timestamp is in seconds and recent.
  */
-function verifyStandardWebhook(headers: Record<string, string | string[] | undefined>, body: string, secret: string): boolean {
-  const [id, timestamp, signatures] = ["webhook-id", "webhook-timestamp", "webhook-signature"].map((name) => headers[name]);
+function verifyStandardWebhook(
+  headers: Record<string, string | string[] | undefined>,
+  body: string,
+  secret: string,
+): boolean {
+  const [id, timestamp, signatures] = ["webhook-id", "webhook-timestamp", "webhook-signature"].map(
+    (name) => headers[name],
+  );
   if (typeof id !== "string" || typeof timestamp !== "string" || typeof signatures !== "string") return false;
   if (!/^\d+$/.test(timestamp) || Math.abs(Date.now() / 1000 - Number(timestamp)) > 300) return false;
   const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
-  const expected = createHmac("sha256", key).update(Buffer.from(`${id}.${timestamp}.${body}`, "utf8")).digest();
+  const expected = createHmac("sha256", key)
+    .update(Buffer.from(`${id}.${timestamp}.${body}`, "utf8"))
+    .digest();
   return signatures.split(" ").some((entry) => {
     const [version, value = ""] = entry.split(",");
     const given = Buffer.from(value, "base64");
@@ -61,14 +83,25 @@ describe("webhook", () => {
 
   test("is a CloudEvents 1.0 document with the delivery's id", async () => {
     receiver.received.length = 0;
-    assert.deepEqual(await channel.send({ url: `${receiver.url}/in` }, notice({ total: 30 })), { kind: "taken" });
+    assert.deepEqual(await channel.send({ url: `${receiver.url}/in` }, notice({ total: 30 })), {
+      kind: "taken",
+    });
     const [got] = receiver.received;
     assert.ok(got);
     assert.equal(got.headers["content-type"], "application/cloudevents+json; charset=utf-8");
     const { viewUrl: _, ...shown } = certificate();
     assert.deepEqual(got.json, {
-      specversion: "1.0", id: notice().id, type: "dev.keyward.certificate.expiration", source: `/alerts/${notice().alert.id}`, time: notice().at, datacontenttype: "application/json",
-      data: { alert: notice().alert, certificates: [shown], metadata: { totalCertificates: 30, viewUrl: notice().viewUrl } },
+      specversion: "1.0",
+      id: notice().id,
+      type: "dev.keyward.certificate.expiration",
+      source: `/alerts/${notice().alert.id}`,
+      time: notice().at,
+      datacontenttype: "application/json",
+      data: {
+        alert: notice().alert,
+        certificates: [shown],
+        metadata: { totalCertificates: 30, viewUrl: notice().viewUrl },
+      },
     });
     assert.equal(got.headers["webhook-id"], notice().id);
     assert.equal(got.headers["webhook-signature"], undefined);
@@ -76,13 +109,19 @@ describe("webhook", () => {
 
   test("its signatures are accepted by verifiers of both kinds, and by none after a change", async () => {
     receiver.received.length = 0;
-    await channel.send({ url: receiver.url, signingSecret: secret }, notice({ alert: { ...notice().alert, name: "Ünïcode ✓" } }));
+    await channel.send(
+      { url: receiver.url, signingSecret: secret },
+      notice({ alert: { ...notice().alert, name: "Ünïcode ✓" } }),
+    );
     const [got] = receiver.received;
     assert.ok(got);
     assert.equal(verifyStandardWebhook(got.headers, got.body, secret), true);
     assert.equal(verifyStandardWebhook(got.headers, `${got.body} `, secret), false);
     assert.equal(verifyStandardWebhook({ ...got.headers, "webhook-id": "other" }, got.body, secret), false);
-    assert.equal(verifyStandardWebhook(got.headers, got.body, `whsec_${Buffer.from("other").toString("base64")}`), false);
+    assert.equal(
+      verifyStandardWebhook(got.headers, got.body, `whsec_${Buffer.from("other").toString("base64")}`),
+      false,
+    );
     const family = /^t=(\d{13}),v1=([0-9a-f]{64})$/.exec(String(got.headers["x-infisical-signature"]));
     assert.ok(family);
     assert.equal(createHmac("sha256", secret).update(`${family[1]}.${got.body}`).digest("hex"), family[2]);
@@ -93,10 +132,24 @@ describe("webhook", () => {
     await channel.send({ url: receiver.url, signingSecret: "open sesame" }, notice());
     const [got] = receiver.received;
     assert.ok(got);
-    assert.equal(verifyStandardWebhook(got.headers, got.body, `whsec_${Buffer.from("open sesame").toString("base64")}`), true);
+    assert.equal(
+      verifyStandardWebhook(got.headers, got.body, `whsec_${Buffer.from("open sesame").toString("base64")}`),
+      true,
+    );
   });
 
-  const answers: readonly [number, string][] = [[200, "taken"], [204, "taken"], [301, "later"], [400, "refused"], [404, "refused"], [408, "later"], [410, "refused"], [429, "later"], [500, "later"], [503, "later"]];
+  const answers: readonly [number, string][] = [
+    [200, "taken"],
+    [204, "taken"],
+    [301, "later"],
+    [400, "refused"],
+    [404, "refused"],
+    [408, "later"],
+    [410, "refused"],
+    [429, "later"],
+    [500, "later"],
+    [503, "later"],
+  ];
   for (const [status, kind] of answers) {
     test(`an answer of ${status} is ${kind}, and its body is not repeated`, async () => {
       receiver.answer = () => status;
@@ -114,10 +167,17 @@ describe("TLS to a pinned address", () => {
   let ca: string;
   before(async () => {
     const authority = await makeAuthority({ name: "Hook Root" });
-    const leaf = await issueLeaf(authority, { subject: nameFrom({ commonName: "good.example" }), altNames: [dns("good.example")], fields: { notAfter: new Date("2054-01-01T00:00:00Z") } });
+    const leaf = await issueLeaf(authority, {
+      subject: nameFrom({ commonName: "good.example" }),
+      altNames: [dns("good.example")],
+      fields: { notAfter: new Date("2054-01-01T00:00:00Z") },
+    });
     const { privateKey } = await sharedKeys("EC_prime256v1", "leaf");
     ca = certificateToPem(authority.certificate.der);
-    server = createServer({ key: exportPkcs8Pem(privateKey), cert: certificateToPem(leaf.der) }, (_request, response) => void response.end());
+    server = createServer(
+      { key: exportPkcs8Pem(privateKey), cert: certificateToPem(leaf.der) },
+      (_request, response) => void response.end(),
+    );
     await new Promise<void>((done) => void server.listen(0, "127.0.0.1", done));
     port = (server.address() as AddressInfo).port;
   });
@@ -126,7 +186,15 @@ describe("TLS to a pinned address", () => {
     server.close();
   });
   const send = (host: string, trusted?: string) =>
-    webhookChannel({ outbound: createOutbound({ allowed, resolve: async () => ["127.0.0.1"], timeoutMs: 5000, ...(trusted === undefined ? {} : { ca: trusted }) }), clock: systemClock }).send({ url: `https://${host}:${port}/` }, notice());
+    webhookChannel({
+      outbound: createOutbound({
+        allowed,
+        resolve: async () => ["127.0.0.1"],
+        timeoutMs: 5000,
+        ...(trusted === undefined ? {} : { ca: trusted }),
+      }),
+      clock: systemClock,
+    }).send({ url: `https://${host}:${port}/` }, notice());
 
   test("the name in the certificate is still the one that was asked for", async () => {
     assert.deepEqual(await send("good.example", ca), { kind: "taken" });
@@ -134,30 +202,51 @@ describe("TLS to a pinned address", () => {
     assert.equal(wrong.kind, "later");
     assert.match((wrong as { reason: string }).reason, /evil\.example/);
   });
-  test("a certificate of nobody we trust is refused", async () => assert.equal((await send("good.example")).kind, "later"));
+  test("a certificate of nobody we trust is refused", async () =>
+    assert.equal((await send("good.example")).kind, "later"));
 });
 
 describe("Slack", () => {
   test("names cannot ring the channel or forge a link", () => {
-    const { text, blocks } = slackMessage(notice({ alert: { ...notice().alert, name: "<!channel> `x` & <https://evil|here>" }, certificates: [certificate({ commonName: "<!here>\nnew line" })] })) as { text: string; blocks: unknown[] };
+    const { text, blocks } = slackMessage(
+      notice({
+        alert: { ...notice().alert, name: "<!channel> `x` & <https://evil|here>" },
+        certificates: [certificate({ commonName: "<!here>\nnew line" })],
+      }),
+    ) as { text: string; blocks: unknown[] };
     // The first block is plain_text, in which Slack reads no markup at all.
     const message = JSON.stringify([text, ...blocks.slice(1)]);
-    assert.ok(!message.includes("<!channel>") && !message.includes("<!here>") && !message.includes("<https://evil"));
+    assert.ok(
+      !message.includes("<!channel>") && !message.includes("<!here>") && !message.includes("<https://evil"),
+    );
     assert.ok(message.includes("&lt;!channel&gt;"));
   });
   test("twenty long certificates stay within what Slack takes", () => {
-    const message = slackMessage(notice({ certificates: Array.from({ length: 20 }, () => certificate({ commonName: "x".repeat(300), failure: "y".repeat(500) })), total: 100_000 })) as { blocks: { text?: { text: string } }[] };
+    const message = slackMessage(
+      notice({
+        certificates: Array.from({ length: 20 }, () =>
+          certificate({ commonName: "x".repeat(300), failure: "y".repeat(500) }),
+        ),
+        total: 100_000,
+      }),
+    ) as { blocks: { text?: { text: string } }[] };
     assert.ok(message.blocks.length <= 50);
     for (const block of message.blocks) assert.ok((block.text?.text.length ?? 0) <= 3000);
     assert.ok(JSON.stringify(message).includes("99,980 more"));
   });
   test("only the end of its address is shown", () => {
-    assert.deepEqual(slackChannel({ outbound }).show({ webhookUrl: "https://hooks.slack.com/services/T/B/secret" }), { webhookUrl: "https://hooks.slack.com/***************cret" });
+    assert.deepEqual(
+      slackChannel({ outbound }).show({ webhookUrl: "https://hooks.slack.com/services/T/B/secret" }),
+      { webhookUrl: "https://hooks.slack.com/***************cret" },
+    );
   });
   test("it is posted as blocks", async () => {
     const receiver = await openReceiver();
     try {
-      assert.deepEqual(await slackChannel({ outbound }).send({ webhookUrl: `${receiver.url}/services/x` }, notice()), { kind: "taken" });
+      assert.deepEqual(
+        await slackChannel({ outbound }).send({ webhookUrl: `${receiver.url}/services/x` }, notice()),
+        { kind: "taken" },
+      );
       assert.equal(receiver.received[0]?.json.blocks[0].type, "header");
       assert.equal(receiver.received[0]?.json.blocks[0].text.text, "api.example.com expires in 12 days");
     } finally {
@@ -173,23 +262,45 @@ describe("PagerDuty", () => {
   });
   after(() => receiver.close());
   const key = "0123456789abcdef0123456789abcdef";
-  const send = (given: Notice) => pagerDutyChannel({ outbound, url: `${receiver.url}/v2/enqueue` }).send({ integrationKey: key }, given);
+  const send = (given: Notice) =>
+    pagerDutyChannel({ outbound, url: `${receiver.url}/v2/enqueue` }).send({ integrationKey: key }, given);
   const second = certificate({ id: "0190c0de-0000-7000-8000-000000000002", daysUntilExpiry: 0 });
 
   test("each certificate is an incident of its own, the unshown ones are one more", async () => {
     receiver.received.length = 0;
-    assert.deepEqual(await send(notice({ certificates: [certificate(), second], total: 100 })), { kind: "taken" });
-    assert.deepEqual(receiver.received.map(({ json }) => [json.event_action, json.dedup_key, json.payload.severity]), [
-      ["trigger", `keyward:${notice().alert.id}:${certificate().id}`, "warning"],
-      ["trigger", `keyward:${notice().alert.id}:${second.id}`, "critical"],
-      ["trigger", `keyward:${notice().alert.id}:more`, "warning"],
-    ]);
-    assert.ok(receiver.received.every(({ json }) => json.routing_key === key && json.payload.source === "keyward" && json.payload.summary.length <= 1024));
+    assert.deepEqual(await send(notice({ certificates: [certificate(), second], total: 100 })), {
+      kind: "taken",
+    });
+    assert.deepEqual(
+      receiver.received.map(({ json }) => [json.event_action, json.dedup_key, json.payload.severity]),
+      [
+        ["trigger", `keyward:${notice().alert.id}:${certificate().id}`, "warning"],
+        ["trigger", `keyward:${notice().alert.id}:${second.id}`, "critical"],
+        ["trigger", `keyward:${notice().alert.id}:more`, "warning"],
+      ],
+    );
+    assert.ok(
+      receiver.received.every(
+        ({ json }) =>
+          json.routing_key === key &&
+          json.payload.source === "keyward" &&
+          json.payload.summary.length <= 1024,
+      ),
+    );
   });
   test("a resolution carries the same key", async () => {
     receiver.received.length = 0;
     await send(notice({ kind: "resolution" }));
-    assert.deepEqual(receiver.received.map(({ json }) => json), [{ routing_key: key, event_action: "resolve", dedup_key: `keyward:${notice().alert.id}:${certificate().id}` }]);
+    assert.deepEqual(
+      receiver.received.map(({ json }) => json),
+      [
+        {
+          routing_key: key,
+          event_action: "resolve",
+          dedup_key: `keyward:${notice().alert.id}:${certificate().id}`,
+        },
+      ],
+    );
   });
   test("a failure in the middle is a failure of the whole", async () => {
     let calls = 0;
@@ -209,21 +320,36 @@ describe("e-mail", () => {
   }
   const mails: Mail[] = [];
 
-  async function openSmtp(options: SMTPServerOptions = {}): Promise<{ port: number; close(): Promise<void> }> {
+  async function openSmtp(
+    options: SMTPServerOptions = {},
+  ): Promise<{ port: number; close(): Promise<void> }> {
     const server = new SMTPServer({
       authOptional: true,
       logger: false,
       onRcptTo: (address, _session, done) => {
         const reply = (code: number) => Object.assign(new Error("no"), { responseCode: code });
-        done(address.address.startsWith("gone") ? reply(550) : address.address.startsWith("busy") ? reply(451) : null);
+        done(
+          address.address.startsWith("gone")
+            ? reply(550)
+            : address.address.startsWith("busy")
+              ? reply(451)
+              : null,
+        );
       },
-      onAuth: (auth, _session, done) => (auth.password === "right" ? done(null, { user: auth.username }) : done(new Error("wrong password"))),
+      onAuth: (auth, _session, done) =>
+        auth.password === "right" ? done(null, { user: auth.username }) : done(new Error("wrong password")),
       onData: (stream, session, done) => {
         const parts: Buffer[] = [];
         stream.on("data", (chunk: Buffer) => parts.push(chunk));
         stream.on("end", () => {
           const { mailFrom, rcptTo } = session.envelope;
-          mails.push({ from: mailFrom === false ? "" : mailFrom.address, to: rcptTo.map((one) => one.address), raw: Buffer.concat(parts).toString(), secure: session.secure, user: session.user });
+          mails.push({
+            from: mailFrom === false ? "" : mailFrom.address,
+            to: rcptTo.map((one) => one.address),
+            raw: Buffer.concat(parts).toString(),
+            secure: session.secure,
+            user: session.user,
+          });
           done();
         });
       },
@@ -231,7 +357,10 @@ describe("e-mail", () => {
     });
     server.on("error", () => undefined);
     await new Promise<void>((ready) => void server.listen(0, "127.0.0.1", ready));
-    return { port: (server.server.address() as AddressInfo).port, close: () => new Promise((done) => server.close(() => done())) };
+    return {
+      port: (server.server.address() as AddressInfo).port,
+      close: () => new Promise((done) => server.close(() => done())),
+    };
   }
 
   let smtp: Awaited<ReturnType<typeof openSmtp>>;
@@ -250,7 +379,8 @@ describe("e-mail", () => {
     }
   };
   const plain = () => `smtp://127.0.0.1:${smtp.port}/?ignoreTLS=true`;
-  const decodedHeaders = (raw: string) => (raw.split("\r\n\r\n")[0] ?? "").replace(/\r\n[ \t]+/g, " ").split("\r\n");
+  const decodedHeaders = (raw: string) =>
+    (raw.split("\r\n\r\n")[0] ?? "").replace(/\r\n[ \t]+/g, " ").split("\r\n");
 
   test("one message to all recipients, its Message-ID the delivery's, as text and as HTML", async () => {
     assert.deepEqual(await sendTo(plain(), ["a@example.com", "b@example.com"]), { kind: "taken" });
@@ -267,7 +397,17 @@ describe("e-mail", () => {
 
   test("no name can add a header or a recipient", async () => {
     const evil = "x\r\nBcc: victim@example.com\r\n\r\nbody\u2028\u0000";
-    assert.deepEqual(await sendTo(plain(), ["a@example.com"], notice({ alert: { ...notice().alert, name: evil }, certificates: [certificate({ commonName: evil, san: [evil], profileName: evil })] })), { kind: "taken" });
+    assert.deepEqual(
+      await sendTo(
+        plain(),
+        ["a@example.com"],
+        notice({
+          alert: { ...notice().alert, name: evil },
+          certificates: [certificate({ commonName: evil, san: [evil], profileName: evil })],
+        }),
+      ),
+      { kind: "taken" },
+    );
     const [mail] = mails;
     assert.ok(mail);
     assert.deepEqual(mail.to, ["a@example.com"]);
@@ -278,18 +418,36 @@ describe("e-mail", () => {
 
   test("TLS from the start, STARTTLS on demand, and a login", async () => {
     const authority = await makeAuthority({ name: "Mail Root" });
-    const leaf = await issueLeaf(authority, { altNames: [dns("localhost")], fields: { notAfter: new Date("2054-01-01T00:00:00Z") } });
+    const leaf = await issueLeaf(authority, {
+      altNames: [dns("localhost")],
+      fields: { notAfter: new Date("2054-01-01T00:00:00Z") },
+    });
     const { privateKey } = await sharedKeys("EC_prime256v1", "leaf");
     const tls = { key: exportPkcs8Pem(privateKey), cert: certificateToPem(leaf.der) };
     const query = "tls.rejectUnauthorized=false";
     const [direct, starttls] = await Promise.all([openSmtp({ ...tls, secure: true }), openSmtp({ ...tls })]);
     try {
-      assert.deepEqual(await sendTo(`smtps://me:right@127.0.0.1:${direct.port}/?${query}`, ["a@example.com"]), { kind: "taken" });
+      assert.deepEqual(
+        await sendTo(`smtps://me:right@127.0.0.1:${direct.port}/?${query}`, ["a@example.com"]),
+        { kind: "taken" },
+      );
       assert.deepEqual([mails[0]?.secure, mails[0]?.user], [true, "me"]);
-      assert.deepEqual(await sendTo(`smtp://me:right@127.0.0.1:${starttls.port}/?requireTLS=true&${query}`, ["a@example.com"]), { kind: "taken" });
+      assert.deepEqual(
+        await sendTo(`smtp://me:right@127.0.0.1:${starttls.port}/?requireTLS=true&${query}`, [
+          "a@example.com",
+        ]),
+        { kind: "taken" },
+      );
       assert.deepEqual([mails[0]?.secure, mails[0]?.user], [true, "me"]);
-      assert.equal((await sendTo(`smtps://me:wrong@127.0.0.1:${direct.port}/?${query}`, ["a@example.com"])).kind, "later");
-      assert.equal((await sendTo(`smtps://127.0.0.1:${direct.port}/`, ["a@example.com"])).kind, "later", "an untrusted certificate");
+      assert.equal(
+        (await sendTo(`smtps://me:wrong@127.0.0.1:${direct.port}/?${query}`, ["a@example.com"])).kind,
+        "later",
+      );
+      assert.equal(
+        (await sendTo(`smtps://127.0.0.1:${direct.port}/`, ["a@example.com"])).kind,
+        "later",
+        "an untrusted certificate",
+      );
     } finally {
       await Promise.all([direct.close(), starttls.close()]);
     }
@@ -306,7 +464,10 @@ describe("e-mail", () => {
     const gone = await openSmtp();
     await gone.close();
     assert.equal((await sendTo(`smtp://127.0.0.1:${gone.port}`, ["a@example.com"])).kind, "later");
-    const outcome = await emailChannel({ mailer: undefined }).send({ recipients: ["a@example.com"] }, notice());
+    const outcome = await emailChannel({ mailer: undefined }).send(
+      { recipients: ["a@example.com"] },
+      notice(),
+    );
     assert.equal(outcome.kind, "unready");
   });
 
@@ -314,11 +475,22 @@ describe("e-mail", () => {
     const many = notice({ certificates: Array.from({ length: 20 }, () => certificate()), total: 100_000 });
     assert.equal(subjectOf(notice()), "[Keyward] api.example.com expires in 12 days – Web");
     assert.equal(subjectOf(many), "[Keyward] 100,000 certificates are about to expire – Web");
-    for (const part of ["api.example.com", "expires 2026-12-01 12:30 UTC, in 12 days", "Serial number: 0a1b2c", "https://keyward.example/projects/p/certificates/1", "…and 99,980 more"]) {
+    for (const part of [
+      "api.example.com",
+      "expires 2026-12-01 12:30 UTC, in 12 days",
+      "Serial number: 0a1b2c",
+      "https://keyward.example/projects/p/certificates/1",
+      "…and 99,980 more",
+    ]) {
       assert.ok(textBody(many).includes(part), part);
       assert.ok(htmlBody(many).includes(part), part);
     }
-    const html = htmlBody(notice({ alert: { ...notice().alert, name: `<img src=x onerror="x">` }, certificates: [certificate({ commonName: "<script>" })] }));
+    const html = htmlBody(
+      notice({
+        alert: { ...notice().alert, name: `<img src=x onerror="x">` },
+        certificates: [certificate({ commonName: "<script>" })],
+      }),
+    );
     assert.ok(!html.includes("<script>") && !html.includes("<img"));
   });
 });

@@ -2,22 +2,31 @@
  * The words of a mail. Mail clients read HTML of twenty years ago, so: tables, inline styles, no image, no script,
  * nothing loaded from anywhere. The text part says the same, for those who read that.
  */
-import { headline, inDays, oneLine, remainder, shortTime, type Notice, type NoticeCertificate } from "./notice.ts";
+import type { Notice, NoticeCertificate } from "../contract.ts";
+import { headline, inDays, oneLine, remainder, shortTime } from "../model.ts";
 
-export const subjectOf = (notice: Notice): string => oneLine(`[Keyward] ${headline(notice)} – ${notice.alert.name}`, 180);
+export const subjectOf = (notice: Notice): string =>
+  oneLine(`[Keyward] ${headline(notice)} – ${notice.alert.name}`, 180);
 
-const nameOf = (certificate: NoticeCertificate): string => oneLine(certificate.commonName === "" ? `serial ${certificate.serialNumber}` : certificate.commonName, 120);
+const nameOf = (certificate: NoticeCertificate): string =>
+  oneLine(certificate.commonName === "" ? `serial ${certificate.serialNumber}` : certificate.commonName, 120);
 
 function endOf(certificate: NoticeCertificate): string {
   if (certificate.revokedAt !== undefined) {
-    const why = certificate.revocationReason === undefined ? "" : ` (${certificate.revocationReason.toLowerCase().replace(/_/g, " ")})`;
+    const why =
+      certificate.revocationReason === undefined
+        ? ""
+        : ` (${certificate.revocationReason.toLowerCase().replace(/_/g, " ")})`;
     return `revoked ${shortTime(certificate.revokedAt)}${why}`;
   }
   return `expires ${shortTime(certificate.notAfter)}, ${inDays(certificate.daysUntilExpiry)}`;
 }
 
 const sansOf = (certificate: NoticeCertificate): string => {
-  const shown = certificate.san.slice(0, 5).map((san) => oneLine(san, 80)).join(", ");
+  const shown = certificate.san
+    .slice(0, 5)
+    .map((san) => oneLine(san, 80))
+    .join(", ");
   return certificate.san.length > 5 ? `${shown} and ${certificate.san.length - 5} more` : shown;
 };
 
@@ -29,22 +38,28 @@ function detailsOf(certificate: NoticeCertificate): [string, string][] {
   return rows;
 }
 
-const moreLine = (notice: Notice): string => `…and ${remainder(notice).toLocaleString("en-US")} more: see the full list in Keyward.`;
+const moreLine = (notice: Notice): string =>
+  `…and ${remainder(notice).toLocaleString("en-US")} more: see the full list in Keyward.`;
 
 export function textBody(notice: Notice): string {
   const parts = [`${headline(notice)}.`];
   for (const certificate of notice.certificates) {
     const details = detailsOf(certificate).map(([label, value]) => `  ${label}: ${value}`);
-    parts.push([`* ${nameOf(certificate)}`, `  ${endOf(certificate)}`, ...details, `  ${certificate.viewUrl}`].join("\n"));
+    parts.push(
+      [`* ${nameOf(certificate)}`, `  ${endOf(certificate)}`, ...details, `  ${certificate.viewUrl}`].join(
+        "\n",
+      ),
+    );
   }
   if (remainder(notice) > 0) parts.push(moreLine(notice));
   parts.push(`Alert "${oneLine(notice.alert.name)}": ${notice.viewUrl}`);
-  parts.push("You receive this because your address is a recipient of this alert. Whoever manages it can change that in Keyward.");
+  parts.push(
+    "You receive this because your address is a recipient of this alert. Whoever manages it can change that in Keyward.",
+  );
   return `${parts.join("\n\n")}\n`;
 }
 
-const escaped = (text: string): string =>
-  text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
+const escaped = (text: string): string => text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
 
 const CELL = "padding:12px 16px;border-top:1px solid #e3e6ea;font-size:14px;line-height:20px;color:#1d2733;";
 const MUTED = "color:#5b6775;font-size:13px;line-height:18px;";

@@ -3,8 +3,8 @@
  * demanded with `?requireTLS=true`) or `smtps://…` (TLS from the start).
  */
 import { createTransport } from "nodemailer";
-import type { Sealed } from "../platform/sealed.ts";
-import type { Outcome } from "./channel.ts";
+import type { Sealed } from "../../platform/sealed.ts";
+import type { Outcome } from "../contract.ts";
 import { reasonOf } from "./http-outcome.ts";
 
 export interface Mail {
@@ -56,7 +56,9 @@ export function createMailer(url: Sealed<string>, from: string): Mailer {
         await transport.sendMail({
           messageId: `<${id}@${domainOf(from)}>`,
           to: to.map((address) => ({ name: "", address })),
-          subject, text, html,
+          subject,
+          text,
+          html,
           headers: { "Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All" },
         });
         return { kind: "taken" };

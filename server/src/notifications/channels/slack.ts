@@ -1,9 +1,10 @@
 /** Slack's incoming webhooks: the address itself is the credential, so only its end is ever shown. */
 import { z } from "zod";
-import type { Outbound } from "../platform/outbound.ts";
+import type { Outbound } from "../../platform/outbound.ts";
 import { masked, type Channel } from "./channel.ts";
 import { postOutcome } from "./http-outcome.ts";
-import { headline, oneLine, remainder, shortTime, type Notice, type NoticeCertificate } from "./notice.ts";
+import type { Notice, NoticeCertificate } from "../contract.ts";
+import { headline, oneLine, remainder, shortTime } from "../model.ts";
 import { targetUrl } from "./webhook.ts";
 
 export interface SlackSettings {
@@ -11,12 +12,16 @@ export interface SlackSettings {
 }
 
 /** In Slack's text these three begin links, mentions and channel pings; an alert's name must not ring @channel. */
-const plain = (text: string): string => oneLine(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+const plain = (text: string): string =>
+  oneLine(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const codeSpan = (text: string): string => `\`${plain(text).replace(/`/g, "'")}\``;
 
 function line(certificate: NoticeCertificate): string {
   const name = certificate.commonName === "" ? certificate.serialNumber : certificate.commonName;
-  const end = certificate.revokedAt === undefined ? `until ${shortTime(certificate.notAfter)}` : `revoked ${shortTime(certificate.revokedAt)}`;
+  const end =
+    certificate.revokedAt === undefined
+      ? `until ${shortTime(certificate.notAfter)}`
+      : `revoked ${shortTime(certificate.revokedAt)}`;
   const failure = certificate.failure === undefined ? "" : `: ${plain(certificate.failure)}`;
   return `• <${certificate.viewUrl}|${plain(name)}> ${codeSpan(certificate.serialNumber.slice(0, 40))} ${end}${failure}`;
 }
@@ -26,7 +31,8 @@ function sections(lines: readonly string[]): { type: string; text: { type: strin
   const texts: string[] = [];
   for (const entry of lines) {
     const last = texts.at(-1);
-    if (last !== undefined && last.length + entry.length < 2900) texts[texts.length - 1] = `${last}\n${entry}`;
+    if (last !== undefined && last.length + entry.length < 2900)
+      texts[texts.length - 1] = `${last}\n${entry}`;
     else texts.push(entry.slice(0, 2900));
   }
   return texts.map((text) => ({ type: "section", text: { type: "mrkdwn", text } }));
@@ -34,13 +40,24 @@ function sections(lines: readonly string[]): { type: string; text: { type: strin
 
 export function slackMessage(notice: Notice): Record<string, unknown> {
   const more = remainder(notice);
-  const lines = [...notice.certificates.map(line), ...(more > 0 ? [`…and ${more.toLocaleString("en-US")} more`] : [])];
+  const lines = [
+    ...notice.certificates.map(line),
+    ...(more > 0 ? [`…and ${more.toLocaleString("en-US")} more`] : []),
+  ];
   return {
     text: plain(`${headline(notice)} (${notice.alert.name})`),
     blocks: [
       { type: "header", text: { type: "plain_text", text: oneLine(headline(notice), 150), emoji: false } },
       ...sections(lines),
-      { type: "context", elements: [{ type: "mrkdwn", text: `Alert ${codeSpan(notice.alert.name)} · <${notice.viewUrl}|open in Keyward>` }] },
+      {
+        type: "context",
+        elements: [
+          {
+            type: "mrkdwn",
+            text: `Alert ${codeSpan(notice.alert.name)} · <${notice.viewUrl}|open in Keyward>`,
+          },
+        ],
+      },
     ],
   };
 }
@@ -66,6 +83,10 @@ export function slackChannel({ outbound }: { readonly outbound: Outbound }): Cha
       return message === undefined ? undefined : { field: "webhookUrl", message };
     },
     send: ({ webhookUrl }, notice) =>
-      postOutcome(outbound, { url: webhookUrl, headers: { "content-type": "application/json" }, body: JSON.stringify(slackMessage(notice)) }),
+      postOutcome(outbound, {
+        url: webhookUrl,
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify(slackMessage(notice)),
+      }),
   };
 }

@@ -4,16 +4,23 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { certificateIssued, certificateRenewalFailed, certificateRenewed, certificateRevoked } from "../certificates/events.ts";
-import type { Database, Tx } from "../platform/db/index.ts";
-import { sql } from "../platform/db/index.ts";
+import {
+  certificateIssued,
+  certificateRenewalFailed,
+  certificateRenewed,
+  certificateRevoked,
+} from "../src/certificates/index.ts";
+import type { Database, Tx } from "../src/platform/db/index.ts";
+import { sql } from "../src/platform/db/index.ts";
 
 const insertCertificate = sql(`
   INSERT INTO certificates (id, project_id, profile_id, application_id, renewed_from_id, not_before, not_after, created_at, updated_at, is_ca, source,
     serial_number, common_name, search_text, alt_names, key_fingerprint)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $6, $6, $8, 'issued', $9, $10, $11, $12, $13)`);
 const linkSuccessor = sql(`UPDATE certificates SET renewed_by_id = $2 WHERE id = $1`);
-const setRevoked = sql(`UPDATE certificates SET phase = 2, revoked_at = $2, revocation_reason = $3 WHERE id = $1`);
+const setRevoked = sql(
+  `UPDATE certificates SET phase = 2, revoked_at = $2, revocation_reason = $3 WHERE id = $1`,
+);
 
 export interface CertificateWish {
   readonly id?: string;
@@ -32,8 +39,19 @@ export function putCertificate(tx: Tx, wish: CertificateWish, replacedId: string
   const serial = randomBytes(16).toString("hex");
   const { commonName = "app.example.com", san = [commonName] } = wish;
   tx.later(insertCertificate, [
-    id, wish.projectId, wish.profileId ?? null, wish.applicationId ?? null, replacedId, wish.notBefore, wish.notAfter, wish.isCa ?? false, serial, commonName,
-    [commonName, ...san, serial].join("\n").toLowerCase(), JSON.stringify(san.map((value) => ({ type: "dns_name", value }))), randomBytes(32),
+    id,
+    wish.projectId,
+    wish.profileId ?? null,
+    wish.applicationId ?? null,
+    replacedId,
+    wish.notBefore,
+    wish.notAfter,
+    wish.isCa ?? false,
+    serial,
+    commonName,
+    [commonName, ...san, serial].join("\n").toLowerCase(),
+    JSON.stringify(san.map((value) => ({ type: "dns_name", value }))),
+    randomBytes(32),
   ]);
   if (replacedId !== null) tx.later(linkSuccessor, [replacedId, id]);
   return id;
@@ -63,7 +81,8 @@ export function inventory(database: Database, orgId: string) {
     failRenewal: (certificateId: string, projectId: string, reason: string) =>
       write(async (tx) => tx.emit(certificateRenewalFailed({ orgId, projectId, certificateId, reason }))),
     /** Many at once and without facts, as if they had been there all along. */
-    seed: (wishes: readonly CertificateWish[]) => write(async (tx) => wishes.map((wish) => putCertificate(tx, wish))),
+    seed: (wishes: readonly CertificateWish[]) =>
+      write(async (tx) => wishes.map((wish) => putCertificate(tx, wish))),
   };
 }
 
@@ -81,6 +100,8 @@ export interface Receiver {
   readonly received: Received[];
   /** The status to answer with; undefined leaves the request unanswered. */
   answer: (request: Received) => number | undefined;
+  /** Ends every request that is still waiting for an answer. */
+  hangUp(): void;
   close(): Promise<void>;
 }
 
@@ -91,7 +112,12 @@ export async function openReceiver(): Promise<Receiver> {
     request.on("data", (chunk: Buffer) => parts.push(chunk));
     request.on("end", () => {
       const body = Buffer.concat(parts).toString();
-      const entry = { path: request.url ?? "", headers: request.headers, body, json: JSON.parse(body) as unknown };
+      const entry = {
+        path: request.url ?? "",
+        headers: request.headers,
+        body,
+        json: JSON.parse(body) as unknown,
+      };
       received.push(entry);
       const status = receiver.answer(entry);
       if (status !== undefined) response.writeHead(status).end("a body that nobody may see again");
@@ -102,6 +128,7 @@ export async function openReceiver(): Promise<Receiver> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     received,
     answer: () => 200,
+    hangUp: () => server.closeAllConnections(),
     close: () =>
       new Promise((done) => {
         server.closeAllConnections();

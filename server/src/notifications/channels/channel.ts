@@ -4,19 +4,7 @@
  * house knows which channels there are.
  */
 import type { z } from "zod";
-import type { Notice } from "./notice.ts";
-
-/**
- * taken    the receiver has it
- * refused  it will never take this one: trying again is pointless
- * later    not now: try again, not before `afterSeconds` if the receiver asked for that
- * unready  this house cannot send through this channel yet (no mail server is set): keep it, say why
- */
-export type Outcome =
-  | { readonly kind: "taken" }
-  | { readonly kind: "refused"; readonly reason: string }
-  | { readonly kind: "later"; readonly reason: string; readonly afterSeconds?: number }
-  | { readonly kind: "unready"; readonly reason: string };
+import type { Notice, Outcome } from "../contract.ts";
 
 export interface Channel<Settings> {
   readonly type: string;
@@ -41,4 +29,5 @@ export interface Channel<Settings> {
 export type AnyChannel = Channel<unknown>;
 
 /** Everything but the last four characters. */
-export const masked = (text: string): string => `${"*".repeat(Math.max(0, text.length - 4))}${text.slice(-4)}`;
+export const masked = (text: string): string =>
+  `${"*".repeat(Math.max(0, text.length - 4))}${text.slice(-4)}`;

@@ -1,0 +1,25 @@
+// npm run test:faults [-- --seconds 60] [--seed N] [--only crashes,badWire,pausedNode]
+// Real processes, killed and cut off on purpose, judged by a model in memory. `--seconds` is per scenario.
+import { build } from "./build.mjs";
+
+const args = process.argv.slice(2);
+const value = (name, fallback) =>
+  args.includes(`--${name}`) ? args[args.indexOf(`--${name}`) + 1] : fallback;
+build();
+const scenarios = await import("../server/dist/test/faults/scenarios.js");
+const { stopOwnPostgres } = await import("../server/dist/test/postgres.js");
+
+const seed = Number(value("seed", Math.floor(Math.random() * 2 ** 31)));
+const seconds = Number(value("seconds", 60));
+console.log(`seed ${seed} (again: npm run test:faults -- --seed ${seed})`);
+let broken = 0;
+for (const name of value("only", "crashes,badWire,pausedNode").split(",")) {
+  console.log(`\n${name}, ${seconds} s`);
+  const { faults, seen } = await scenarios[name]({ seed, seconds, say: (line) => console.log(`  ${line}`) });
+  console.log(`  ${JSON.stringify(seen)}`);
+  for (const fault of faults) console.log(`  BROKEN: ${fault}`);
+  broken += faults.length;
+}
+await stopOwnPostgres();
+console.log(broken === 0 ? "\nEvery promise held." : `\n${broken} promises broken, seed ${seed}.`);
+process.exit(broken === 0 ? 0 : 1);

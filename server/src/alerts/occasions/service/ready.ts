@@ -1,0 +1,41 @@
+/** What the three steps share: what they need, and alerts made ready to be asked about certificates. */
+import type { Clock } from "../../../platform/clock.ts";
+import type { Db } from "../../../platform/db/index.ts";
+import { compileFilters, type Matcher, type Prepared } from "../../filters/model.ts";
+import type { AlertRow } from "../../model.ts";
+import type { CertificateRow } from "../model.ts";
+
+export interface OccasionNeeds {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly publicUrl: string;
+  /** Kinds of channel that can be told that something is over. */
+  readonly resolvingTypes: readonly string[];
+}
+
+/** Upkeep: the changes are the house's own, nobody asked for them. */
+export const UPKEEP = { audited: false } as const;
+
+export interface Ready {
+  readonly alert: AlertRow;
+  readonly matches: Matcher;
+}
+
+export const makeReady = (alert: AlertRow): Ready => ({ alert, matches: compileFilters(alert.filters) });
+
+export const concerns = (
+  { alert, matches }: Ready,
+  certificate: CertificateRow,
+  prepared: Prepared,
+): boolean =>
+  (alert.applicationId === null || alert.applicationId === certificate.applicationId) && matches(prepared);
+
+export function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
+  for (const item of items) {
+    const group = groups.get(keyOf(item));
+    if (group) group.push(item);
+    else groups.set(keyOf(item), [item]);
+  }
+  return groups;
+}

@@ -1,0 +1,269 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { aProject } from "../../test/builders.ts";
+import { openTestHouse, type TestHouse } from "../../test/harness.ts";
+import { inventory, openReceiver, type Receiver } from "../../test/alert-receiver.ts";
+
+/**
+ * Four hundred days in seconds: certificates of one hour to 398 days come, are renewed, revoked and end; the receiver
+ * is down now and then. A model that does nothing clever says what had to be told; what was told must be exactly that.
+ * `KEYWARD_SIMULATION=full` takes ten thousand certificates and hourly steps; the usual run is a small one of the kind.
+ */
+const isFull = process.env["KEYWARD_SIMULATION"] === "full";
+const CERTIFICATES = isFull ? 10_000 : 160;
+const STEPS = isFull ? 9600 : 240;
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+const START = Date.parse("2026-01-03T05:00:00Z");
+const SPAN = 400 * DAY;
+const PATH = "/api/v1/cert-manager/alerts";
+
+/** The same course of events for the same seed (mulberry32). */
+function chanceFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+interface Certificate {
+  readonly id: string;
+  readonly commonName: string;
+  readonly notAfter: number;
+  isOver: boolean;
+}
+
+interface Rule {
+  readonly id: string;
+  readonly before: string;
+  readonly isDaily: boolean;
+  readonly suffix: string;
+}
+
+/** Step by step back in whole days: slow and obvious. */
+function dueFrom(end: number, before: string): number {
+  const count = Number(before.slice(0, -1)) * (before.endsWith("y") ? 12 : 1);
+  if (before.endsWith("h")) return end - count * HOUR;
+  if (before.endsWith("d")) return end - count * DAY;
+  const date = new Date(end);
+  const wanted = date.getUTCFullYear() * 12 + date.getUTCMonth() - count;
+  for (let back = end; ; back -= DAY) {
+    const day = new Date(back);
+    if (day.getUTCFullYear() * 12 + day.getUTCMonth() === wanted && day.getUTCDate() <= date.getUTCDate())
+      return back;
+  }
+}
+
+let house: TestHouse;
+let receiver: Receiver;
+before(async () => {
+  receiver = await openReceiver();
+  house = await openTestHouse({
+    start: new Date(START),
+    env: { KEYWARD_ALLOW_PRIVATE_TARGETS: "127.0.0.0/8" },
+  });
+});
+after(async () => {
+  await house.close();
+  await receiver.close();
+});
+
+test(
+  "four hundred days: every due occasion is told once, and nothing else",
+  { timeout: isFull ? 7_200_000 : 170_000 },
+  async () => {
+    const chance = chanceFrom(20_260_103);
+    const pick = (max: number): number => Math.floor(chance() * max);
+    // A token of the owner would not live so long; the alerts are made before the days begin to run.
+    const projectId = (await aProject(house.owner, { type: "cert-manager" })).id;
+    const store = inventory(house.house.database, house.owner.orgId);
+    const addAlert = async (more: Record<string, unknown>): Promise<string> => {
+      const made = await house.owner.post(PATH, {
+        name: "watch",
+        eventType: "expiration",
+        filters: [],
+        projectId,
+        channels: [{ config: { url: `${receiver.url}/in` } }],
+        ...more,
+      });
+      assert.equal(made.status, 200, JSON.stringify(made.body));
+      return made.body.alert.id;
+    };
+    const rules: Rule[] = [];
+    for (const [before, isDaily, suffix] of [
+      ["30d", false, ""],
+      ["2h", false, ""],
+      ["1m", false, "a"],
+      ["3d", true, "b"],
+      ["1y", false, "c"],
+    ] as const) {
+      const filters =
+        suffix === "" ? [] : [{ field: "common_name", operator: "ends_with", value: suffix.toUpperCase() }];
+      rules.push({
+        id: await addAlert({
+          alertBefore: before,
+          notificationConfig: { enableDailyNotification: isDaily },
+          filters,
+        }),
+        before,
+        isDaily,
+        suffix,
+      });
+    }
+    const factAlerts = {
+      issuance: await addAlert({ eventType: "issuance" }),
+      renewal: await addAlert({ eventType: "renewal" }),
+      revocation: await addAlert({ eventType: "revocation" }),
+    };
+
+    const expected = new Set<string>();
+    const dueMoments = new Map<string, number>();
+    const live = new Map<string, Certificate>();
+    const accepted = new Map<string, { alertId: string; kind: string; shown: string[]; total: number }>();
+    const surprises: string[] = [];
+    let isDown = false;
+    receiver.answer = ({ json }) => {
+      if (isDown) return 503;
+      if (accepted.has(json.id)) surprises.push(`${json.id} was sent again after it was taken`);
+      accepted.set(json.id, {
+        alertId: json.data.alert.id,
+        kind: json.type.split(".").at(-1),
+        shown: json.data.certificates.map((one: { id: string }) => one.id),
+        total: json.data.metadata.totalCertificates,
+      });
+      return 200;
+    };
+
+    const lifetime = (): number =>
+      [HOUR + pick(5 * HOUR), DAY + pick(6 * DAY), 7 * DAY + pick(83 * DAY), pick(308 * DAY) + 90 * DAY][
+        pick(4)
+      ] ?? DAY;
+    const born = (): { projectId: string; commonName: string; notBefore: Date; notAfter: Date } => {
+      const now = Math.floor(house.clock.millis() / 1000) * 1000;
+      return {
+        projectId,
+        commonName: `c${live.size}.${["a", "b", "c", "d"][pick(4)] ?? "a"}`,
+        notBefore: new Date(now),
+        notAfter: new Date(now + lifetime()),
+      };
+    };
+    const keep = (id: string, { commonName, notAfter }: ReturnType<typeof born>): void =>
+      void live.set(id, { id, commonName, notAfter: notAfter.getTime(), isOver: false });
+
+    const happen = async (): Promise<void> => {
+      const roll = chance();
+      const candidates = [...live.values()].filter(
+        (one) => !one.isOver && one.notAfter > house.clock.millis(),
+      );
+      const chosen = candidates[pick(candidates.length)];
+      if (roll < 0.7 || !chosen) {
+        const wish = born();
+        const id = await store.issue(wish);
+        keep(id, wish);
+        expected.add(`${factAlerts.issuance} ${id} issuance`);
+      } else if (roll < 0.9) {
+        const wish = born();
+        const id = await store.renew(chosen.id, wish);
+        keep(id, wish);
+        chosen.isOver = true;
+        expected.add(`${factAlerts.renewal} ${id} renewal`);
+      } else {
+        await store.revoke(chosen.id, projectId, house.clock.now());
+        chosen.isOver = true;
+        expected.add(`${factAlerts.revocation} ${chosen.id} revocation`);
+      }
+    };
+
+    const expect = (now: number): void => {
+      for (const certificate of live.values()) {
+        if (certificate.isOver || certificate.notAfter <= now) continue;
+        for (const rule of rules) {
+          if (!certificate.commonName.endsWith(rule.suffix)) continue;
+          const key = `${certificate.id} ${rule.before}`;
+          const due = dueMoments.get(key) ?? dueFrom(certificate.notAfter, rule.before);
+          dueMoments.set(key, due);
+          if (due <= now)
+            expected.add(
+              `${rule.id} ${certificate.id} ${rule.isDaily ? `day:${new Date(now).toISOString().slice(0, 10)}` : ""}`,
+            );
+        }
+      }
+    };
+
+    // The clock also runs by itself, some seconds in all: whatever is due within a moment of a step is asked at the step.
+    let made = 0;
+    let downUntil = 0;
+    for (let step = 0; step < STEPS; step += 1) {
+      // Three looks close together, then a pause: both the short and the long-lived get their chance.
+      house.clock.set(
+        new Date(START + (SPAN * (step - (step % 3))) / STEPS + (step % 3) * (isFull ? 20 : 50) * 60_000),
+      );
+      while (made < (CERTIFICATES * (step + 1)) / STEPS) {
+        await happen();
+        made += 1;
+      }
+      if (house.clock.millis() > downUntil && chance() < 0.08)
+        downUntil = house.clock.millis() + pick(14 * HOUR);
+      isDown = house.clock.millis() <= downUntil;
+      const before = house.clock.millis();
+      await house.house.alertWork.runNow();
+      expect(before);
+    }
+    isDown = false;
+    for (let hour = 0; hour < 5; hour += 1) {
+      await house.house.alertWork.runNow();
+      expect(house.clock.millis());
+      house.clock.advance(5 * HOUR);
+    }
+    await house.house.alertWork.runNow();
+    expect(house.clock.millis());
+
+    const occasions = await house.house.database.read((q) =>
+      q.rows<{ alertId: string; certificateId: string; occasion: string; deliveryId: string | null }>({
+        name: undefined,
+        isSlow: true,
+        text: `SELECT o.alert_id AS "alertId", o.certificate_id AS "certificateId", o.occasion, d.id AS "deliveryId" FROM alert_occasions o LEFT JOIN alert_deliveries d ON d.message_id = o.message_id`,
+      }),
+    );
+    const told = new Set<string>();
+    const members = new Map<string, Set<string>>();
+    for (const { alertId, certificateId, occasion, deliveryId } of occasions) {
+      assert.ok(
+        deliveryId !== null && accepted.has(deliveryId),
+        `${alertId} ${certificateId} ${occasion} was never taken`,
+      );
+      told.add(`${alertId} ${certificateId} ${occasion}`);
+      members.set(deliveryId, (members.get(deliveryId) ?? new Set()).add(certificateId));
+    }
+    for (const [id, message] of accepted) {
+      if (message.kind !== "expiration") {
+        const key = `${message.alertId} ${message.shown[0]} ${message.kind}`;
+        if (told.has(key)) surprises.push(`${key} was told twice`);
+        told.add(key);
+        continue;
+      }
+      const group = members.get(id) ?? new Set();
+      assert.equal(message.total, group.size);
+      assert.equal(message.shown.length, Math.min(20, group.size));
+      for (const certificateId of message.shown) assert.ok(group.has(certificateId));
+    }
+    assert.deepEqual(surprises, []);
+    assert.deepEqual(
+      [...expected].filter((key) => !told.has(key)),
+      [],
+      "should have been told",
+    );
+    assert.deepEqual(
+      [...told].filter((key) => !expected.has(key)),
+      [],
+      "should not have been told",
+    );
+    assert.ok(
+      told.size > CERTIFICATES,
+      `a simulation in which hardly anything happens proves little: ${told.size}`,
+    );
+  },
+);

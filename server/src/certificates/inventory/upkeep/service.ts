@@ -1,0 +1,54 @@
+/** What keeps a million rows as quick as a thousand; see store/upkeep.ts and store/profile-list.ts. */
+import type { Clock } from "../../../platform/clock.ts";
+import type { Db } from "../../../platform/db/index.ts";
+import { addSeconds } from "../../model.ts";
+import {
+  addBlock,
+  clearCertificates,
+  findNextBlock,
+  foldedProfiles,
+  forgetProject,
+  goneProjects,
+  moveExpired,
+} from "../store/upkeep.ts";
+
+const BATCH = 5_000;
+export const BLOCK_SIZE = 1_000;
+/** A row is written within the half minute that a statement may take; after that nothing can slip in below it. */
+const SETTLE_SECONDS = 120;
+const MAX_BLOCKS_PER_RUN = 2_000;
+
+export type Upkeep = ReturnType<typeof createUpkeep>;
+
+export function createUpkeep({ db, clock }: { readonly db: Db; readonly clock: Clock }) {
+  return {
+    async moveExpired(): Promise<void> {
+      while ((await db.write((tx) => moveExpired(tx, clock.now(), BATCH), { audited: false })) === BATCH);
+    },
+
+    async foldBlocks(): Promise<void> {
+      const settled = addSeconds(clock.now(), -SETTLE_SECONDS);
+      let left = MAX_BLOCKS_PER_RUN;
+      for (const profile of await db.read(foldedProfiles)) {
+        let from = profile;
+        for (; left > 0; left -= 1) {
+          const until = await db.read((q) => findNextBlock(q, from, settled, BLOCK_SIZE));
+          if (!until) break;
+          await db.write(async (tx) => addBlock(tx, profile.profileId, until, BLOCK_SIZE), {
+            audited: false,
+          });
+          from = { ...from, ...until };
+        }
+      }
+    },
+
+    async clearDeletedProjects(): Promise<void> {
+      for (const { projectId } of await db.read(goneProjects)) {
+        while (
+          (await db.write((tx) => clearCertificates(tx, projectId, BATCH), { audited: false })) === BATCH
+        );
+        await db.write(async (tx) => forgetProject(tx, projectId), { audited: false });
+      }
+    },
+  };
+}

@@ -1,0 +1,35 @@
+import type { Route } from "../platform/http/index.ts";
+import type { Applications } from "./applications/service.ts";
+import { applicationRoutes } from "./applications/routes.ts";
+import type { AuthorityCertificates } from "./authorities/certificates/service.ts";
+import { authorityRoutes } from "./authorities/routes.ts";
+import type { Authorities } from "./authorities/service.ts";
+import { inventoryRoutes, type InventoryServices } from "./inventory/routes.ts";
+import { issuanceRoutes } from "./issuance/routes.ts";
+import type { CertificateRequests } from "./issuance/requests/service.ts";
+import type { Issuance } from "./issuance/service.ts";
+import { policyRoutes } from "./policies/routes.ts";
+import type { Policies } from "./policies/service.ts";
+import { profileRoutes } from "./profiles/routes.ts";
+import type { Profiles } from "./profiles/service.ts";
+import { revocationRoutes, type RevocationServices } from "./revocation/routes.ts";
+
+export interface CertificateServices extends InventoryServices, RevocationServices {
+  readonly authorities: Authorities;
+  readonly authorityCertificates: AuthorityCertificates;
+  readonly policies: Policies;
+  readonly profiles: Profiles;
+  readonly applications: Applications;
+  readonly issuance: Issuance;
+  readonly requests: CertificateRequests;
+}
+
+export const certificateRoutes = (services: CertificateServices): Route[] => [
+  ...authorityRoutes(services.authorities, services.authorityCertificates),
+  ...policyRoutes(services.policies),
+  ...profileRoutes(services.profiles),
+  ...applicationRoutes(services.applications),
+  ...issuanceRoutes(services.issuance, services.requests),
+  ...inventoryRoutes(services),
+  ...revocationRoutes(services),
+];

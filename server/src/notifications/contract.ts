@@ -1,0 +1,57 @@
+/** What is to be said, in no particular channel's words. It is frozen when the occasion arises, so that a repeat says the same. */
+
+export type NoticeKind =
+  "expiration" | "issuance" | "renewal" | "revocation" | "renewal-failed" | "resolution" | "test";
+
+export interface NoticeCertificate {
+  readonly id: string;
+  readonly serialNumber: string;
+  readonly commonName: string;
+  readonly san: readonly string[];
+  readonly profileName: string | null;
+  /** ISO 8601, like every moment in a notice: it is kept as JSON. */
+  readonly notBefore: string;
+  readonly notAfter: string;
+  readonly status: "active" | "expired" | "revoked";
+  readonly daysUntilExpiry: number;
+  readonly revokedAt?: string;
+  readonly revocationReason?: string;
+  /** For a renewal that failed: why. */
+  readonly failure?: string;
+  readonly viewUrl: string;
+}
+
+export interface NoticeContent {
+  readonly kind: NoticeKind;
+  readonly at: string;
+  readonly alert: {
+    readonly id: string;
+    readonly name: string;
+    readonly alertBefore: string;
+    readonly applicationId: string | null;
+  };
+  /** At most SHOWN of them, the most urgent first. */
+  readonly certificates: readonly NoticeCertificate[];
+  readonly total: number;
+  readonly viewUrl: string;
+}
+
+export interface Notice extends NoticeContent {
+  /** The delivery's id: the same however often it is sent. */
+  readonly id: string;
+}
+
+/** A message shows so many certificates and says how many more there are. */
+export const SHOWN = 20;
+
+/**
+ * taken    the receiver has it
+ * refused  it will never take this one: trying again is pointless
+ * later    not now: try again, not before `afterSeconds` if the receiver asked for that
+ * unready  this house cannot send through this channel yet (no mail server is set): keep it, say why
+ */
+export type Outcome =
+  | { readonly kind: "taken" }
+  | { readonly kind: "refused"; readonly reason: string }
+  | { readonly kind: "later"; readonly reason: string; readonly afterSeconds?: number }
+  | { readonly kind: "unready"; readonly reason: string };

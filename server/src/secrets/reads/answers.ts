@@ -1,0 +1,30 @@
+/**
+ * Answers that were just given, ready to be given again. Clients poll: the same reader (or one with the same rules)
+ * asks for the same folder again and again. An answer is kept under the tag that it was sent with and given again
+ * only after the database has said that this tag is still the current one, so it can never be stale. It is forgotten
+ * within a minute: plaintext should not lie about for longer than it is of use.
+ */
+import { LRUCache } from "lru-cache";
+
+export interface KeptAnswer {
+  readonly etag: string;
+  readonly body: Buffer;
+  readonly numberOfSecrets: number;
+}
+
+export interface Answers {
+  find(key: string): KeptAnswer | undefined;
+  keep(key: string, answer: KeptAnswer): void;
+}
+
+const MAX_BYTES = 32 * 1024 * 1024;
+const MAX_ANSWER_BYTES = 512 * 1024;
+const KEPT_MS = 60_000;
+
+export function createAnswers(): Answers {
+  const kept = new LRUCache<string, KeptAnswer>({ maxSize: MAX_BYTES, maxEntrySize: MAX_ANSWER_BYTES, ttl: KEPT_MS, sizeCalculation: ({ body }) => body.length + 256 });
+  return {
+    find: (key) => kept.get(key),
+    keep: (key, answer) => void kept.set(key, answer),
+  };
+}

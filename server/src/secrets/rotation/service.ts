@@ -1,0 +1,115 @@
+/**
+ * A new data key for a project, while everybody goes on working. The new key is used for new rows at once; a job
+ * walks over the old ones, folder by folder, and encrypts them anew. Every row names its key, so it can be read at
+ * any moment, and a job that was killed simply finds what is left. The old key is kept: rows of other rooms may name
+ * it, and so do backups.
+ */
+import type { MemberActor } from "../../platform/actor.ts";
+import type { Clock } from "../../platform/clock.ts";
+import type { Keyring } from "../../platform/crypto/index.ts";
+import type { Db } from "../../platform/db/index.ts";
+import { newId } from "../../platform/ids.ts";
+import type { Job } from "../../platform/jobs/index.ts";
+import { fact, type Tail } from "../../platform/outbox/index.ts";
+import { require, type Access } from "../access/service.ts";
+import { decryptState, encryptState } from "../model.ts";
+import {
+  finishRotation, foldersEverIn, insertRotation, replaceSecret, replaceVersion, rotationsOf, runningRotations, secretsUnder, versionsUnder, type RotationRow,
+} from "./store.ts";
+
+export interface RotationNeeds {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly tail: Tail;
+  readonly keyring: Keyring;
+  readonly access: Access;
+}
+
+export const projectKeyRotated = fact<{ readonly orgId: string; readonly projectId: string }>("project.key-rotated");
+
+export type KeyRotations = ReturnType<typeof createKeyRotations>;
+
+const BATCH = 500;
+/** A node that has not heard of the rotation yet may use the old key for this long. */
+const GRACE_MS = 120_000;
+
+export function createKeyRotations({ db, clock, tail, keyring, access }: RotationNeeds) {
+  tail.onHint((hint) => {
+    if (projectKeyRotated.is(hint)) keyring.forgetActive(hint.data.projectId);
+  });
+
+  const redoSecrets = async (rotation: RotationRow, folderId: string): Promise<number> => {
+    let from = "";
+    for (let done = 0; ; ) {
+      const rows = await db.read((q) => secretsUnder(q, folderId, rotation.oldKeyId, { key: from, limit: BATCH }));
+      if (rows.length === 0) return done;
+      const vault = await keyring.vaultOf({ projectId: rotation.projectId });
+      const old = await keyring.vaultById(rotation.oldKeyId);
+      await db.write(
+        async (tx) => {
+          for (const row of rows) replaceSecret(tx, { ...row, ...encryptState(vault, row, decryptState(old, row)) }, rotation.oldKeyId);
+        },
+        { audited: false },
+      );
+      from = rows.at(-1)?.key ?? from;
+      done += rows.length;
+    }
+  };
+
+  const redoVersions = async (rotation: RotationRow, folderId: string): Promise<number> => {
+    let from = new Date(0);
+    for (let done = 0; ; ) {
+      const rows = await db.read((q) => versionsUnder(q, folderId, rotation.oldKeyId, { at: from, limit: BATCH }));
+      if (rows.length === 0) return done;
+      const vault = await keyring.vaultOf({ projectId: rotation.projectId });
+      const old = await keyring.vaultById(rotation.oldKeyId);
+      await db.write(
+        async (tx) => {
+          for (const { value, ...row } of rows) {
+            const state = value === null ? { keyId: vault.keyId, value, comment: null, metadata: null } : encryptState(vault, row, decryptState(old, { ...row, value }));
+            replaceVersion(tx, { ...row, ...state }, rotation.oldKeyId);
+          }
+        },
+        { audited: false },
+      );
+      from = rows.at(-1)?.createdAt ?? from;
+      done += rows.length;
+    }
+  };
+
+  const work = async (): Promise<void> => {
+    for (const rotation of await db.read(runningRotations)) {
+      let done = 0;
+      for (const folderId of await db.read((q) => foldersEverIn(q, rotation.projectId))) {
+        done += (await redoSecrets(rotation, folderId)) + (await redoVersions(rotation, folderId));
+      }
+      const isSettled = clock.millis() - rotation.startedAt.getTime() > GRACE_MS;
+      if (done === 0 && isSettled) await db.write((tx) => finishRotation(tx, rotation.id, clock.now()), { audited: false });
+    }
+  };
+
+  const job: Job = { name: "secrets.key-rotation", everySeconds: 10, leaseSeconds: 600, run: work };
+
+  return {
+    job,
+
+    async rotate(actor: MemberActor, projectRef: string): Promise<RotationRow> {
+      const { ability, project } = await access.ground(actor, projectRef);
+      require(ability, "edit", "kms", {});
+      const row = await db.write(async (tx) => {
+        const oldKeyId = await keyring.rotateProjectKey(tx, project.orgId, project.id);
+        tx.audit(actor, { event: "rotate-project-key", orgId: project.orgId, projectId: project.id, metadata: { oldKeyId } });
+        tx.emit(projectKeyRotated({ orgId: project.orgId, projectId: project.id }));
+        return (await insertRotation(tx, { id: newId(), projectId: project.id, oldKeyId, startedAt: clock.now() })) as RotationRow;
+      });
+      keyring.forgetActive(project.id);
+      return row;
+    },
+
+    async list(actor: MemberActor, projectRef: string): Promise<RotationRow[]> {
+      const { ability, project } = await access.ground(actor, projectRef);
+      require(ability, "edit", "kms", {});
+      return db.read((q) => rotationsOf(q, project.id));
+    },
+  };
+}

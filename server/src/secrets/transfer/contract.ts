@@ -1,0 +1,69 @@
+import { z } from "zod";
+import { endpoint, queryBoolean } from "../../platform/http/endpoint.ts";
+import { projectRef } from "../../projects/contract.ts";
+import { environmentSlug, folderPath, ROOT } from "../paths/contract.ts";
+
+const room = "secrets";
+const MAX_FILE_BYTES = 8 * 1024 * 1024;
+const MAX_PROJECT_BYTES = 64 * 1024 * 1024;
+const inProject = z.object({ projectId: projectRef });
+const place = { environment: environmentSlug, secretPath: folderPath.default(ROOT) };
+const format = z.enum(["dotenv", "json", "yaml"]);
+export type FileFormat = z.output<typeof format>;
+const names = z.array(z.string());
+
+export const exportSecrets = endpoint({
+  id: "exportSecrets",
+  method: "GET",
+  path: "/api/v1/projects/{projectId}/secrets/export",
+  room,
+  summary: "A folder's secrets as a .env, JSON or YAML file",
+  params: inProject,
+  query: z.object({ ...place, format: format.default("dotenv"), includeImports: queryBoolean(true), expandSecretReferences: queryBoolean(true) }),
+  reply: z.unknown(),
+  example: { query: { environment: "dev", format: "json" } },
+});
+export type ExportQuery = z.output<typeof exportSecrets.query>;
+
+export const importSecrets = endpoint({
+  id: "importSecrets",
+  method: "POST",
+  path: "/api/v1/projects/{projectId}/secrets/import",
+  room,
+  summary: "Take the secrets of a .env, JSON or YAML file into a folder, in one transaction",
+  maxBodyBytes: MAX_FILE_BYTES,
+  params: inProject,
+  body: z.object({ ...place, format: format.default("dotenv"), content: z.string().max(MAX_FILE_BYTES), dryRun: z.boolean().default(false) }),
+  reply: z.object({ created: names, updated: names, unchanged: names, dryRun: z.boolean() }),
+  example: { body: { environment: "dev", content: "API_KEY=s3cr3t\n" } },
+});
+export type FileToImport = z.output<typeof importSecrets.body>;
+
+const passphrase = z.string().min(12).max(1024);
+
+export const exportProject = endpoint({
+  id: "exportProject",
+  method: "POST",
+  path: "/api/v1/projects/{projectId}/export",
+  room,
+  summary: "The whole project in one encrypted file; the body of the answer is the file",
+  params: inProject,
+  body: z.object({ passphrase }),
+  reply: z.unknown(),
+  example: { body: { passphrase: "correct horse battery" } },
+});
+
+const counted = z.object({ created: names, updated: names, unchanged: z.number() });
+export const importProject = endpoint({
+  id: "importProject",
+  method: "POST",
+  path: "/api/v1/projects/{projectId}/import",
+  room,
+  summary: "Take an exported project into this one; what is there already and not in the file stays",
+  maxBodyBytes: MAX_PROJECT_BYTES,
+  params: inProject,
+  body: z.object({ passphrase, file: z.base64().max(MAX_PROJECT_BYTES), dryRun: z.boolean().default(false) }),
+  reply: z.object({ environments: counted, folders: counted, tags: counted, secrets: counted, imports: counted, dryRun: z.boolean() }),
+  example: { body: { passphrase: "correct horse battery", file: "S1c=" } },
+});
+export type ProjectToImport = z.output<typeof importProject.body>;

@@ -1,0 +1,23 @@
+/** A short walk through `npm run test:faults` in every test run, each time with another seed. */
+import assert from "node:assert/strict";
+import { after, describe, it } from "node:test";
+import { stopOwnPostgres } from "../postgres.ts";
+import { badWire, crashes, pausedNode } from "./scenarios.ts";
+
+const seed = Number(process.env["KEYWARD_FAULTS_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
+
+describe(`real processes under faults (KEYWARD_FAULTS_SEED=${seed})`, () => {
+  after(() => stopOwnPostgres());
+
+  it("R-01 kill -9 of server or database loses nothing acknowledged and leaves nothing half done", async () => {
+    assert.deepEqual((await crashes({ seed, seconds: 4 })).faults, []);
+  });
+
+  it("R-02 a bad wire to the database means 503 and a retry, never a lost, doubled or half-done change", async () => {
+    assert.deepEqual((await badWire({ seed, seconds: 4 })).faults, []);
+  });
+
+  it("R-03 a paused node of three stops nobody else and catches up", async () => {
+    assert.deepEqual((await pausedNode({ seed, seconds: 3 })).faults, []);
+  });
+});

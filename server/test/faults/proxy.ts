@@ -1,0 +1,88 @@
+/**
+ * A wire between server and database that can be bad: slow, cut, closed, or cut in the worst moment of all, after
+ * COMMIT was sent and before its answer came back. It understands nothing of the protocol but that one word.
+ */
+import { createServer, connect, type Socket, type Server, type AddressInfo } from "node:net";
+
+export type Weather =
+  | { readonly kind: "fair" }
+  | { readonly kind: "slow"; readonly ms: number }
+  /** New connections are refused and open ones cut. */
+  | { readonly kind: "away" }
+  /** Bytes go nowhere and nobody says so: a pulled cable. */
+  | { readonly kind: "silent" }
+  /** Every n-th COMMIT goes through and its answer does not. */
+  | { readonly kind: "cut-after-commit"; readonly every: number };
+
+const COMMIT = Buffer.from("COMMIT\0");
+/** Long enough for PostgreSQL to have read it; it is then committed, whoever is still there to hear. */
+const SETTLE_MS = 30;
+
+export interface Proxy {
+  readonly port: number;
+  /** How often an answer to COMMIT was withheld. */
+  readonly cuts: () => number;
+  set(weather: Weather): void;
+  /** Ends every connection at once, as a restarting load balancer does. */
+  cut(): void;
+  close(): Promise<void>;
+}
+
+export async function openProxy(target: { readonly host: string; readonly port: number }): Promise<Proxy> {
+  let weather: Weather = { kind: "fair" };
+  let commits = 0;
+  let cuts = 0;
+  const pairs = new Set<() => void>();
+
+  const serve = (client: Socket): void => {
+    if (weather.kind === "away") return void client.destroy();
+    const database = connect(
+      target.host.startsWith("/") ? { path: `${target.host}/.s.PGSQL.${target.port}` } : target,
+    );
+    let isDeaf = false;
+    const end = (): void => {
+      pairs.delete(end);
+      client.destroy();
+      database.destroy();
+    };
+    pairs.add(end);
+    const pass = (to: Socket, chunk: Buffer): void => {
+      if (weather.kind === "silent") return;
+      if (weather.kind === "slow") setTimeout(() => to.writable && to.write(chunk), weather.ms);
+      else to.write(chunk);
+    };
+    client.on("data", (chunk: Buffer) => {
+      pass(database, chunk);
+      if (weather.kind !== "cut-after-commit" || !chunk.includes(COMMIT)) return;
+      commits += 1;
+      if (commits % weather.every !== 0) return;
+      isDeaf = true;
+      cuts += 1;
+      setTimeout(end, SETTLE_MS);
+    });
+    database.on("data", (chunk: Buffer) => {
+      if (!isDeaf) pass(client, chunk);
+    });
+    for (const side of [client, database]) {
+      side.on("error", end);
+      side.on("close", end);
+    }
+  };
+
+  const server: Server = createServer({ noDelay: true }, serve);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const cut = (): void => [...pairs].forEach((end) => end());
+  return {
+    port: (server.address() as AddressInfo).port,
+    cuts: () => cuts,
+    set(next) {
+      weather = next;
+      if (next.kind === "away") cut();
+    },
+    cut,
+    async close() {
+      cut();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
