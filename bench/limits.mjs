@@ -1,7 +1,7 @@
 // The limit: a bare node:http server that does the unavoidable database statements of a request over pg, on the same
 // database, and answers the same bytes. No parsing of the body beyond JSON, no permission, no validation, no routing.
 // What Keyward reaches of its rate is what everything else costs.
-import { randomUUID } from "node:crypto";
+import { createCipheriv, createDecipheriv, generateKeyPairSync, randomUUID, sign } from "node:crypto";
 import http from "node:http";
 import pg from "pg";
 
@@ -88,6 +88,51 @@ const work = {
   },
   async nothing() {},
 };
+
+/**
+ * A limit as data: the statements of a request, in a transaction if it changes something. "$uuid", "$now", "$n" and
+ * "$sealed" stand for a new id, the time, the request's number and as many bytes as the ciphertext of a short value.
+ */
+const sealed = Buffer.alloc(64, 1);
+const valueOf = (value, body) =>
+  ({ $uuid: randomUUID(), $now: new Date(), $n: `N${body.n}`, $sealed: sealed })[value] ?? value;
+function program({ reads = [], writes = [], decrypts = 0, signs = 0, keys = 0, event }) {
+  const prepared = (statements, kind) =>
+    statements.map(([text, values], index) => ({ name: `${event}-${kind}-${index}`, text, values }));
+  const [looks, changes] = [prepared(reads, "read"), prepared(writes, "write")];
+  const filled = (statement, body, ids) => ({
+    ...statement,
+    values: statement.values.map((value) => (value === "$same" ? ids : valueOf(value, body))),
+  });
+  return async (body) => {
+    const same = randomUUID();
+    for (const look of looks) await pool.query(filled(look, body, same));
+    for (let n = 0; n < decrypts; n += 1) decryptOne();
+    for (let n = 0; n < keys; n += 1) newPair();
+    for (let n = 0; n < signs; n += 1) sign("sha256", toBeSigned, signer);
+    if (changes.length === 0) return;
+    await write([...changes.map((change) => filled(change, body, same)), auditRow(event, new Date())]);
+  };
+}
+const newPair = () => generateKeyPairSync("ec", { namedCurve: "prime256v1" });
+const signer = newPair().privateKey;
+const toBeSigned = Buffer.alloc(500, 4);
+const key = Buffer.alloc(32, 2);
+const iv = Buffer.alloc(12, 3);
+const [ciphertext, tag] = (() => {
+  const cipher = createCipheriv("aes-256-gcm", key, iv);
+  return [
+    Buffer.concat([cipher.update("a value of a usual size, forty letters"), cipher.final()]),
+    cipher.getAuthTag(),
+  ];
+})();
+function decryptOne() {
+  const decipher = createDecipheriv("aes-256-gcm", key, iv);
+  decipher.setAuthTag(tag);
+  return decipher.update(ciphertext, undefined, "utf8") + decipher.final("utf8");
+}
+for (const [name, described] of Object.entries(context.programs ?? {}))
+  work[name] = program({ ...described, event: name });
 
 const server = http.createServer((request, response) => {
   const name = request.url.slice(1);

@@ -86,7 +86,9 @@ try {
     ["search, common", "?search=example", "?search=example"],
     ["deep page", "?limit=20&offset=900", `?limit=20&offset=${deep}`],
   ];
-  console.log(`| case | 1,000: req/s | p50 ms | p99 ms | ${rows.toLocaleString("en")}: req/s | p50 ms | p99 ms | ratio of p50 |`);
+  console.log(
+    `| case | 1,000: req/s | p50 ms | p99 ms | ${rows.toLocaleString("en")}: req/s | p50 ms | p99 ms | ratio of p50 |`,
+  );
   console.log("|---|---|---|---|---|---|---|---|");
   for (const [name, ofSmall, ofLarge] of cases) {
     const runs = [];
@@ -107,7 +109,10 @@ try {
   const bare = await startBare(world.connection);
   const shares = [];
   for (let round = 0; round < rounds; round += 1) {
-    const limit = await load(bare.base, () => ({ method: "GET", path: `/${large}` }), { connections, seconds });
+    const limit = await load(bare.base, () => ({ method: "GET", path: `/${large}` }), {
+      connections,
+      seconds,
+    });
     const ours = await load(world.keyward.base, page(large, "?limit=20"), { connections, seconds });
     shares.push({ share: ours.rate / limit.rate, limit: limit.rate, ours: ours.rate });
   }

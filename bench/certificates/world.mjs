@@ -104,7 +104,7 @@ export async function seed({ database, projectId }, profileId, count) {
      SELECT $1::uuid, (array_agg(created_at ORDER BY created_at DESC, id DESC))[1], (array_agg(id ORDER BY created_at DESC, id DESC))[1], count(*)
      FROM (SELECT created_at, id, (row_number() OVER (ORDER BY created_at, id) - 1) / 1000 AS b FROM certificates
        WHERE profile_id = $1 AND created_at < now() - interval '2 minutes') x
-     GROUP BY b HAVING count(*) = 1000`,
+     GROUP BY b HAVING count(*) = 1000 ON CONFLICT DO NOTHING`,
     [profileId],
   );
   await database.query("VACUUM ANALYZE certificates");

@@ -67,7 +67,8 @@ async function startNode(databaseUrl, rootKey) {
     env: { ...env, ...limits },
     stdio: ["ignore", "pipe", "inherit"],
   });
-  const url = await new Promise((resolve) => {
+  const url = await new Promise((resolve, reject) => {
+    child.once("exit", (code) => reject(new Error(`a node ended with ${code}`)));
     createInterface({ input: child.stdout }).on("line", (line) => {
       const said = JSON.parse(line);
       if (said.msg === "Keyward is ready") resolve(said.url);

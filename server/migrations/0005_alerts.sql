@@ -68,7 +68,8 @@ BEGIN
   RETURN NULL;
 END $$;
 CREATE TRIGGER outbox_keep_certificate_facts AFTER INSERT ON outbox FOR EACH ROW
-  WHEN (NEW.name IN ('certificate.issued', 'certificate.renewed', 'certificate.revoked', 'certificate.renewal-failed'))
+  WHEN (NEW.name IN ('certificate.issued', 'certificate.renewed', 'certificate.revoked', 'certificate.renewal-failed',
+    'certificate.imported', 'certificate.released'))
   EXECUTE FUNCTION keep_certificate_fact();
 
 -- One message of one alert: what it says is frozen here, so that a repeat says the same.

@@ -89,7 +89,7 @@ const MIGRATIONS = fileURLToPath(new URL("../../migrations", import.meta.url));
 const FLUSH_MS = 2000;
 
 async function prepareDatabase(database: Database, options: HouseOptions): Promise<void> {
-  const client = await database.connect();
+  const client = await database.connect({ isPatient: true });
   try {
     await checkRootKey(options.rootKey.open(), (text) => client.query(text), options.config.rootKeyPrevious?.open());
     const applied = await migrate(client, MIGRATIONS);

@@ -1,4 +1,7 @@
 import type { Command } from "../command.ts";
+import { alertCommands } from "./alerts.ts";
+import { certificateCommands } from "./certs.ts";
+import { eventCommands } from "./events.ts";
 import { identityCommands } from "./identities.ts";
 import { licenceCommands } from "./licence.ts";
 import { loginCommands } from "./login.ts";
@@ -10,5 +13,8 @@ export const COMMANDS: readonly Command[] = [
   ...statusCommands,
   ...projectCommands,
   ...identityCommands,
+  ...eventCommands,
+  ...certificateCommands,
   ...licenceCommands,
+  ...alertCommands,
 ];

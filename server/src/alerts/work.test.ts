@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, afterEach, before, describe, test } from "node:test";
 import { aProject } from "../../test/builders.ts";
+import { aPki, aRoot, issue } from "../../test/certificates.ts";
 import { openTestHouse, type TestHouse } from "../../test/harness.ts";
 import {
   inventory,
@@ -372,6 +373,81 @@ describe("facts", () => {
       ],
     );
     assert.equal(take().length, 1);
+  });
+});
+
+describe("with the certificates room itself", () => {
+  test("what is issued, renewed, held, released and revoked through the API is told", async () => {
+    const pki = await aPki(house);
+    projectId = pki.project.id;
+    receiver.received.length = 0;
+    for (const eventType of ["issuance", "renewal", "revocation"])
+      await addAlert({
+        eventType,
+        filters: [{ field: "profile_name", operator: "equals", value: pki.profile.slug }],
+      });
+    const issued = await issue(pki.client, pki.profile.id, { ttl: "90d" });
+    const renewed = await pki.client.post(
+      `/api/v1/cert-manager/certificates/${issued.certificateId}/renew`,
+      {},
+    );
+    assert.equal(renewed.status, 200, JSON.stringify(renewed.body));
+    const revoked = await pki.client.post(
+      `/api/v1/cert-manager/certificates/${issued.certificateId}/revoke`,
+      {
+        revocationReason: "KEY_COMPROMISE",
+      },
+    );
+    assert.equal(revoked.status, 200, JSON.stringify(revoked.body));
+    await run();
+    const messages = take();
+    assert.deepEqual(messages.map(({ json }) => json.type.split(".").at(-1)).sort(), [
+      "issuance",
+      "renewal",
+      "revocation",
+    ]);
+    const issuance = messages.find(({ json }) => json.type.endsWith("issuance"))?.json.data.certificates[0];
+    assert.deepEqual(
+      [issuance.id, issuance.serialNumber, issuance.profileName],
+      [issued.certificateId, issued.serialNumber, pki.profile.slug],
+    );
+  });
+
+  test("a root that is about to end is told to who asks for authorities", async () => {
+    const client = house.owner;
+    projectId = (await aProject(client, { type: "cert-manager" })).id;
+    receiver.received.length = 0;
+    const root = await aRoot(client, projectId, {
+      notAfter: new Date(house.clock.millis() + 20 * DAY).toISOString(),
+    });
+    await addAlert({ alertBefore: "30d" });
+    await addAlert({ alertBefore: "30d", filters: [{ field: "include_cas", value: true }] });
+    await run();
+    const messages = take();
+    assert.equal(messages.length, 1);
+    assert.deepEqual(
+      messages[0]?.json.data.certificates.map((one: { commonName: string }) => one.commonName),
+      [root.name],
+    );
+  });
+
+  test("one that is let go from hold is told if it is due by then", async () => {
+    const pki = await aPki(house);
+    projectId = pki.project.id;
+    receiver.received.length = 0;
+    await addAlert({ alertBefore: "30d" });
+    const issued = await issue(pki.client, pki.profile.id, { ttl: "31d" });
+    const path = `/api/v1/cert-manager/certificates/${issued.certificateId}`;
+    await run();
+    const held = await pki.client.post(`${path}/revoke`, { revocationReason: "CERTIFICATE_HOLD" });
+    assert.equal(held.status, 200, JSON.stringify(held.body));
+    house.clock.advance(2 * DAY);
+    await run();
+    assert.deepEqual(told(), []);
+    const released = await pki.client.post(`${path}/unhold`, {});
+    assert.equal(released.status, 200, JSON.stringify(released.body));
+    await run();
+    assert.deepEqual(told(), [["expiration", [issued.certificateId]]]);
   });
 });
 

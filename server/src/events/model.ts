@@ -31,10 +31,11 @@ export interface Filter {
   readonly glob: Glob | null;
 }
 
+const EVERYTHING: readonly Filter[] = EVENT_TYPES.map((event) => ({ event, environment: null, glob: null }));
+
 /** All of them are looked at before any is refused. */
-export function readRegister(register: readonly EventFilter[] | null | undefined): Filter[] {
-  if (!register || register.length === 0)
-    return EVENT_TYPES.map((event) => ({ event, environment: null, glob: null }));
+export function readRegister(register: readonly EventFilter[] | null | undefined): readonly Filter[] {
+  if (!register || register.length === 0) return EVERYTHING;
   const issues: Issue[] = [];
   const filters = register.map(({ event, conditions }, index): Filter => {
     const pattern = conditions?.secretPath ?? null;

@@ -92,7 +92,11 @@ export const changedSecretFields = {
 };
 
 /** Where a request is about. */
-export const place = { projectId: projectRef, environment: environmentSlug, secretPath: folderPath.default(ROOT) };
+export const place = {
+  projectId: projectRef,
+  environment: environmentSlug,
+  secretPath: folderPath.default(ROOT),
+};
 const named = z.object({ secretName });
 const at = { projectId: "00000000-0000-4000-8000-000000000000", environment: "dev", secretPath: "/" };
 const query = { projectId: at.projectId, environment: "dev" };

@@ -133,7 +133,11 @@ export const deleteRawSecret = endpoint({
   example: { body: at },
 });
 
-const batch = { room, maxBodyBytes: v4.createSecrets.maxBodyBytes ?? 0, path: "/api/v3/secrets/batch/raw" } as const;
+const batch = {
+  room,
+  maxBodyBytes: v4.createSecrets.maxBodyBytes ?? 0,
+  path: "/api/v3/secrets/batch/raw",
+} as const;
 
 export const createRawSecrets = endpoint({
   ...batch,

@@ -3,7 +3,6 @@
  * is the secret's id, the column and the version, so that a ciphertext moved to another row, column or version does
  * not open. The newest version and its row in the history hold the same bytes.
  */
-import type { Vault } from "../platform/crypto/index.ts";
 import { badRequest, notFound } from "../platform/problem.ts";
 import type { Sealed } from "../platform/sealed.ts";
 import type { Attributes } from "../permissions/index.ts";
@@ -68,6 +67,19 @@ export interface SecretState {
   readonly reminderDays: number | null;
 }
 
+/** What encrypts and decrypts: a vault of the keyring, of which only this much matters here. */
+export interface Cipher {
+  readonly keyId: string;
+  encrypt(plain: string, place: CipherPlace): Buffer;
+  decrypt(box: Buffer, place: CipherPlace): Buffer;
+}
+interface CipherPlace {
+  readonly table: string;
+  readonly row: string;
+  readonly column: string;
+  readonly version: number;
+}
+
 interface Numbered {
   readonly id: string;
   readonly version: number;
@@ -80,7 +92,7 @@ const spot = ({ id, version }: Numbered, column: string) => ({
   version,
 });
 
-export function encryptState(vault: Vault, secret: Numbered, state: SecretState): StoredState {
+export function encryptState(vault: Cipher, secret: Numbered, state: SecretState): StoredState {
   const metadata = state.metadata.map((item, at) => {
     if (!item.isEncrypted) return item;
     const box = vault.encrypt(item.value, spot(secret, `metadata.${at}`));
@@ -98,13 +110,13 @@ export function encryptState(vault: Vault, secret: Numbered, state: SecretState)
   };
 }
 
-export const decryptValue = (vault: Vault, row: Numbered & StoredState): string =>
+export const decryptValue = (vault: Cipher, row: Numbered & StoredState): string =>
   vault.decrypt(row.value, spot(row, "value")).toString("utf8");
 
-export const decryptComment = (vault: Vault, row: Numbered & StoredState): string =>
+export const decryptComment = (vault: Cipher, row: Numbered & StoredState): string =>
   row.comment === null ? "" : vault.decrypt(row.comment, spot(row, "comment")).toString("utf8");
 
-export function decryptMetadata(vault: Vault, row: Numbered & StoredState): MetadataItem[] {
+export function decryptMetadata(vault: Cipher, row: Numbered & StoredState): MetadataItem[] {
   return (row.metadata ?? []).map((item, at) => {
     if (!item.isEncrypted) return { ...item };
     const box = Buffer.from(item.value, "base64");
@@ -112,7 +124,7 @@ export function decryptMetadata(vault: Vault, row: Numbered & StoredState): Meta
   });
 }
 
-export function decryptState(vault: Vault, row: Numbered & StoredState): SecretState {
+export function decryptState(vault: Cipher, row: Numbered & StoredState): SecretState {
   return {
     value: decryptValue(vault, row),
     comment: decryptComment(vault, row),

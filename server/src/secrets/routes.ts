@@ -26,7 +26,10 @@ function listed(reply: ReplyControl, list: SecretList | SameAnswer | NotModified
   reply.header("content-type", "application/json");
   if (list.body !== undefined) return new Raw(list.body);
   const imports = list.imports.map(({ folder, secrets }) => ({
-    secretPath: folder.path, environment: folder.environment, folderId: folder.id, secrets: secrets.map(toView),
+    secretPath: folder.path,
+    environment: folder.environment,
+    folderId: folder.id,
+    secrets: secrets.map(toView),
   }));
   const body = Buffer.from(JSON.stringify({ secrets: list.secrets.map(toView), imports }));
   list.keep(body);
@@ -40,24 +43,58 @@ function one(reply: ReplyControl, found: OneSecret | NotModified) {
 }
 
 export const secretRoutes = ({ reads, writes, transfers }: SecretServices): Route[] => [
-  serve(contract.listSecrets, async ({ actor, query, headers, reply }) => listed(reply, await reads.list(actor, query, headers["if-none-match"]))),
-  serve(contract.getSecret, async ({ actor, params, query, headers, reply }) => one(reply, await reads.get(actor, params.secretName, query, headers["if-none-match"]))),
-  serve(contract.getSecretById, async ({ actor, params, query }) => ({ secret: toView(await reads.getById(actor, params.secretId, query)) })),
-  serve(contract.createSecret, async ({ actor, params, body }) => ({ secret: toView(await writes.create(actor, params.secretName, body)) })),
-  serve(contract.updateSecret, async ({ actor, params, body }) => ({ secret: toView(await writes.update(actor, params.secretName, body)) })),
-  serve(contract.deleteSecret, async ({ actor, params, body }) => ({ secret: toView(await writes.delete(actor, params.secretName, body)) })),
-  serve(contract.createSecrets, async ({ actor, body }) => ({ secrets: (await writes.createMany(actor, body)).map(toView) })),
-  serve(contract.updateSecrets, async ({ actor, body }) => ({ secrets: (await writes.updateMany(actor, body)).map(toView) })),
-  serve(contract.deleteSecrets, async ({ actor, body }) => ({ secrets: (await writes.deleteMany(actor, body)).map(toView) })),
+  serve(contract.listSecrets, async ({ actor, query, headers, reply }) =>
+    listed(reply, await reads.list(actor, query, headers["if-none-match"])),
+  ),
+  serve(contract.getSecret, async ({ actor, params, query, headers, reply }) =>
+    one(reply, await reads.get(actor, params.secretName, query, headers["if-none-match"])),
+  ),
+  serve(contract.getSecretById, async ({ actor, params, query }) => ({
+    secret: toView(await reads.getById(actor, params.secretId, query)),
+  })),
+  serve(contract.createSecret, async ({ actor, params, body }) => ({
+    secret: toView(await writes.create(actor, params.secretName, body)),
+  })),
+  serve(contract.updateSecret, async ({ actor, params, body }) => ({
+    secret: toView(await writes.update(actor, params.secretName, body)),
+  })),
+  serve(contract.deleteSecret, async ({ actor, params, body }) => ({
+    secret: toView(await writes.delete(actor, params.secretName, body)),
+  })),
+  serve(contract.createSecrets, async ({ actor, body }) => ({
+    secrets: (await writes.createMany(actor, body)).map(toView),
+  })),
+  serve(contract.updateSecrets, async ({ actor, body }) => ({
+    secrets: (await writes.updateMany(actor, body)).map(toView),
+  })),
+  serve(contract.deleteSecrets, async ({ actor, body }) => ({
+    secrets: (await writes.deleteMany(actor, body)).map(toView),
+  })),
   serve(contract.moveSecrets, ({ actor, body }) => transfers.move(actor, body)),
   serve(contract.copySecrets, ({ actor, body }) => transfers.copy(actor, body)),
-  serve(v3.listRawSecrets, async ({ actor, query, headers, reply }) => listed(reply, await reads.list(actor, query, headers["if-none-match"]))),
-  serve(v3.getRawSecret, async ({ actor, params, query, headers, reply }) => one(reply, await reads.get(actor, params.secretName, query, headers["if-none-match"]))),
-  serve(v3.createRawSecret, async ({ actor, params, body }) => ({ secret: toView(await writes.create(actor, params.secretName, body)) })),
-  serve(v3.updateRawSecret, async ({ actor, params, body }) => ({ secret: toView(await writes.update(actor, params.secretName, body)) })),
-  serve(v3.deleteRawSecret, async ({ actor, params, body }) => ({ secret: toView(await writes.delete(actor, params.secretName, body)) })),
-  serve(v3.createRawSecrets, async ({ actor, body }) => ({ secrets: (await writes.createMany(actor, body)).map(toView) })),
-  serve(v3.updateRawSecrets, async ({ actor, body }) => ({ secrets: (await writes.updateMany(actor, body)).map(toView) })),
-  serve(v3.deleteRawSecrets, async ({ actor, body }) => ({ secrets: (await writes.deleteMany(actor, body)).map(toView) })),
+  serve(v3.listRawSecrets, async ({ actor, query, headers, reply }) =>
+    listed(reply, await reads.list(actor, query, headers["if-none-match"])),
+  ),
+  serve(v3.getRawSecret, async ({ actor, params, query, headers, reply }) =>
+    one(reply, await reads.get(actor, params.secretName, query, headers["if-none-match"])),
+  ),
+  serve(v3.createRawSecret, async ({ actor, params, body }) => ({
+    secret: toView(await writes.create(actor, params.secretName, body)),
+  })),
+  serve(v3.updateRawSecret, async ({ actor, params, body }) => ({
+    secret: toView(await writes.update(actor, params.secretName, body)),
+  })),
+  serve(v3.deleteRawSecret, async ({ actor, params, body }) => ({
+    secret: toView(await writes.delete(actor, params.secretName, body)),
+  })),
+  serve(v3.createRawSecrets, async ({ actor, body }) => ({
+    secrets: (await writes.createMany(actor, body)).map(toView),
+  })),
+  serve(v3.updateRawSecrets, async ({ actor, body }) => ({
+    secrets: (await writes.updateMany(actor, body)).map(toView),
+  })),
+  serve(v3.deleteRawSecrets, async ({ actor, body }) => ({
+    secrets: (await writes.deleteMany(actor, body)).map(toView),
+  })),
   serve(v3.moveRawSecrets, ({ actor, body }) => transfers.move(actor, body)),
 ];

@@ -12,8 +12,14 @@ before(async () => {
 });
 after(() => house.close());
 
-const at = (projectId: string, more: Record<string, unknown> = {}) => ({ projectId, environment: "dev", secretPath: "/", ...more });
-const list = (projectId: string, more = "") => `/api/v4/secrets?projectId=${projectId}&environment=dev${more}`;
+const at = (projectId: string, more: Record<string, unknown> = {}) => ({
+  projectId,
+  environment: "dev",
+  secretPath: "/",
+  ...more,
+});
+const list = (projectId: string, more = "") =>
+  `/api/v4/secrets?projectId=${projectId}&environment=dev${more}`;
 
 async function settled(): Promise<NumberedFact[]> {
   // The tail is told of facts in order: once a later one has arrived, all before it have.
@@ -29,7 +35,10 @@ async function settled(): Promise<NumberedFact[]> {
 
 const changesOf = (seen: readonly NumberedFact[], projectId: string) =>
   seen
-    .filter((fact) => fact.name.startsWith("secrets.") && (fact.data as { projectId: string }).projectId === projectId)
+    .filter(
+      (fact) =>
+        fact.name.startsWith("secrets.") && (fact.data as { projectId: string }).projectId === projectId,
+    )
     .map((fact) => {
       const data = fact.data as { environment: string; path: string; change?: string; keys?: string[] };
       return `${data.change ?? "import"} ${data.environment}${data.path} ${(data.keys ?? []).join(",")}`.trim();
@@ -37,29 +46,60 @@ const changesOf = (seen: readonly NumberedFact[], projectId: string) =>
 
 test("a secret is created, read, changed, renamed and deleted, and keeps its id until then", async () => {
   const { id: projectId } = await aProject(house.owner);
-  const created = await house.owner.post("/api/v4/secrets/DB_URL", at(projectId, { secretValue: "postgres://", secretComment: "main", secretMetadata: [{ key: "team", value: "core" }, { key: "pin", value: "1234", isEncrypted: true }], secretReminderNote: "rotate", secretReminderRepeatDays: 30 }));
+  const created = await house.owner.post(
+    "/api/v4/secrets/DB_URL",
+    at(projectId, {
+      secretValue: "postgres://",
+      secretComment: "main",
+      secretMetadata: [
+        { key: "team", value: "core" },
+        { key: "pin", value: "1234", isEncrypted: true },
+      ],
+      secretReminderNote: "rotate",
+      secretReminderRepeatDays: 30,
+    }),
+  );
   assert.equal(created.status, 200, JSON.stringify(created.body));
   const { secret } = created.body;
   assert.equal(secret.version, 1);
   const read = await house.owner.get(`/api/v4/secrets/DB_URL?projectId=${projectId}&environment=dev`);
   assert.equal(read.status, 200, JSON.stringify(read.body));
   assert.equal(read.body.secret.secretValue, "postgres://");
-  assert.deepEqual(read.body.secret.secretMetadata, [{ key: "team", value: "core", isEncrypted: false }, { key: "pin", value: "1234", isEncrypted: true }]);
-  const renamed = await house.owner.patch("/api/v4/secrets/DB_URL", at(projectId, { newSecretName: "DATABASE_URL", secretValue: "p2" }));
+  assert.deepEqual(read.body.secret.secretMetadata, [
+    { key: "team", value: "core", isEncrypted: false },
+    { key: "pin", value: "1234", isEncrypted: true },
+  ]);
+  const renamed = await house.owner.patch(
+    "/api/v4/secrets/DB_URL",
+    at(projectId, { newSecretName: "DATABASE_URL", secretValue: "p2" }),
+  );
   assert.equal(renamed.status, 200, JSON.stringify(renamed.body));
   assert.equal(renamed.body.secret.id, secret.id);
   assert.equal(renamed.body.secret.version, 2);
   assert.equal(renamed.body.secret.secretComment, "main");
-  assert.equal((await house.owner.get(`/api/v4/secrets/DB_URL?projectId=${projectId}&environment=dev`)).status, 404);
+  assert.equal(
+    (await house.owner.get(`/api/v4/secrets/DB_URL?projectId=${projectId}&environment=dev`)).status,
+    404,
+  );
   const byId = await house.owner.get(`/api/v3/secrets/raw/id/${secret.id}`);
   assert.equal(byId.body.secret.secretKey, "DATABASE_URL");
-  const old = await house.owner.get(`/api/v4/secrets/DATABASE_URL?projectId=${projectId}&environment=dev&version=1`);
+  const old = await house.owner.get(
+    `/api/v4/secrets/DATABASE_URL?projectId=${projectId}&environment=dev&version=1`,
+  );
   assert.equal(old.body.secret.secretValue, "postgres://");
   const gone = await house.owner.delete("/api/v4/secrets/DATABASE_URL", at(projectId));
   assert.equal(gone.status, 200, JSON.stringify(gone.body));
   assert.equal(gone.body.secret.id, secret.id);
-  assert.equal((await house.owner.get(`/api/v4/secrets/DATABASE_URL?projectId=${projectId}&environment=dev`)).status, 404);
-  assert.deepEqual(changesOf(await settled(), projectId), ["create dev/ DB_URL", "delete dev/ DB_URL", "create dev/ DATABASE_URL", "delete dev/ DATABASE_URL"]);
+  assert.equal(
+    (await house.owner.get(`/api/v4/secrets/DATABASE_URL?projectId=${projectId}&environment=dev`)).status,
+    404,
+  );
+  assert.deepEqual(changesOf(await settled(), projectId), [
+    "create dev/ DB_URL",
+    "delete dev/ DB_URL",
+    "create dev/ DATABASE_URL",
+    "delete dev/ DATABASE_URL",
+  ]);
 });
 
 test("a name that is taken is refused with 400, an unknown one with 404", async () => {
@@ -69,49 +109,115 @@ test("a name that is taken is refused with 400, an unknown one with 404", async 
   assert.equal((await house.owner.post("/api/v4/secrets/A", body)).status, 400);
   assert.equal((await house.owner.patch("/api/v4/secrets/B", body)).status, 404);
   assert.equal((await house.owner.delete("/api/v4/secrets/B", at(projectId))).status, 404);
-  assert.equal((await house.owner.post("/api/v4/secrets/B", at(projectId, { secretValue: "x", secretPath: "/nowhere" }))).status, 404);
-  assert.equal((await house.owner.post("/api/v4/secrets/B", at(projectId, { secretValue: "x", environment: "moon" }))).status, 404);
+  assert.equal(
+    (await house.owner.post("/api/v4/secrets/B", at(projectId, { secretValue: "x", secretPath: "/nowhere" })))
+      .status,
+    404,
+  );
+  assert.equal(
+    (await house.owner.post("/api/v4/secrets/B", at(projectId, { secretValue: "x", environment: "moon" })))
+      .status,
+    404,
+  );
   assert.equal((await house.owner.get(list(projectId, "&secretPath=/nowhere"))).status, 404);
 });
 
 test("a batch is all or nothing", async () => {
   const { id: projectId } = await aProject(house.owner);
-  const made = await house.owner.post("/api/v4/secrets/batch", at(projectId, { secrets: [{ secretKey: "A", secretValue: "1" }, { secretKey: "B", secretValue: "2" }] }));
+  const made = await house.owner.post(
+    "/api/v4/secrets/batch",
+    at(projectId, {
+      secrets: [
+        { secretKey: "A", secretValue: "1" },
+        { secretKey: "B", secretValue: "2" },
+      ],
+    }),
+  );
   assert.equal(made.status, 200, JSON.stringify(made.body));
-  const clash = await house.owner.post("/api/v4/secrets/batch", at(projectId, { secrets: [{ secretKey: "C", secretValue: "1" }, { secretKey: "B", secretValue: "2" }] }));
+  const clash = await house.owner.post(
+    "/api/v4/secrets/batch",
+    at(projectId, {
+      secrets: [
+        { secretKey: "C", secretValue: "1" },
+        { secretKey: "B", secretValue: "2" },
+      ],
+    }),
+  );
   assert.equal(clash.status, 400);
-  const keys = async () => (await house.owner.get(list(projectId))).body.secrets.map((s: { secretKey: string; secretValue: string }) => `${s.secretKey}=${s.secretValue}`);
+  const keys = async () =>
+    (await house.owner.get(list(projectId))).body.secrets.map(
+      (s: { secretKey: string; secretValue: string }) => `${s.secretKey}=${s.secretValue}`,
+    );
   assert.deepEqual(await keys(), ["A=1", "B=2"]);
-  const changed = await house.owner.patch("/api/v4/secrets/batch", at(projectId, { mode: "upsert", secrets: [{ secretKey: "A", secretValue: "10" }, { secretKey: "D", secretValue: "4" }] }));
+  const changed = await house.owner.patch(
+    "/api/v4/secrets/batch",
+    at(projectId, {
+      mode: "upsert",
+      secrets: [
+        { secretKey: "A", secretValue: "10" },
+        { secretKey: "D", secretValue: "4" },
+      ],
+    }),
+  );
   assert.equal(changed.status, 200, JSON.stringify(changed.body));
   assert.deepEqual(await keys(), ["A=10", "B=2", "D=4"]);
-  const gone = await house.owner.delete("/api/v4/secrets/batch", at(projectId, { secrets: [{ secretKey: "A" }, { secretKey: "D" }] }));
+  const gone = await house.owner.delete(
+    "/api/v4/secrets/batch",
+    at(projectId, { secrets: [{ secretKey: "A" }, { secretKey: "D" }] }),
+  );
   assert.equal(gone.status, 200, JSON.stringify(gone.body));
   assert.deepEqual(await keys(), ["B=2"]);
-  assert.deepEqual(changesOf(await settled(), projectId), ["create dev/ A,B", "create dev/ D", "update dev/ A", "delete dev/ A,D"]);
+  assert.deepEqual(changesOf(await settled(), projectId), [
+    "create dev/ A,B",
+    "create dev/ D",
+    "update dev/ A",
+    "delete dev/ A,D",
+  ]);
 });
 
 test("moving keeps the id, copying makes a new one; both say what happened where", async () => {
   const { id: projectId } = await aProject(house.owner);
   const { secret } = (await house.owner.post("/api/v4/secrets/A", at(projectId, { secretValue: "1" }))).body;
-  const trip = { projectId, sourceEnvironment: "dev", destinationEnvironment: "prod", secretIds: [secret.id] };
+  const trip = {
+    projectId,
+    sourceEnvironment: "dev",
+    destinationEnvironment: "prod",
+    secretIds: [secret.id],
+  };
   const copied = await house.owner.post("/api/v4/secrets/copy", trip);
   assert.equal(copied.status, 200, JSON.stringify(copied.body));
   const inProd = `/api/v4/secrets/A?projectId=${projectId}&environment=prod`;
   assert.notEqual((await house.owner.get(inProd)).body.secret.id, secret.id);
   assert.equal((await house.owner.post("/api/v4/secrets/move", trip)).status, 400);
-  assert.equal((await house.owner.post("/api/v4/secrets/move", { ...trip, destinationEnvironment: "staging" })).status, 200);
-  assert.equal((await house.owner.get(`/api/v4/secrets/A?projectId=${projectId}&environment=staging`)).body.secret.id, secret.id);
-  assert.deepEqual(changesOf(await settled(), projectId), ["create dev/ A", "create prod/ A", "delete dev/ A", "create staging/ A"]);
+  assert.equal(
+    (await house.owner.post("/api/v4/secrets/move", { ...trip, destinationEnvironment: "staging" })).status,
+    200,
+  );
+  assert.equal(
+    (await house.owner.get(`/api/v4/secrets/A?projectId=${projectId}&environment=staging`)).body.secret.id,
+    secret.id,
+  );
+  assert.deepEqual(changesOf(await settled(), projectId), [
+    "create dev/ A",
+    "create prod/ A",
+    "delete dev/ A",
+    "create staging/ A",
+  ]);
 });
 
 test("a personal override is its owner's alone and is announced to nobody", async () => {
   const { id: projectId } = await aProject(house.owner);
   const other = await anIdentity(house.owner, house.base, projectId, { roles: [{ role: "member" }] });
   await house.owner.post("/api/v4/secrets/A", at(projectId, { secretValue: "shared" }));
-  const made = await other.client.post("/api/v4/secrets/A", at(projectId, { secretValue: "mine", type: "personal" }));
+  const made = await other.client.post(
+    "/api/v4/secrets/A",
+    at(projectId, { secretValue: "mine", type: "personal" }),
+  );
   assert.equal(made.status, 200, JSON.stringify(made.body));
-  const values = async (client: Client) => (await client.get(list(projectId, "&includePersonalOverrides=true"))).body.secrets.map((s: { type: string; secretValue: string }) => `${s.type}:${s.secretValue}`);
+  const values = async (client: Client) =>
+    (await client.get(list(projectId, "&includePersonalOverrides=true"))).body.secrets.map(
+      (s: { type: string; secretValue: string }) => `${s.type}:${s.secretValue}`,
+    );
   assert.deepEqual(await values(other.client), ["shared:shared", "personal:mine"]);
   assert.deepEqual(await values(house.owner), ["shared:shared"]);
   assert.equal((await house.owner.delete("/api/v4/secrets/A", at(projectId))).status, 200);
@@ -122,18 +228,42 @@ test("a personal override is its owner's alone and is announced to nobody", asyn
 test("a reader sees only what its rules allow: not the names, not the values, not whether there is more", async () => {
   const { id: projectId } = await aProject(house.owner);
   await house.owner.post("/api/v2/folders", { projectId, environment: "dev", name: "closed" });
-  for (const [key, path] of [["OPEN_A", "/"], ["SHUT_B", "/"], ["X", "/closed"]]) {
-    assert.equal((await house.owner.post(`/api/v4/secrets/${key}`, at(projectId, { secretPath: path, secretValue: key }))).status, 200);
+  for (const [key, path] of [
+    ["OPEN_A", "/"],
+    ["SHUT_B", "/"],
+    ["X", "/closed"],
+  ]) {
+    assert.equal(
+      (
+        await house.owner.post(
+          `/api/v4/secrets/${key}`,
+          at(projectId, { secretPath: path, secretValue: key }),
+        )
+      ).status,
+      200,
+    );
   }
   const role = await aRole(house.owner, projectId, [
-    { subject: "secrets", action: ["describeSecret", "readValue"], conditions: { environment: { $eq: "dev" }, secretName: { $glob: "OPEN_*" } } },
+    {
+      subject: "secrets",
+      action: ["describeSecret", "readValue"],
+      conditions: { environment: { $eq: "dev" }, secretName: { $glob: "OPEN_*" } },
+    },
     { subject: "secrets", action: ["describeSecret"], conditions: { environment: { $eq: "staging" } } },
   ]);
   const reader = await anIdentity(house.owner, house.base, projectId, { roles: [{ role }] });
   const seen = await reader.client.get(list(projectId));
-  assert.deepEqual(seen.body.secrets.map((s: { secretKey: string }) => s.secretKey), ["OPEN_A"]);
-  for (const key of ["SHUT_B", "SHUT_UNKNOWN"]) assert.equal((await reader.client.get(`/api/v4/secrets/${key}?projectId=${projectId}&environment=dev`)).status, 403);
-  for (const path of ["/closed", "/unknown"]) assert.equal((await reader.client.get(list(projectId, `&secretPath=${path}`))).status, 403);
+  assert.deepEqual(
+    seen.body.secrets.map((s: { secretKey: string }) => s.secretKey),
+    ["OPEN_A"],
+  );
+  for (const key of ["SHUT_B", "SHUT_UNKNOWN"])
+    assert.equal(
+      (await reader.client.get(`/api/v4/secrets/${key}?projectId=${projectId}&environment=dev`)).status,
+      403,
+    );
+  for (const path of ["/closed", "/unknown"])
+    assert.equal((await reader.client.get(list(projectId, `&secretPath=${path}`))).status, 403);
   await house.owner.post("/api/v4/secrets/S", at(projectId, { environment: "staging", secretValue: "hush" }));
   const hidden = await reader.client.get(`/api/v4/secrets/S?projectId=${projectId}&environment=staging`);
   assert.equal(hidden.body.secret.secretValueHidden, true);
@@ -142,23 +272,59 @@ test("a reader sees only what its rules allow: not the names, not the values, no
 
 test("folders are created with their parents, renamed and moved with what is in them, and deleted", async () => {
   const { id: projectId } = await aProject(house.owner);
-  const made = await house.owner.post("/api/v2/folders", { projectId, environment: "dev", path: "/a/b", name: "c" });
+  const made = await house.owner.post("/api/v2/folders", {
+    projectId,
+    environment: "dev",
+    path: "/a/b",
+    name: "c",
+  });
   assert.equal(made.status, 200, JSON.stringify(made.body));
   assert.equal(made.body.folder.path, "/a/b/c");
   await house.owner.post("/api/v4/secrets/K", at(projectId, { secretPath: "/a/b/c", secretValue: "v" }));
-  const folders = await house.owner.get(`/api/v2/folders?projectId=${projectId}&environment=dev&path=/&recursive=True`);
-  assert.deepEqual(folders.body.folders.map((f: { path: string }) => f.path), ["/a", "/a/b", "/a/b/c"]);
+  const folders = await house.owner.get(
+    `/api/v2/folders?projectId=${projectId}&environment=dev&path=/&recursive=True`,
+  );
+  assert.deepEqual(
+    folders.body.folders.map((f: { path: string }) => f.path),
+    ["/a", "/a/b", "/a/b/c"],
+  );
   const b = folders.body.folders[1];
-  const renamed = await house.owner.patch(`/api/v2/folders/${b.id}`, { projectId, environment: "dev", name: "x" });
+  const renamed = await house.owner.patch(`/api/v2/folders/${b.id}`, {
+    projectId,
+    environment: "dev",
+    name: "x",
+  });
   assert.equal(renamed.status, 200, JSON.stringify(renamed.body));
-  assert.equal((await house.owner.get(list(projectId, "&secretPath=/a/x/c"))).body.secrets[0].secretValue, "v");
-  const moved = await house.owner.post(`/api/v2/folders/${b.id}/move`, { projectId, destinationEnvironment: "prod" });
+  assert.equal(
+    (await house.owner.get(list(projectId, "&secretPath=/a/x/c"))).body.secrets[0].secretValue,
+    "v",
+  );
+  const moved = await house.owner.post(`/api/v2/folders/${b.id}/move`, {
+    projectId,
+    destinationEnvironment: "prod",
+  });
   assert.equal(moved.status, 200, JSON.stringify(moved.body));
-  assert.equal((await house.owner.get(`/api/v4/secrets/K?projectId=${projectId}&environment=prod&secretPath=/x/c`)).body.secret.secretValue, "v");
-  assert.equal((await house.owner.delete(`/api/v2/folders/x`, { projectId, environment: "prod" })).status, 400);
-  assert.equal((await house.owner.delete(`/api/v2/folders/x`, { projectId, environment: "prod", forceDelete: true })).status, 200);
+  assert.equal(
+    (await house.owner.get(`/api/v4/secrets/K?projectId=${projectId}&environment=prod&secretPath=/x/c`)).body
+      .secret.secretValue,
+    "v",
+  );
+  assert.equal(
+    (await house.owner.delete(`/api/v2/folders/x`, { projectId, environment: "prod" })).status,
+    400,
+  );
+  assert.equal(
+    (await house.owner.delete(`/api/v2/folders/x`, { projectId, environment: "prod", forceDelete: true }))
+      .status,
+    200,
+  );
   assert.deepEqual(changesOf(await settled(), projectId), [
-    "create dev/a/b/c K", "delete dev/a/b/c K", "create dev/a/x/c K", "delete dev/a/x/c K", "create prod/x/c K", "delete prod/x/c K",
+    "create dev/a/b/c K",
+    "delete dev/a/b/c K",
+    "create dev/a/x/c K",
+    "delete dev/a/x/c K",
+    "create prod/x/c K",
+    "delete prod/x/c K",
   ]);
 });
 
@@ -166,26 +332,60 @@ test("every spelling of a path means the same folder or is refused", async () =>
   const { id: projectId } = await aProject(house.owner);
   await house.owner.post("/api/v2/folders", { projectId, environment: "dev", name: "a" });
   await house.owner.post("/api/v4/secrets/K", at(projectId, { secretPath: "/a", secretValue: "v" }));
-  for (const path of ["/a", "a", "/a/", "//a", "%2Fa"]) assert.equal((await house.owner.get(list(projectId, `&secretPath=${path}`))).body.secrets?.length, 1, path);
-  for (const path of ["/a/..", "/./a", "/a%00", "/%252e%252e", "/a%5Cb", "/\u0430", "/a%2f..%2f..", `/${"a/".repeat(300)}`]) {
+  for (const path of ["/a", "a", "/a/", "//a", "%2Fa"])
+    assert.equal(
+      (await house.owner.get(list(projectId, `&secretPath=${path}`))).body.secrets?.length,
+      1,
+      path,
+    );
+  for (const path of [
+    "/a/..",
+    "/./a",
+    "/a%00",
+    "/%252e%252e",
+    "/a%5Cb",
+    "/\u0430",
+    "/a%2f..%2f..",
+    `/${"a/".repeat(300)}`,
+  ]) {
     assert.equal((await house.owner.get(list(projectId, `&secretPath=${path}`))).status, 422, path);
   }
 });
 
 test("tags are made, put on secrets, filtered by and taken away", async () => {
   const { id: projectId } = await aProject(house.owner);
-  const { tag } = (await house.owner.post(`/api/v1/projects/${projectId}/tags`, { slug: "db", color: "" })).body;
-  assert.equal((await house.owner.get(`/api/v1/workspace/${projectId}/tags/slug/db`)).body.workspaceTag.id, tag.id);
+  const { tag } = (await house.owner.post(`/api/v1/projects/${projectId}/tags`, { slug: "db", color: "" }))
+    .body;
+  assert.equal(
+    (await house.owner.get(`/api/v1/workspace/${projectId}/tags/slug/db`)).body.workspaceTag.id,
+    tag.id,
+  );
   assert.equal((await house.owner.get(`/api/v1/projects/${projectId}/tags/slug/none`)).status, 404);
   await house.owner.post("/api/v4/secrets/A", at(projectId, { secretValue: "1", tagIds: [tag.id] }));
   await house.owner.post("/api/v4/secrets/B", at(projectId, { secretValue: "2" }));
-  assert.deepEqual((await house.owner.get(list(projectId, "&tagSlugs=db"))).body.secrets.map((s: { secretKey: string }) => s.secretKey), ["A"]);
-  const role = await aRole(house.owner, projectId, [{ subject: "secrets", action: ["read", "edit"], conditions: { secretTags: { $in: ["db"] } } }]);
+  assert.deepEqual(
+    (await house.owner.get(list(projectId, "&tagSlugs=db"))).body.secrets.map(
+      (s: { secretKey: string }) => s.secretKey,
+    ),
+    ["A"],
+  );
+  const role = await aRole(house.owner, projectId, [
+    { subject: "secrets", action: ["read", "edit"], conditions: { secretTags: { $in: ["db"] } } },
+  ]);
   const reader = await anIdentity(house.owner, house.base, projectId, { roles: [{ role }] });
-  assert.deepEqual((await reader.client.get(list(projectId))).body.secrets.map((s: { secretKey: string }) => s.secretKey), ["A"]);
-  assert.equal((await reader.client.patch("/api/v4/secrets/B", at(projectId, { tagIds: [tag.id] }))).status, 403);
+  assert.deepEqual(
+    (await reader.client.get(list(projectId))).body.secrets.map((s: { secretKey: string }) => s.secretKey),
+    ["A"],
+  );
+  assert.equal(
+    (await reader.client.patch("/api/v4/secrets/B", at(projectId, { tagIds: [tag.id] }))).status,
+    403,
+  );
   assert.equal((await house.owner.delete(`/api/v1/projects/${projectId}/tags/${tag.id}`)).status, 200);
-  assert.deepEqual((await house.owner.get(list(projectId))).body.secrets.map((s: { tags: unknown[] }) => s.tags.length), [0, 0]);
+  assert.deepEqual(
+    (await house.owner.get(list(projectId))).body.secrets.map((s: { tags: unknown[] }) => s.tags.length),
+    [0, 0],
+  );
 });
 
 test("reading a value leaves an audit row", async () => {
@@ -194,15 +394,26 @@ test("reading a value leaves an audit row", async () => {
   await house.owner.get(`/api/v4/secrets/A?projectId=${projectId}&environment=dev`);
   await house.owner.get(list(projectId));
   await house.house.secrets.flush();
-  const { rows } = await withDatabase((query) => query("SELECT event, metadata FROM audit_log WHERE project_id = $1 ORDER BY id", [projectId]));
-  assert.deepEqual(rows.map((row) => row["event"]), ["create-project", "create-secret", "get-secret", "get-secrets"]);
+  const { rows } = await withDatabase((query) =>
+    query("SELECT event, metadata FROM audit_log WHERE project_id = $1 ORDER BY id", [projectId]),
+  );
+  assert.deepEqual(
+    rows.map((row) => row["event"]),
+    ["create-project", "create-secret", "get-secret", "get-secrets"],
+  );
   assert.ok(!JSON.stringify(rows).includes('"1"'));
 });
 
 test("a ciphertext that was put into another row does not open", async () => {
   const { id: projectId } = await aProject(house.owner);
-  for (const key of ["A", "B"]) await house.owner.post(`/api/v4/secrets/${key}`, at(projectId, { secretValue: `value of ${key}` }));
-  await withDatabase((query) => query("UPDATE secrets s SET value = o.value FROM secrets o WHERE s.project_id = $1 AND o.project_id = $1 AND s.id <> o.id", [projectId]));
+  for (const key of ["A", "B"])
+    await house.owner.post(`/api/v4/secrets/${key}`, at(projectId, { secretValue: `value of ${key}` }));
+  await withDatabase((query) =>
+    query(
+      "UPDATE secrets s SET value = o.value FROM secrets o WHERE s.project_id = $1 AND o.project_id = $1 AND s.id <> o.id",
+      [projectId],
+    ),
+  );
   const read = await house.owner.get(`/api/v4/secrets/A?projectId=${projectId}&environment=dev`);
   assert.equal(read.status, 500);
   assert.ok(!JSON.stringify(read.body).includes("value of"));
@@ -210,14 +421,30 @@ test("a ciphertext that was put into another row does not open", async () => {
 
 test("nothing of a secret is readable in the database", async () => {
   const { id: projectId } = await aProject(house.owner);
-  await house.owner.post("/api/v4/secrets/A", at(projectId, { secretValue: "canary-value", secretComment: "canary-comment", secretMetadata: [{ key: "k", value: "canary-meta", isEncrypted: true }] }));
-  const { rows } = await withDatabase((query) => query("SELECT s::text AS a, v::text AS b FROM secrets s JOIN secret_versions v ON v.secret_id = s.id WHERE s.project_id = $1", [projectId]));
+  await house.owner.post(
+    "/api/v4/secrets/A",
+    at(projectId, {
+      secretValue: "canary-value",
+      secretComment: "canary-comment",
+      secretMetadata: [{ key: "k", value: "canary-meta", isEncrypted: true }],
+    }),
+  );
+  const { rows } = await withDatabase((query) =>
+    query(
+      "SELECT s::text AS a, v::text AS b FROM secrets s JOIN secret_versions v ON v.secret_id = s.id WHERE s.project_id = $1",
+      [projectId],
+    ),
+  );
   assert.equal(rows.length, 1);
   assert.ok(!JSON.stringify(rows).includes("canary"));
   assert.ok(!JSON.stringify(rows).includes(Buffer.from("canary").toString("hex")));
 });
 
-async function withDatabase<T>(work: (query: (text: string, values: unknown[]) => Promise<{ rows: Record<string, unknown>[] }>) => Promise<T>): Promise<T> {
+async function withDatabase<T>(
+  work: (
+    query: (text: string, values: unknown[]) => Promise<{ rows: Record<string, unknown>[] }>,
+  ) => Promise<T>,
+): Promise<T> {
   const client = await house.house.database.connect();
   try {
     return await work((text, values) => client.query(text, values));

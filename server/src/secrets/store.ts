@@ -31,7 +31,9 @@ const ofTree = sql<FoundFolder>(`
   ${READ} ${folderWhere("(f.path = $2 OR f.path LIKE $5)", "$3")}
     LEFT JOIN secrets s ON s.folder_id = f.id AND (s.owner_id IS NULL OR s.owner_id = $4::uuid)
   ORDER BY f.path, s.key, s.owner_id NULLS FIRST`);
-const byId = sql<SecretRow & { orgId: string; projectId: string; environmentId: string; environment: string; path: string }>(`
+const byId = sql<
+  SecretRow & { orgId: string; projectId: string; environmentId: string; environment: string; path: string }
+>(`
   SELECT p.org_id AS "orgId", f.project_id AS "projectId", f.environment_id AS "environmentId", e.slug AS environment, f.path, ${SECRET_COLUMNS}
   FROM secrets s JOIN folders f ON f.id = s.folder_id JOIN environments e ON e.id = f.environment_id JOIN projects p ON p.id = f.project_id
   WHERE s.id = $1 AND p.org_id = $2`);
@@ -59,9 +61,17 @@ export interface FolderAddress {
   readonly path: string;
 }
 
-export const readOne = (q: Query, at: FolderAddress, key: string, more: { projectId: string; ownerId: string | null }) =>
-  q.first(one, [at.environmentId, at.path, key, more.projectId, more.ownerId]);
-export const readFolder = (q: Query, at: FolderAddress, more: { projectId: string; ownerId: string | null; recursive: boolean }) =>
+export const readOne = (
+  q: Query,
+  at: FolderAddress,
+  key: string,
+  more: { projectId: string; ownerId: string | null },
+) => q.first(one, [at.environmentId, at.path, key, more.projectId, more.ownerId]);
+export const readFolder = (
+  q: Query,
+  at: FolderAddress,
+  more: { projectId: string; ownerId: string | null; recursive: boolean },
+) =>
   more.recursive
     ? q.rows(ofTree, [at.environmentId, at.path, more.projectId, more.ownerId, likeBelow(at.path)])
     : q.rows(ofFolder, [at.environmentId, at.path, more.projectId, more.ownerId]);
@@ -73,11 +83,14 @@ export const holdTree = (tx: Tx, projectId: string) => tx.rows(lockShared, [proj
 export const holdTreeAlone = (tx: Tx, projectId: string) => tx.rows(lockAlone, [projectId]);
 export const findFolder = (q: Query, at: FolderAddress) => q.first(folderAt, [at.environmentId, at.path]);
 /** Shared secrets and everyone's overrides of these names. */
-export const lockByKeys = (tx: Tx, at: FolderAddress, keys: readonly string[]) => tx.rows(forUpdate, [at.environmentId, at.path, keys]);
-export const lockByIds = (tx: Tx, at: FolderAddress, ids: readonly string[]) => tx.rows(idsForUpdate, [at.environmentId, at.path, ids]);
+export const lockByKeys = (tx: Tx, at: FolderAddress, keys: readonly string[]) =>
+  tx.rows(forUpdate, [at.environmentId, at.path, keys]);
+export const lockByIds = (tx: Tx, at: FolderAddress, ids: readonly string[]) =>
+  tx.rows(idsForUpdate, [at.environmentId, at.path, ids]);
 export const lockInFolders = (tx: Tx, folderIds: readonly string[]) => tx.rows(treeForUpdate, [folderIds]);
 
 const count = sql<{ count: number }>(`
   SELECT count(*) AS count FROM folders f JOIN secrets s ON s.folder_id = f.id AND s.owner_id IS NULL WHERE f.environment_id = $1`);
 /** All shared secrets of an environment, whoever may see them: for knowing whether a list is complete. */
-export const countSecrets = async (q: Query, environmentId: string) => (await q.first(count, [environmentId]))?.count ?? 0;
+export const countSecrets = async (q: Query, environmentId: string) =>
+  (await q.first(count, [environmentId]))?.count ?? 0;

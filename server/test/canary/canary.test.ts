@@ -61,8 +61,8 @@ function marked(value: unknown, where: string, field = ""): unknown {
   if (Array.isArray(value)) return value.map((item) => marked(item, where, field));
   if (typeof value === "object" && value !== null)
     return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, marked(inner, where, key)]));
-  // A filter's value is a name to look for, not a secret.
-  return typeof value === "string" && SECRET_FIELD.test(field) && !where.includes("/alerts")
+  // The value of a filter or of an identity's metadata is a name, not a secret.
+  return typeof value === "string" && SECRET_FIELD.test(field) && !/\/alerts|\/identities/.test(where)
     ? mark(`${field} of ${where}`)
     : value;
 }

@@ -44,11 +44,29 @@ describe("the Node SDK", () => {
   });
 
   test("creates, gets, updates, renames and deletes a secret", async () => {
-    const { secret: created } = await sdk.secrets().createSecret("API_KEY", { ...dev(), secretValue: "one", secretComment: "why", secretReminderNote: "soon", secretReminderRepeatDays: 7 });
+    const { secret: created } = await sdk
+      .secrets()
+      .createSecret("API_KEY", {
+        ...dev(),
+        secretValue: "one",
+        secretComment: "why",
+        secretReminderNote: "soon",
+        secretReminderRepeatDays: 7,
+      });
     assert.equal(created.secretKey, "API_KEY");
     const read = await sdk.secrets().getSecret({ ...dev(), secretName: "API_KEY" });
-    assert.deepEqual([read.secretValue, read.secretComment, read.id, read.environment], ["one", "why", created.id, "dev"]);
-    const { secret: updated } = await sdk.secrets().updateSecret("API_KEY", { ...dev(), secretValue: "two", newSecretName: "NEW_KEY", metadata: { team: "core" } });
+    assert.deepEqual(
+      [read.secretValue, read.secretComment, read.id, read.environment],
+      ["one", "why", created.id, "dev"],
+    );
+    const { secret: updated } = await sdk
+      .secrets()
+      .updateSecret("API_KEY", {
+        ...dev(),
+        secretValue: "two",
+        newSecretName: "NEW_KEY",
+        metadata: { team: "core" },
+      });
     assert.deepEqual([updated.id, updated.secretKey, updated.version], [created.id, "NEW_KEY", 2]);
     await assert.rejects(sdk.secrets().getSecret({ ...dev(), secretName: "API_KEY" }), /404/);
     const { secret: gone } = await sdk.secrets().deleteSecret("NEW_KEY", dev());
@@ -66,7 +84,10 @@ describe("the Node SDK", () => {
     const folder = await sdk.folders().create({ ...dev(), name: "api", path: "/", description: "the API" });
     assert.equal(folder.name, "api");
     const folders = await sdk.folders().listFolders({ ...dev(), path: "/", recursive: true });
-    assert.deepEqual(folders.map((one) => one.name), ["api"]);
+    assert.deepEqual(
+      folders.map((one) => one.name),
+      ["api"],
+    );
   });
 
   test("lists secrets, expands references, merges imports and fills the environment", async () => {
@@ -76,24 +97,57 @@ describe("the Node SDK", () => {
     const listed = await sdk.secrets().listSecrets({ ...dev(), secretPath: "/api" });
     assert.deepEqual(keysOf(listed.secrets), ["HOST", "URL"]);
     assert.equal(listed.secrets[1]?.secretValue, "pg://db");
-    assert.deepEqual(keysOf((await sdk.secrets().listSecrets({ ...dev(), recursive: true })).secrets), ["ROOT_ONLY", "HOST", "URL"]);
-    const raw = await sdk.secrets().listSecrets({ ...dev(), secretPath: "/api", expandSecretReferences: false, attachToProcessEnv: false });
+    assert.deepEqual(keysOf((await sdk.secrets().listSecrets({ ...dev(), recursive: true })).secrets), [
+      "ROOT_ONLY",
+      "HOST",
+      "URL",
+    ]);
+    const raw = await sdk
+      .secrets()
+      .listSecrets({
+        ...dev(),
+        secretPath: "/api",
+        expandSecretReferences: false,
+        attachToProcessEnv: false,
+      });
     assert.equal(raw.secrets[1]?.secretValue, "pg://${HOST}");
-    const imported = await house.owner.post("/api/v1/secret-imports", { workspaceId: projectId, environment: "dev", path: "/", import: { environment: "dev", path: "/api" } });
+    const imported = await house.owner.post("/api/v1/secret-imports", {
+      workspaceId: projectId,
+      environment: "dev",
+      path: "/",
+      import: { environment: "dev", path: "/api" },
+    });
     assert.equal(imported.status, 200, JSON.stringify(imported.body));
     const merged = await sdk.secrets().listSecretsWithImports({ ...dev(), attachToProcessEnv: false });
     assert.deepEqual(keysOf(merged).sort(), ["HOST", "ROOT_ONLY", "URL"]);
-    assert.equal((await sdk.secrets().getSecret({ ...dev(), secretName: "HOST", includeImports: true })).secretValue, "db");
-    assert.equal((await sdk.secrets().getSecret({ ...dev(), secretPath: "/api", secretName: "HOST", viewSecretValue: false })).secretValueHidden, true);
+    assert.equal(
+      (await sdk.secrets().getSecret({ ...dev(), secretName: "HOST", includeImports: true })).secretValue,
+      "db",
+    );
+    assert.equal(
+      (
+        await sdk
+          .secrets()
+          .getSecret({ ...dev(), secretPath: "/api", secretName: "HOST", viewSecretValue: false })
+      ).secretValueHidden,
+      true,
+    );
   });
 
   test("creates a project and an environment", async () => {
     const owner = new InfisicalSDK({ siteUrl: house.base }).auth().accessToken(house.owner.token);
     const project = await owner.projects().create({ projectName: "Made by the SDK", type: "secret-manager" });
     assert.ok(project.id);
-    const environment = await owner.environments().create({ projectId: project.id, name: "Quality", slug: "qa", position: 1 });
+    const environment = await owner
+      .environments()
+      .create({ projectId: project.id, name: "Quality", slug: "qa", position: 1 });
     assert.equal(environment.slug, "qa");
-    await owner.secrets().createSecret("IN_QA", { projectId: project.id, environment: "qa", secretValue: "v" });
-    assert.deepEqual(keysOf((await owner.secrets().listSecrets({ projectId: project.id, environment: "qa" })).secrets), ["IN_QA"]);
+    await owner
+      .secrets()
+      .createSecret("IN_QA", { projectId: project.id, environment: "qa", secretValue: "v" });
+    assert.deepEqual(
+      keysOf((await owner.secrets().listSecrets({ projectId: project.id, environment: "qa" })).secrets),
+      ["IN_QA"],
+    );
   });
 });

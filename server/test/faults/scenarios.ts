@@ -188,8 +188,19 @@ export async function badWire({ seed, seconds, say }: ScenarioOptions): Promise<
   const client = clientOf(node.base, place.token);
   const load = startLoad({ seed, generation: 0, writers: 4, place, ledger, base: () => node.base });
   const phases: Record<string, number> = {};
+  // Until a silent wire is given up as dead half a minute passes.
+  const PHASES = [
+    "slow",
+    "cuts",
+    "cut-after-commit",
+    "away",
+    "read-only",
+    ...(seconds > 20 ? ["silent"] : []),
+  ];
   const recovers = async (after: string): Promise<void> => {
     proxy.set({ kind: "fair" });
+    // What was swallowed stays lost: those connections are dead and learn it now, or by their own patience.
+    if (after === "silent") proxy.cut();
     const isBack = await holds(
       async () =>
         (await client.post("/api/v1/auth/checkAuth")).status === 200 &&
@@ -204,8 +215,7 @@ export async function badWire({ seed, seconds, say }: ScenarioOptions): Promise<
     await pause(300);
     const until = performance.now() + seconds * 1000;
     for (let n = 0; performance.now() < until && faults.length === 0; n += 1) {
-      const phase =
-        ["slow", "cuts", "cut-after-commit", "away", "silent", "read-only"][n < 6 ? n : roll(6)] ?? "slow";
+      const phase: string = PHASES[n < PHASES.length ? n : roll(PHASES.length)] ?? "slow";
       phases[phase] = (phases[phase] ?? 0) + 1;
       const ms = Math.min(3000, seconds * 100);
       if (phase === "slow") {
@@ -298,6 +308,7 @@ export async function pausedNode({ seed, seconds, say }: ScenarioOptions): Promi
     nodes.map((node) => openStream(node.base, place.token, { projectId: place.projectId })),
   );
   let pauses = 0;
+  let endings: string[] = [];
   try {
     const until = performance.now() + seconds * 1000;
     while (performance.now() < until && faults.length === 0) {
@@ -351,6 +362,7 @@ export async function pausedNode({ seed, seconds, say }: ScenarioOptions): Promi
     });
     if (last.status !== 200)
       faults.push(`the last change was refused: ${last.status} ${JSON.stringify(last.body)}`);
+    endings = streams.filter((stream) => stream.isEnded).map((stream) => stream.error ?? "without a word");
     for (const [index, stream] of streams.entries()) {
       const hears = await holds(async () => stream.isEnded || stream.raw.includes("LAST_ONE"), 15);
       if (!hears) faults.push(`the stream on node ${index} is open and deaf`);
@@ -367,7 +379,7 @@ export async function pausedNode({ seed, seconds, say }: ScenarioOptions): Promi
       pauses,
       statuses: load.statuses,
       unanswered: ledger.unanswered,
-      streamsEnded: streams.filter((s) => s.isEnded).length,
+      endings,
     },
   };
 }

@@ -47,23 +47,47 @@ class Writer {
     const kind = pick(["create", "update", "delete", "rename"]);
     if (kind === "update" && chosen.length > 0) {
       for (const key of chosen) next.set(key, value);
-      return { after: next, send: (c) => c.patch("/api/v4/secrets/batch", { ...this.#at, secrets: chosen.map((secretKey) => ({ secretKey, secretValue: value })) }) };
+      return {
+        after: next,
+        send: (c) =>
+          c.patch("/api/v4/secrets/batch", {
+            ...this.#at,
+            secrets: chosen.map((secretKey) => ({ secretKey, secretValue: value })),
+          }),
+      };
     }
     if (kind === "delete" && chosen.length > 0) {
       for (const key of chosen) next.delete(key);
-      return { after: next, send: (c) => c.delete("/api/v4/secrets/batch", { ...this.#at, secrets: chosen.map((secretKey) => ({ secretKey })) }) };
+      return {
+        after: next,
+        send: (c) =>
+          c.delete("/api/v4/secrets/batch", {
+            ...this.#at,
+            secrets: chosen.map((secretKey) => ({ secretKey })),
+          }),
+      };
     }
     const [from] = chosen;
     const [to] = absent;
     if (kind === "rename" && from !== undefined && to !== undefined) {
       next.delete(from);
       next.set(to, this.state.get(from) ?? "");
-      return { after: next, send: (c) => c.patch(`/api/v4/secrets/${from}`, { ...this.#at, newSecretName: to }) };
+      return {
+        after: next,
+        send: (c) => c.patch(`/api/v4/secrets/${from}`, { ...this.#at, newSecretName: to }),
+      };
     }
     const fresh = absent.length === 0 ? [] : [absent[0] as string, ...some(absent.slice(1))];
     if (fresh.length === 0) return { after: next, send: (c) => c.get("/api/status") };
     for (const key of fresh) next.set(key, value);
-    return { after: next, send: (c) => c.post("/api/v4/secrets/batch", { ...this.#at, secrets: fresh.map((secretKey) => ({ secretKey, secretValue: value })) }) };
+    return {
+      after: next,
+      send: (c) =>
+        c.post("/api/v4/secrets/batch", {
+          ...this.#at,
+          secrets: fresh.map((secretKey) => ({ secretKey, secretValue: value })),
+        }),
+    };
   }
 
   async run(client: Client, isOver: () => boolean): Promise<void> {
@@ -83,12 +107,20 @@ class Writer {
   }
 
   async settle(client: Client): Promise<void> {
-    const seen = await client.get(`/api/v4/secrets?projectId=${String(this.#at["projectId"])}&environment=dev&secretPath=${this.path}`);
+    const seen = await client.get(
+      `/api/v4/secrets?projectId=${String(this.#at["projectId"])}&environment=dev&secretPath=${this.path}`,
+    );
     assert.equal(seen.status, 200);
-    const now: [string, string][] = seen.body.secrets.map((s: { secretKey: string; secretValue: string }) => [s.secretKey, s.secretValue]);
+    const now: [string, string][] = seen.body.secrets.map((s: { secretKey: string; secretValue: string }) => [
+      s.secretKey,
+      s.secretValue,
+    ]);
     const text = (state: Iterable<[string, string]>) => JSON.stringify([...state].sort());
     const allowed = [text(this.state), ...(this.pending ? [text(this.pending.after)] : [])];
-    assert.ok(allowed.includes(text(now)), `${this.path} shows ${text(now)}, which is none of ${allowed.join(" or ")}`);
+    assert.ok(
+      allowed.includes(text(now)),
+      `${this.path} shows ${text(now)}, which is none of ${allowed.join(" or ")}`,
+    );
     this.state = new Map(now);
     this.pending = undefined;
   }
@@ -100,7 +132,7 @@ const BROKEN = `
   UNION ALL SELECT 'undead' FROM secrets s JOIN secret_versions v ON v.secret_id = s.id AND v.version = s.version WHERE v.change = 'delete'
   UNION ALL SELECT 'lost' FROM (SELECT DISTINCT ON (secret_id) secret_id, change FROM secret_versions ORDER BY secret_id, version DESC) v
     WHERE v.change <> 'delete' AND NOT EXISTS (SELECT 1 FROM secrets s WHERE s.id = v.secret_id)
-  UNION ALL SELECT 'unaudited' WHERE (SELECT count(DISTINCT created_at) FROM secret_versions) > (SELECT count(*) FROM audit_log WHERE event LIKE '%-secret%')`;
+  UNION ALL SELECT 'unaudited' WHERE (SELECT count(DISTINCT created_at) FROM secret_versions) > (SELECT count(*) FROM audit_log WHERE event IN ('create-secrets', 'update-secrets', 'delete-secrets', 'update-secret'))`;
 
 test(`R-01 ${KILLS} kills under concurrent writers: nothing acknowledged is lost, nothing is half done, no history has a gap`, async () => {
   const database = await createTestDatabase();
@@ -113,10 +145,19 @@ test(`R-01 ${KILLS} kills under concurrent writers: nothing acknowledged is lost
     KEYWARD_LOG_LEVEL: "info",
   };
   let server: ServerProcess = await startServer(env);
-  const { token } = (await clientOf(server.base).post("/api/v1/admin/bootstrap", { ...OWNER, organization: "Owner" })).body.identity.credentials;
-  const { id: projectId } = (await clientOf(server.base, token).post("/api/v1/projects", { projectName: "Under fire" })).body.project;
+  const { token } = (
+    await clientOf(server.base).post("/api/v1/admin/bootstrap", { ...OWNER, organization: "Owner" })
+  ).body.identity.credentials;
+  const { id: projectId } = (
+    await clientOf(server.base, token).post("/api/v1/projects", { projectName: "Under fire" })
+  ).body.project;
   const writers = Array.from({ length: WRITERS }, (_, number) => new Writer(projectId, number));
-  for (const { path } of writers) await clientOf(server.base, token).post("/api/v2/folders", { projectId, environment: "dev", name: path.slice(1) });
+  for (const { path } of writers)
+    await clientOf(server.base, token).post("/api/v2/folders", {
+      projectId,
+      environment: "dev",
+      name: path.slice(1),
+    });
   for (let kill = 0; kill < KILLS; kill += 1) {
     let isOver = false;
     const client = clientOf(server.base, token);
@@ -127,10 +168,15 @@ test(`R-01 ${KILLS} kills under concurrent writers: nothing acknowledged is lost
     await Promise.all(running);
     server = await startServer(env);
     for (const writer of writers) await writer.settle(clientOf(server.base, token));
-    const { rows } = await withClient(database.server, database.connection.database, (pg) => pg.query(BROKEN));
+    const { rows } = await withClient(database.server, database.connection.database, (pg) =>
+      pg.query(BROKEN),
+    );
     assert.deepEqual(rows, []);
   }
   await server.stop();
-  assert.ok(writers.every((writer) => writer.acknowledged > 0), "every writer got something done");
+  assert.ok(
+    writers.every((writer) => writer.acknowledged > 0),
+    "every writer got something done",
+  );
   await database.drop();
 });

@@ -13,7 +13,11 @@ const strayRow = sql<{ found: boolean }>(
   `SELECT EXISTS (SELECT 1 FROM audit_log_default WHERE at >= $1 AND at < $2) AS found`,
 );
 
-const codeOf = (error: unknown): string | undefined => (error as { code?: string } | null)?.code;
+/** A lock that was not to be had arrives as a problem for callers, with the database's own words as its cause. */
+const codeOf = (error: unknown): string | undefined => {
+  const { code, cause } = (error ?? {}) as { code?: string; cause?: { code?: string } };
+  return code ?? cause?.code;
+};
 /** check_violation: the default partition has rows of the month that was to be attached. */
 export const isStrayRowError = (error: unknown): boolean => codeOf(error) === "23514";
 export const isLockBusy = (error: unknown): boolean => codeOf(error) === "55P03";

@@ -1,14 +1,14 @@
 /** Machine identities of the organisation itself; a project takes them in as members. */
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
-import type { Db } from "../../platform/db/index.ts";
+import { isForeignKeyViolation, type Db } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { notFound } from "../../platform/problem.ts";
 import { replaceRoles, type Memberships } from "../../memberships/index.ts";
 import { accessChanged, orgOf, type Permissions } from "../../permissions/index.ts";
 import type { NewIdentity, OrgIdentityChange, OrgIdentityMembershipView } from "../contract.ts";
 import { identityChanged, identityDeleted } from "../events.ts";
-import { identityProtected, readable, withIds } from "../model.ts";
+import { goneMeanwhile, identityProtected, readable, withIds } from "../model.ts";
 import { createIdentity, deleteIdentity, findIdentity, updateIdentity, type IdentityRow } from "../store.ts";
 import { findOrgIdentity, idsOfOrg, pageOfOrg, type OrgIdentityRow } from "./store.ts";
 
@@ -69,6 +69,11 @@ export function createOrgIdentities({ db, clock, permissions, memberships }: Org
     return row;
   };
 
+  const orGone = <T>(write: Promise<T>): Promise<T> =>
+    write.catch((error: unknown) => {
+      throw isForeignKeyViolation(error) ? goneMeanwhile() : error;
+    });
+
   const requireOne = (actor: MemberActor, action: string, identityId: string) =>
     permissions.requireInOrganization(actor, { action, subject: "identity", attributes: { identityId } });
 
@@ -91,14 +96,16 @@ export function createOrgIdentities({ db, clock, permissions, memberships }: Org
         metadata: withIds(input.metadata),
         at,
       };
-      await db.write(async (tx) => {
-        createIdentity(tx, row, [{ membershipId: newId(), projectId: null, roles }]);
-        tx.audit(actor, {
-          event: "create-identity",
-          orgId,
-          metadata: { identityId: row.id, name: row.name, roles: [input.role] },
-        });
-      });
+      await orGone(
+        db.write(async (tx) => {
+          createIdentity(tx, row, [{ membershipId: newId(), projectId: null, roles }]);
+          tx.audit(actor, {
+            event: "create-identity",
+            orgId,
+            metadata: { identityId: row.id, name: row.name, roles: [input.role] },
+          });
+        }),
+      );
       return { ...row, authMethod: null, authMethods: [], createdAt: at, updatedAt: at };
     },
 
@@ -134,34 +141,36 @@ export function createOrgIdentities({ db, clock, permissions, memberships }: Org
           : await memberships.prepareRoles({ orgId, projectId: null, granter, subject: "identity" }, [
               { role: change.role, isTemporary: false },
             ]);
-      return db.write(async (tx) => {
-        await updateIdentity(
-          tx,
-          identityId,
-          {
-            name: change.name,
-            hasDeleteProtection: change.hasDeleteProtection,
-            metadata: change.metadata && withIds(change.metadata),
-          },
-          clock.now(),
-        );
-        const membership = await findOrgIdentity(tx, orgId, identityId, clock.now());
-        const row = await findIdentity(tx, orgId, identityId, clock.now());
-        if (!row || !membership) throw notFound("The identity", identityId);
-        if (roles) await replaceRoles(tx, membership.membershipId, roles, clock.now());
-        tx.audit(actor, {
-          event: "update-identity",
-          orgId,
-          metadata: {
+      return orGone(
+        db.write(async (tx) => {
+          await updateIdentity(
+            tx,
             identityId,
-            changed: Object.keys(change),
-            ...(change.role === undefined ? {} : { role: change.role }),
-          },
-        });
-        tx.emit(identityChanged({ orgId, identityId }));
-        if (roles) tx.emit(accessChanged({ orgId, projectId: null, actorId: identityId }));
-        return toView(row);
-      });
+            {
+              name: change.name,
+              hasDeleteProtection: change.hasDeleteProtection,
+              metadata: change.metadata && withIds(change.metadata),
+            },
+            clock.now(),
+          );
+          const membership = await findOrgIdentity(tx, orgId, identityId, clock.now());
+          const row = await findIdentity(tx, orgId, identityId, clock.now());
+          if (!row || !membership) throw notFound("The identity", identityId);
+          if (roles) await replaceRoles(tx, membership.membershipId, roles, clock.now());
+          tx.audit(actor, {
+            event: "update-identity",
+            orgId,
+            metadata: {
+              identityId,
+              changed: Object.keys(change),
+              ...(change.role === undefined ? {} : { role: change.role }),
+            },
+          });
+          tx.emit(identityChanged({ orgId, identityId }));
+          if (roles) tx.emit(accessChanged({ orgId, projectId: null, actorId: identityId }));
+          return toView(row);
+        }),
+      );
     },
 
     async delete(actor: MemberActor, identityId: string) {

@@ -47,8 +47,8 @@ export interface Db {
 export interface Database extends Db {
   /** Told of a transaction's facts right after its commit, on the node that made it. */
   onCommitted(listener: (facts: readonly Fact[]) => void): void;
-  /** A connection of its own, for LISTEN and for migrations. */
-  connect(): Promise<pg.Client>;
+  /** A connection of its own, for LISTEN and for migrations; only the latter may take as long as they need. */
+  connect(options?: { readonly isPatient?: boolean }): Promise<pg.Client>;
   close(): Promise<void>;
 }
 
@@ -61,6 +61,13 @@ export interface DatabaseOptions {
 
 const READING_LANES = 4;
 const ATTEMPTS = 4;
+const STATEMENT_MS = 30_000;
+/**
+ * Our own patience, a little longer than the database's. A database that is alive ends a slow statement itself; only
+ * behind a wire that swallows everything (a pulled cable, a firewall that forgot us) would we wait for ever.
+ */
+const WIRE_MS = STATEMENT_MS + 5000;
+const TAIL_WIRE_MS = 10_000;
 
 // int8 arrives as text because it may pass 2^53; our counters never do.
 pg.types.setTypeParser(pg.types.builtins.INT8, Number);
@@ -165,9 +172,14 @@ async function transact<T>(pool: pg.Pool, clock: Clock, change: (tx: Tx) => Prom
 }
 
 export function openDatabase({ connection, connections, clock, onError }: DatabaseOptions): Database {
-  const limits =
-    "-c statement_timeout=30000 -c lock_timeout=10000 -c idle_in_transaction_session_timeout=15000";
-  const base: pg.ClientConfig = { ...connection, application_name: "keyward", connectionTimeoutMillis: 5000 };
+  const limits = `-c statement_timeout=${STATEMENT_MS} -c lock_timeout=10000 -c idle_in_transaction_session_timeout=15000`;
+  const base: pg.ClientConfig = {
+    ...connection,
+    application_name: "keyward",
+    connectionTimeoutMillis: 5000,
+    keepAlive: true,
+    query_timeout: WIRE_MS,
+  };
   const pool = new pg.Pool({
     ...base,
     options: limits,
@@ -222,8 +234,9 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
       }
     },
     onCommitted: (listener) => void listeners.push(listener),
-    async connect() {
-      const client = new pg.Client({ ...base });
+    async connect(options) {
+      const { query_timeout: _ours, ...patient } = base;
+      const client = new pg.Client(options?.isPatient ? patient : { ...base, query_timeout: TAIL_WIRE_MS });
       client.on("error", onError);
       try {
         await client.connect();

@@ -18,6 +18,7 @@ const AWAY_CODES = new Set([
   "53100",
   "53200",
   "53300", // out of resources, disk, memory, connections
+  "25P03", // a transaction of a node that slept (paused, swapped out, a clock that jumped) was ended
   "25006", // read-only: a standby, or a disk that filled up
   "58030", // I/O error
 ]);
@@ -47,6 +48,13 @@ export const isUniqueViolation = (error: unknown, constraint?: string): boolean 
 export const isForeignKeyViolation = (error: unknown, constraint?: string): boolean =>
   look(error).code === "23503" && (constraint === undefined || look(error).constraint === constraint);
 
+/** It is there and did not come to it in time: a lock that another holds, or a statement that took too long. */
+const isBusy = (error: unknown): boolean => ["55P03", "57014"].includes(look(error).code ?? "");
+
 export function translate(error: unknown): unknown {
-  return !(error instanceof Problem) && isAway(error) ? unavailable(error) : error;
+  if (error instanceof Problem) return error;
+  if (isAway(error)) return unavailable(error);
+  if (!isBusy(error)) return error;
+  const message = "The database is too busy at the moment.";
+  return new Problem(503, "ServiceUnavailable", message, { retryAfterSeconds: 2, cause: error });
 }

@@ -19,7 +19,7 @@ import type { Metrics } from "./metrics.ts";
 import { createPicker } from "./picker.ts";
 import type { Bucket, RateLimits } from "./rate-limits.ts";
 import { Raw, type ReplyControl, type Route } from "./serve.ts";
-import { EventStream, STREAM_HEADERS } from "./sse.ts";
+import { EventStream } from "./sse.ts";
 
 const MAX_BODY_BYTES = 1024 * 1024;
 
@@ -225,9 +225,7 @@ const controlOf = (request: FastifyRequest, reply: FastifyReply): ReplyControl =
   stream(needs) {
     request.visit.isStream = true;
     reply.hijack();
-    for (const [name, value] of Object.entries({ ...reply.getHeaders(), ...STREAM_HEADERS }))
-      if (value !== undefined) reply.raw.setHeader(name, value);
-    return new EventStream(reply.raw, request.raw.socket, needs);
+    return new EventStream(request.raw, reply.getHeaders(), needs);
   },
 });
 

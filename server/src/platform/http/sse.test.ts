@@ -32,16 +32,20 @@ describe("an event stream on a socket", () => {
   const sockets: Socket[] = [];
 
   before(async () => {
-    server = createServer((request, response) => {
-      const stream: EventStream = new EventStream(response, request.socket, {
-        backlog,
-        elapsed: () => now,
-        onClose: () => (closed += 1),
-        onOverflow: () => {
-          overflows += 1;
-          stream.end(GOODBYE, 60_000);
+    server = createServer((request) => {
+      const stream: EventStream = new EventStream(
+        request,
+        {},
+        {
+          backlog,
+          elapsed: () => now,
+          onClose: () => (closed += 1),
+          onOverflow: () => {
+            overflows += 1;
+            stream.end(GOODBYE, 60_000);
+          },
         },
-      });
+      );
       opened.push(stream);
     });
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

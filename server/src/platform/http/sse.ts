@@ -1,5 +1,6 @@
 /**
- * One open event stream on one socket. A frame is rendered once, with its HTTP chunk framing around it, and the same
+ * One open event stream on one socket. The head is written here too: a response object that has sent its own keeps
+ * two kilobytes of it for as long as the stream lives. A frame is rendered once, with its HTTP chunk framing around it, and the same
  * bytes are written to every socket that wants it: the response object's own write path would frame and copy them
  * again for each. HTTP/1.0 peers (nginx speaks that to its upstreams by default) get the frame without the framing.
  *
@@ -7,10 +8,10 @@
  * a queue of references; when too much waits, the queue is dropped and the stream ends with an error event right
  * behind the last whole frame, so that a reader that comes back learns why.
  */
-import type { ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 
-export const STREAM_HEADERS = {
+const STREAM_HEADERS = {
   "content-type": "text/event-stream",
   "cache-control": "no-cache, no-transform",
   "x-accel-buffering": "no",
@@ -23,6 +24,8 @@ export const MAX_STILL_MS = 30_000;
 export const MAX_HELD_BYTES = 256 * 1024 * 1024;
 export const SCARCE_WAITING_BYTES = 64 * 1024;
 
+/** Most streams never have a queue. */
+const EMPTY: readonly Frame[] = [];
 const LAST_CHUNK = Buffer.from("0\r\n\r\n");
 
 export interface FrameText {
@@ -67,6 +70,19 @@ export class Backlog {
   }
 }
 
+type Headers = Readonly<Record<string, string | number | readonly string[] | undefined>>;
+
+function headOf(headers: Headers, isChunked: boolean): string {
+  const all = {
+    ...headers,
+    ...STREAM_HEADERS,
+    date: new Date().toUTCString(),
+    ...(isChunked ? { "transfer-encoding": "chunked", connection: "keep-alive" } : { connection: "close" }),
+  };
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${String(value)}\r\n`);
+  return `HTTP/1.1 200 OK\r\n${lines.join("")}\r\n`;
+}
+
 export interface EventStreamNeeds {
   readonly backlog: Backlog;
   readonly elapsed: () => number;
@@ -79,18 +95,18 @@ export class EventStream {
   readonly #socket: Socket;
   readonly #isChunked: boolean;
   readonly #needs: EventStreamNeeds;
-  #queue: Frame[] = [];
+  #queue: readonly Frame[] = EMPTY;
   #queuedBytes = 0;
   #progressAt = 0;
   #isEnding = false;
   #isClosed = false;
 
-  /** `response` has its headers set and nothing sent; they leave at once. */
-  constructor(response: ServerResponse, socket: Socket, needs: EventStreamNeeds) {
+  constructor(request: IncomingMessage, headers: Headers, needs: EventStreamNeeds) {
+    const { socket } = request;
     this.#socket = socket;
     this.#needs = needs;
-    response.flushHeaders();
-    this.#isChunked = response.chunkedEncoding;
+    this.#isChunked = request.httpVersion === "1.1";
+    socket.write(headOf(headers, this.#isChunked));
     // A peer that vanished without a word is noticed by the kernel, not by a timer of ours.
     socket.setKeepAlive(true, 30_000);
     socket.on("drain", () => this.#drain());
@@ -115,7 +131,8 @@ export class EventStream {
       return;
     }
     this.#fallBehind();
-    this.#queue.push(frame);
+    if (this.#queue === EMPTY) this.#queue = [frame];
+    else (this.#queue as Frame[]).push(frame);
     this.#queuedBytes += frame.chunk.length;
     this.#needs.backlog.hold(frame);
     if (this.waitingBytes > this.#needs.backlog.allowance) this.#needs.onOverflow();
@@ -172,13 +189,13 @@ export class EventStream {
       sent += 1;
     }
     this.#socket.uncork();
-    this.#queue = sent === this.#queue.length ? [] : this.#queue.slice(sent);
+    this.#queue = sent === this.#queue.length ? EMPTY : this.#queue.slice(sent);
     if (this.waitingBytes === 0) this.#needs.backlog.behind.delete(this);
   }
 
   #dropQueue(): void {
     for (const frame of this.#queue) this.#needs.backlog.release(frame);
-    this.#queue = [];
+    this.#queue = EMPTY;
     this.#queuedBytes = 0;
     this.#needs.backlog.behind.delete(this);
   }

@@ -202,7 +202,14 @@ class OutboxTail implements Tail {
 
   async #ring(): Promise<void> {
     const bell = this.#bell ?? (await this.#openBell());
-    await bell.query(`NOTIFY ${CHANNEL}`);
+    try {
+      await bell.query(`NOTIFY ${CHANNEL}`);
+    } catch (error) {
+      // It may be waiting for an answer that never comes; the next ring takes a new one.
+      if (this.#bell === bell) this.#bell = undefined;
+      void bell.end().catch(() => undefined);
+      throw error;
+    }
   }
 
   async #openBell(): Promise<pg.Client> {

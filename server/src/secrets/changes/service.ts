@@ -9,7 +9,14 @@ import { importsMutated, secretsChanged } from "../events.ts";
 import { encryptState, type FolderPlace, type SecretRow, type SecretState } from "../model.ts";
 import { referencesIn } from "../resolution/model.ts";
 import { touchProject } from "../stamps/store.ts";
-import { writeReferences, writeVersions, type Dependant, type NewReference, type NewVersion, type Origin } from "./store.ts";
+import {
+  writeReferences,
+  writeVersions,
+  type Dependant,
+  type NewReference,
+  type NewVersion,
+  type Origin,
+} from "./store.ts";
 
 /** A secret as it will be. */
 export interface Draft {
@@ -38,74 +45,151 @@ export interface ChangeContext {
 function toVersion(change: Change, vault: Vault): NewVersion {
   if (change.kind === "delete") {
     const { id, folderId, key, ownerId, version, createdAt, keyId, tagIds } = change.before;
-    return { id, folderId, key, ownerId, version: version + 1, change: "delete", createdAt, state: null, keyId, tagIds };
+    return {
+      id,
+      folderId,
+      key,
+      ownerId,
+      version: version + 1,
+      change: "delete",
+      createdAt,
+      state: null,
+      keyId,
+      tagIds,
+    };
   }
   const { id, folder, key, ownerId, version, createdAt, state } = change.after;
   const stored = encryptState(vault, { id, version }, state);
-  return { id, folderId: folder.id, key, ownerId, version, change: change.kind, createdAt, state: stored, keyId: stored.keyId, tagIds: stored.tagIds };
+  return {
+    id,
+    folderId: folder.id,
+    key,
+    ownerId,
+    version,
+    change: change.kind,
+    createdAt,
+    state: stored,
+    keyId: stored.keyId,
+    tagIds: stored.tagIds,
+  };
 }
 
 function referencesOf(change: Change): NewReference[] {
   if (change.kind === "delete" || change.after.ownerId !== null) return [];
   const { id, folder, key, state } = change.after;
-  return referencesIn(state.value).map((reference) => ({ secretId: id, folderId: folder.id, secretKey: key, ...reference }));
+  return referencesIn(state.value).map((reference) => ({
+    secretId: id,
+    folderId: folder.id,
+    secretKey: key,
+    ...reference,
+  }));
 }
 
 type Kind = "create" | "update" | "delete";
 
 /** A folder that was moved is the same folder in another place: what counts is the place. */
-const spotOf = (folder: { readonly environmentId: string; readonly path: string }): string => `${folder.environmentId}:${folder.path}`;
+const spotOf = (folder: { readonly environmentId: string; readonly path: string }): string =>
+  `${folder.environmentId}:${folder.path}`;
 
 /** What the change looks like from outside: a rename or move is a name that goes and a name that comes. */
-function effectsOf(change: Change): { readonly folder: FolderPlace; readonly kind: Kind; readonly key: string }[] {
-  if (change.kind === "create") return [{ folder: change.after.folder, kind: "create", key: change.after.key }];
+function effectsOf(
+  change: Change,
+): { readonly folder: FolderPlace; readonly kind: Kind; readonly key: string }[] {
+  if (change.kind === "create")
+    return [{ folder: change.after.folder, kind: "create", key: change.after.key }];
   if (change.kind === "delete") return [{ folder: change.from, kind: "delete", key: change.before.key }];
   const { before, from, after } = change;
-  if (before.key === after.key && spotOf(from) === spotOf(after.folder)) return [{ folder: from, kind: "update", key: after.key }];
+  if (before.key === after.key && spotOf(from) === spotOf(after.folder))
+    return [{ folder: from, kind: "update", key: after.key }];
   return [
     { folder: from, kind: "delete", key: before.key },
     { folder: after.folder, kind: "create", key: after.key },
   ];
 }
 
-const ownerOf = (change: Change): string | null => (change.kind === "delete" ? change.before.ownerId : change.after.ownerId);
+const ownerOf = (change: Change): string | null =>
+  change.kind === "delete" ? change.before.ownerId : change.after.ownerId;
 const ORDER: readonly Kind[] = ["delete", "create", "update"];
 
 /** One fact per folder and kind, with all its names. */
-function announce(tx: Tx, { orgId, projectId }: ChangeContext, changes: readonly Change[], affected: readonly Dependant[]): void {
+function announce(
+  tx: Tx,
+  { orgId, projectId }: ChangeContext,
+  changes: readonly Change[],
+  affected: readonly Dependant[],
+): void {
   const groups = new Map<string, { folder: FolderPlace; kinds: Map<Kind, string[]> }>();
   for (const effect of changes.filter((change) => ownerOf(change) === null).flatMap(effectsOf)) {
-    const group = groups.get(spotOf(effect.folder)) ?? { folder: effect.folder, kinds: new Map<Kind, string[]>() };
+    const group = groups.get(spotOf(effect.folder)) ?? {
+      folder: effect.folder,
+      kinds: new Map<Kind, string[]>(),
+    };
     groups.set(spotOf(effect.folder), group);
     group.kinds.set(effect.kind, [...(group.kinds.get(effect.kind) ?? []), effect.key]);
   }
   for (const { folder, kinds } of groups.values()) {
     for (const change of ORDER) {
       const keys = kinds.get(change);
-      if (keys) tx.emit(secretsChanged({ orgId, projectId, environment: folder.environment, path: folder.path, change, keys }));
+      if (keys)
+        tx.emit(
+          secretsChanged({
+            orgId,
+            projectId,
+            environment: folder.environment,
+            path: folder.path,
+            change,
+            keys,
+          }),
+        );
     }
   }
-  if (groups.size > 0) announceAffected(tx, affected, [...groups.values()].map((group) => group.folder));
+  if (groups.size > 0)
+    announceAffected(
+      tx,
+      affected,
+      [...groups.values()].map((group) => group.folder),
+    );
 }
 
 /** The folders that changed themselves have said so; the others hear that what they show changed. */
-export function announceAffected(tx: Tx, affected: readonly Dependant[], origins: readonly { environmentId: string; path: string }[]): void {
+export function announceAffected(
+  tx: Tx,
+  affected: readonly Dependant[],
+  origins: readonly { environmentId: string; path: string }[],
+): void {
   const own = new Set(origins.map(spotOf));
   for (const { orgId, projectId, environmentId, environment, path } of affected) {
-    if (!own.has(spotOf({ environmentId, path }))) tx.emit(importsMutated({ orgId, projectId, environment, path }));
+    if (!own.has(spotOf({ environmentId, path })))
+      tx.emit(importsMutated({ orgId, projectId, environment, path }));
   }
 }
 
 /** The names to ask the index about, before the change is known in full. */
-export const originsOf = (folder: { environmentId: string; path: string }, keys: readonly string[]): Origin[] =>
-  keys.map((key) => ({ environmentId: folder.environmentId, path: folder.path, key }));
+export const originsOf = (
+  folder: { environmentId: string; path: string },
+  keys: readonly string[],
+): Origin[] => keys.map((key) => ({ environmentId: folder.environmentId, path: folder.path, key }));
 
-export function writeChanges(tx: Tx, context: ChangeContext, changes: readonly Change[], affected: readonly Dependant[]): void {
+export function writeChanges(
+  tx: Tx,
+  context: ChangeContext,
+  changes: readonly Change[],
+  affected: readonly Dependant[],
+): void {
   if (changes.length === 0) return;
   const { projectId, at, actor } = context;
-  writeVersions(tx, { projectId, at, actor }, changes.map((change) => toVersion(change, context.vault)));
+  writeVersions(
+    tx,
+    { projectId, at, actor },
+    changes.map((change) => toVersion(change, context.vault)),
+  );
   const updated = changes.filter((change) => change.kind === "update" && change.before.ownerId === null);
-  writeReferences(tx, projectId, updated.map((change) => (change.kind === "update" ? change.before.id : "")), changes.flatMap(referencesOf));
+  writeReferences(
+    tx,
+    projectId,
+    updated.map((change) => (change.kind === "update" ? change.before.id : "")),
+    changes.flatMap(referencesOf),
+  );
   touchProject(tx, projectId);
   announce(tx, context, changes, affected);
 }

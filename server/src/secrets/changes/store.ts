@@ -73,8 +73,17 @@ export function writeVersions(tx: Tx, writer: Writer, rows: readonly NewVersion[
   const created = rows.filter((row) => row.change === "create");
   if (deleted.length > 0) tx.later(remove, [deleted.map((row) => row.id)]);
   if (updated.length > 0) tx.later(update, [projectId, at, ...asArrays(updated)]);
-  if (created.length > 0) tx.later(insert, [projectId, at, ...asArrays(created), created.map((row) => row.createdAt)]);
-  tx.later(insertHistory, [projectId, at, ...asArrays(rows), rows.map((row) => row.change), actor.kind, actor.id, actor.name]);
+  if (created.length > 0)
+    tx.later(insert, [projectId, at, ...asArrays(created), created.map((row) => row.createdAt)]);
+  tx.later(insertHistory, [
+    projectId,
+    at,
+    ...asArrays(rows),
+    rows.map((row) => row.change),
+    actor.kind,
+    actor.id,
+    actor.name,
+  ]);
 }
 
 export interface NewReference {
@@ -86,13 +95,22 @@ export interface NewReference {
   readonly key: string;
 }
 
-export function writeReferences(tx: Tx, projectId: string, forgotten: readonly string[], rows: readonly NewReference[]): void {
+export function writeReferences(
+  tx: Tx,
+  projectId: string,
+  forgotten: readonly string[],
+  rows: readonly NewReference[],
+): void {
   if (forgotten.length > 0) tx.later(removeReferences, [forgotten]);
   if (rows.length === 0) return;
   tx.later(insertReferences, [
     projectId,
-    rows.map((row) => row.secretId), rows.map((row) => row.folderId), rows.map((row) => row.secretKey),
-    rows.map((row) => row.environment), rows.map((row) => row.path), rows.map((row) => row.key),
+    rows.map((row) => row.secretId),
+    rows.map((row) => row.folderId),
+    rows.map((row) => row.secretKey),
+    rows.map((row) => row.environment),
+    rows.map((row) => row.path),
+    rows.map((row) => row.key),
   ]);
 }
 
@@ -148,5 +166,9 @@ export async function findDependants(q: Query, origins: readonly Origin[]): Prom
   const places = [...spots.values()];
   const probe = await q.first(watched, [places.map((o) => o.environmentId), places.map((o) => o.path)]);
   if (!probe?.isWatched) return [];
-  return q.rows(dependants, [origins.map((o) => o.environmentId), origins.map((o) => o.path), origins.map((o) => o.key)]);
+  return q.rows(dependants, [
+    origins.map((o) => o.environmentId),
+    origins.map((o) => o.path),
+    origins.map((o) => o.key),
+  ]);
 }

@@ -28,6 +28,14 @@ export const explainPermission = endpoint({
     secretTags: text,
   }),
   reply: z.object({ allowed: z.boolean(), decidedBy: rule.nullable(), considered: z.array(rule) }),
-  example: { query: { subject: "secrets", action: "readValue", environment: "dev", secretPath: "/", secretName: "API_KEY" } },
+  example: {
+    query: {
+      subject: "secrets",
+      action: "readValue",
+      environment: "dev",
+      secretPath: "/",
+      secretName: "API_KEY",
+    },
+  },
 });
 export type Question = z.output<typeof explainPermission.query>;

@@ -1,7 +1,14 @@
 /** Why may, or may not, somebody do something? The same evaluation that decides, asked for its grounds. */
 import type { MemberActor } from "../../platform/actor.ts";
 import { invalidField, notFound } from "../../platform/problem.ts";
-import { compileRules, findSubject, type Ability, type Attributes, type Permissions, type Rule } from "../../permissions/index.ts";
+import {
+  compileRules,
+  findSubject,
+  type Ability,
+  type Attributes,
+  type Permissions,
+  type Rule,
+} from "../../permissions/index.ts";
 import { canonicalPath } from "../paths/contract.ts";
 import { require, type Access } from "../access/service.ts";
 import type { Question } from "./contract.ts";
@@ -20,11 +27,22 @@ function attributesOf(question: Question): Attributes {
     environment: question.environment,
     secretPath: path?.path,
     secretName: question.secretName,
-    secretTags: question.secretTags === undefined ? [] : question.secretTags.split(",").map((slug) => slug.trim()).filter((slug) => slug !== ""),
+    secretTags:
+      question.secretTags === undefined
+        ? []
+        : question.secretTags
+            .split(",")
+            .map((slug) => slug.trim())
+            .filter((slug) => slug !== ""),
   };
 }
 
-const shown = (rule: Rule) => ({ ...rule, subject: [...[rule.subject].flat()], action: [...[rule.action].flat()], inverted: rule.inverted === true });
+const shown = (rule: Rule) => ({
+  ...rule,
+  subject: [...[rule.subject].flat()],
+  action: [...[rule.action].flat()],
+  inverted: rule.inverted === true,
+});
 
 export function createExplanations({ access, permissions }: ExplainNeeds) {
   return {
@@ -33,14 +51,23 @@ export function createExplanations({ access, permissions }: ExplainNeeds) {
       await permissions.requireMember(actor, ground.project.id);
       const subject = findSubject(question.subject, "project");
       if (!subject) throw invalidField(["subject"], "is no subject of a project's permissions");
-      if (!subject.actions.has(question.action)) throw invalidField(["action"], "is no action of this subject");
+      if (!subject.actions.has(question.action))
+        throw invalidField(["action"], "is no action of this subject");
       const ability = await abilityOf(ground.ability, question.identityId, ground.project);
-      const { allowed, decidedBy, considered } = ability.explain(question.action, question.subject, attributesOf(question));
+      const { allowed, decidedBy, considered } = ability.explain(
+        question.action,
+        question.subject,
+        attributesOf(question),
+      );
       return { allowed, decidedBy: decidedBy && shown(decidedBy), considered: considered.map(shown) };
     },
   };
 
-  async function abilityOf(own: Ability, identityId: string | undefined, project: { id: string; orgId: string }): Promise<Ability> {
+  async function abilityOf(
+    own: Ability,
+    identityId: string | undefined,
+    project: { id: string; orgId: string },
+  ): Promise<Ability> {
     if (identityId === undefined) return own;
     require(own, "read", "identity", { identityId });
     const rules = await permissions.rulesOf({ id: identityId, orgId: project.orgId }, project.id);

@@ -33,7 +33,10 @@ export type NewFolder = z.output<typeof newFolder>;
 export const folderQuery = z.object({
   ...place,
   recursive: queryBoolean(false),
-  lastSecretModified: z.iso.datetime({ offset: true }).transform((text) => new Date(text)).optional(),
+  lastSecretModified: z.iso
+    .datetime({ offset: true })
+    .transform((text) => new Date(text))
+    .optional(),
 });
 export type FolderQuery = z.output<typeof folderQuery>;
 export const folderChange = z.object({ ...place, name: folderName.optional(), description });
@@ -42,37 +45,71 @@ export const folderToDelete = z.object({ ...place, forceDelete: z.boolean().defa
 export type FolderToDelete = z.output<typeof folderToDelete>;
 
 export const createFolder = endpoint({
-  id: "createFolder", method: "POST", path: "/api/v2/folders", room,
+  id: "createFolder",
+  method: "POST",
+  path: "/api/v2/folders",
+  room,
   summary: "Create a folder, and those above it that are missing",
-  body: newFolder, reply: z.object({ folder }), example: { body: { ...at, name: "api" } },
+  body: newFolder,
+  reply: z.object({ folder }),
+  example: { body: { ...at, name: "api" } },
 });
 export const listFolders = endpoint({
-  id: "listFolders", method: "GET", path: "/api/v2/folders", room,
+  id: "listFolders",
+  method: "GET",
+  path: "/api/v2/folders",
+  room,
   summary: "The folders in a folder",
-  query: folderQuery, reply: z.object({ folders: z.array(folder) }), example: { query: at },
+  query: folderQuery,
+  reply: z.object({ folders: z.array(folder) }),
+  example: { query: at },
 });
 export const getFolder = endpoint({
-  id: "getFolder", method: "GET", path: "/api/v2/folders/{folderId}", aliases: ["/api/v1/folders/{folderId}"], room,
+  id: "getFolder",
+  method: "GET",
+  path: "/api/v2/folders/{folderId}",
+  aliases: ["/api/v1/folders/{folderId}"],
+  room,
   summary: "One folder by id",
-  params: z.object({ folderId: uuid }), reply: z.object({ folder }),
+  params: z.object({ folderId: uuid }),
+  reply: z.object({ folder }),
 });
 /** By id or, inside `path`, by name. */
 export const folderRef = z.object({ folderId: z.string().min(1).max(255) });
 export const updateFolder = endpoint({
-  id: "updateFolder", method: "PATCH", path: "/api/v2/folders/{folderId}", room,
+  id: "updateFolder",
+  method: "PATCH",
+  path: "/api/v2/folders/{folderId}",
+  room,
   summary: "Rename or describe a folder; what is in it stays in it",
-  params: folderRef, body: folderChange, reply: z.object({ folder }), example: { body: { ...at, name: "backend" } },
+  params: folderRef,
+  body: folderChange,
+  reply: z.object({ folder }),
+  example: { body: { ...at, name: "backend" } },
 });
 export const deleteFolder = endpoint({
-  id: "deleteFolder", method: "DELETE", path: "/api/v2/folders/{folderId}", room,
+  id: "deleteFolder",
+  method: "DELETE",
+  path: "/api/v2/folders/{folderId}",
+  room,
   summary: "Delete a folder; with forceDelete also one that is not empty",
-  params: folderRef, body: folderToDelete, reply: z.object({ folder }), example: { body: at },
+  params: folderRef,
+  body: folderToDelete,
+  reply: z.object({ folder }),
+  example: { body: at },
 });
 export const moveFolder = endpoint({
-  id: "moveFolder", method: "POST", path: "/api/v2/folders/{folderId}/move", room,
+  id: "moveFolder",
+  method: "POST",
+  path: "/api/v2/folders/{folderId}/move",
+  room,
   summary: "Move a folder with everything in it into another folder",
   params: z.object({ folderId: uuid }),
-  body: z.object({ projectId: projectRef, destinationEnvironment: environmentSlug, destinationPath: folderPath.default(ROOT) }),
+  body: z.object({
+    projectId: projectRef,
+    destinationEnvironment: environmentSlug,
+    destinationPath: folderPath.default(ROOT),
+  }),
   reply: z.object({ folder }),
   example: { body: { projectId: id, destinationEnvironment: "dev", destinationPath: "/" } },
 });

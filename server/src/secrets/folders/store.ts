@@ -19,17 +19,29 @@ const COLUMNS = `f.id, f.project_id AS "projectId", f.environment_id AS "environ
   f.name, f.path, f.description, f.version, f.created_at AS "createdAt", f.updated_at AS "updatedAt"`;
 const FROM = `FROM folders f JOIN environments e ON e.id = f.environment_id`;
 const byPath = sql<FolderRow>(`SELECT ${COLUMNS} ${FROM} WHERE f.environment_id = $1 AND f.path = $2`);
-const byPaths = sql<FolderRow>(`SELECT ${COLUMNS} ${FROM} WHERE f.environment_id = $1 AND f.path = ANY($2::text[])`);
-const byId = sql<FolderRow>(`SELECT ${COLUMNS} ${FROM} JOIN projects p ON p.id = f.project_id WHERE f.id = $1 AND p.org_id = $2`);
-const children = sql<FolderRow>(`SELECT ${COLUMNS} ${FROM} WHERE f.parent_id = $1 ORDER BY f.name LIMIT 10000`);
-const below = sql<FolderRow>(`SELECT ${COLUMNS} ${FROM} WHERE f.environment_id = $1 AND f.path LIKE $2 AND f.parent_id IS NOT NULL ORDER BY f.path LIMIT 10000`);
-const tree = sql<FolderRow>(`SELECT ${COLUMNS} ${FROM} WHERE f.environment_id = $1 AND (f.path = $2 OR f.path LIKE $3) ORDER BY f.path`);
+const byPaths = sql<FolderRow>(
+  `SELECT ${COLUMNS} ${FROM} WHERE f.environment_id = $1 AND f.path = ANY($2::text[])`,
+);
+const byId = sql<FolderRow>(
+  `SELECT ${COLUMNS} ${FROM} JOIN projects p ON p.id = f.project_id WHERE f.id = $1 AND p.org_id = $2`,
+);
+const children = sql<FolderRow>(
+  `SELECT ${COLUMNS} ${FROM} WHERE f.parent_id = $1 ORDER BY f.name LIMIT 10000`,
+);
+const below = sql<FolderRow>(
+  `SELECT ${COLUMNS} ${FROM} WHERE f.environment_id = $1 AND f.path LIKE $2 AND f.parent_id IS NOT NULL ORDER BY f.path LIMIT 10000`,
+);
+const tree = sql<FolderRow>(
+  `SELECT ${COLUMNS} ${FROM} WHERE f.environment_id = $1 AND (f.path = $2 OR f.path LIKE $3) ORDER BY f.path`,
+);
 const changedSince = sql<{ id: string }>(`
   SELECT DISTINCT v.folder_id AS id FROM secret_versions v WHERE v.folder_id = ANY($1::uuid[]) AND v.created_at >= $2`);
 const insert = sql(`
   INSERT INTO folders (id, project_id, environment_id, parent_id, name, path, description, created_at, updated_at)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)`);
-const update = sql(`UPDATE folders SET description = CASE WHEN $2 THEN $3 ELSE description END, version = version + 1, updated_at = $4 WHERE id = $1`);
+const update = sql(
+  `UPDATE folders SET description = CASE WHEN $2 THEN $3 ELSE description END, version = version + 1, updated_at = $4 WHERE id = $1`,
+);
 const relocate = sql(`
   UPDATE folders f SET environment_id = $4, path = $5 || substr(f.path, length($3) + 1),
     parent_id = CASE WHEN f.id = $6 THEN $7 ELSE f.parent_id END, name = CASE WHEN f.id = $6 THEN $8 ELSE f.name END,
@@ -38,16 +50,25 @@ const relocate = sql(`
 const remove = sql(`DELETE FROM folders WHERE id = ANY($1::uuid[])`);
 const content = sql<{ count: number }>(`
   SELECT (SELECT count(*) FROM secrets WHERE folder_id = $1) + (SELECT count(*) FROM folders WHERE parent_id = $1) + (SELECT count(*) FROM secret_imports WHERE folder_id = $1) AS count`);
-const beginHistory = sql(`INSERT INTO folder_history (folder_id, project_id, environment_id, path, from_at) SELECT id, project_id, environment_id, path, $2 FROM folders WHERE id = ANY($1::uuid[])`);
-const endHistory = sql(`UPDATE folder_history SET to_at = $2 WHERE folder_id = ANY($1::uuid[]) AND to_at IS NULL`);
+const beginHistory = sql(
+  `INSERT INTO folder_history (folder_id, project_id, environment_id, path, from_at) SELECT id, project_id, environment_id, path, $2 FROM folders WHERE id = ANY($1::uuid[])`,
+);
+const endHistory = sql(
+  `UPDATE folder_history SET to_at = $2 WHERE folder_id = ANY($1::uuid[]) AND to_at IS NULL`,
+);
 
-export const findFolderByPath = (q: Query, environmentId: string, path: string) => q.first(byPath, [environmentId, path]);
-export const findFoldersByPaths = (q: Query, environmentId: string, paths: readonly string[]) => q.rows(byPaths, [environmentId, paths]);
+export const findFolderByPath = (q: Query, environmentId: string, path: string) =>
+  q.first(byPath, [environmentId, path]);
+export const findFoldersByPaths = (q: Query, environmentId: string, paths: readonly string[]) =>
+  q.rows(byPaths, [environmentId, paths]);
 export const findFolderById = (q: Query, id: string, orgId: string) => q.first(byId, [id, orgId]);
 export const foldersIn = (q: Query, parentId: string) => q.rows(children, [parentId]);
-export const foldersBelow = (q: Query, environmentId: string, likeBelow: string) => q.rows(below, [environmentId, likeBelow]);
-export const folderTree = (q: Query, environmentId: string, path: string, likeBelow: string) => q.rows(tree, [environmentId, path, likeBelow]);
-export const foldersChangedSince = (q: Query, ids: readonly string[], since: Date) => q.rows(changedSince, [ids, since]);
+export const foldersBelow = (q: Query, environmentId: string, likeBelow: string) =>
+  q.rows(below, [environmentId, likeBelow]);
+export const folderTree = (q: Query, environmentId: string, path: string, likeBelow: string) =>
+  q.rows(tree, [environmentId, path, likeBelow]);
+export const foldersChangedSince = (q: Query, ids: readonly string[], since: Date) =>
+  q.rows(changedSince, [ids, since]);
 export const countContent = async (q: Query, id: string) => (await q.first(content, [id]))?.count ?? 0;
 
 export interface NewFolderRow {
@@ -62,7 +83,16 @@ export interface NewFolderRow {
 }
 
 export const insertFolder = async (tx: Tx, row: NewFolderRow): Promise<void> => {
-  await tx.rows(insert, [row.id, row.projectId, row.environmentId, row.parentId, row.name, row.path, row.description, row.at]);
+  await tx.rows(insert, [
+    row.id,
+    row.projectId,
+    row.environmentId,
+    row.parentId,
+    row.name,
+    row.path,
+    row.description,
+    row.at,
+  ]);
   await tx.rows(beginHistory, [[row.id], row.at]);
 };
 export const describeFolder = (tx: Tx, id: string, description: string | null | undefined, at: Date) =>
@@ -72,14 +102,29 @@ export interface Relocation {
   readonly folder: FolderRow;
   readonly ids: readonly string[];
   readonly likeBelow: string;
-  readonly to: { readonly environmentId: string; readonly parentId: string; readonly name: string; readonly path: string };
+  readonly to: {
+    readonly environmentId: string;
+    readonly parentId: string;
+    readonly name: string;
+    readonly path: string;
+  };
   readonly at: Date;
 }
 
 /** The whole tree below at once: paths are prefixes. */
 export async function relocateFolder(tx: Tx, { folder, ids, likeBelow, to, at }: Relocation): Promise<void> {
   await tx.rows(endHistory, [ids, at]);
-  await tx.rows(relocate, [folder.environmentId, likeBelow, folder.path, to.environmentId, to.path, folder.id, to.parentId, to.name, at]);
+  await tx.rows(relocate, [
+    folder.environmentId,
+    likeBelow,
+    folder.path,
+    to.environmentId,
+    to.path,
+    folder.id,
+    to.parentId,
+    to.name,
+    at,
+  ]);
   await tx.rows(beginHistory, [ids, at]);
 }
 

@@ -12,24 +12,52 @@ const at = { workspaceId: "00000000-0000-4000-8000-000000000000", environment: "
 const one = z.object({ secretImportId: z.uuid() });
 
 export const createImportV1 = endpoint({
-  id: "createImportV1", method: "POST", path: PATH, room, summary: "Import a folder, as older clients send it",
+  id: "createImportV1",
+  method: "POST",
+  path: PATH,
+  room,
+  summary: "Import a folder, as older clients send it",
   body: z
     .object({ ...where, import: v2.importSource, isReplication: z.boolean().default(false) })
     .transform((input, context): v2.NewImport => ({ ...input, projectId: projectOf(input, context) })),
-  reply: v2.createImport.reply, example: { body: { ...at, import: { environment: "staging", path: "/" } } },
+  reply: v2.createImport.reply,
+  example: { body: { ...at, import: { environment: "staging", path: "/" } } },
 });
 export const listImportsV1 = endpoint({
-  id: "listImportsV1", method: "GET", path: PATH, room, summary: "The imports of a folder, as older clients ask for them",
-  query: z.object(where).transform((input, context): v2.ImportQuery => ({ ...input, projectId: projectOf(input, context) })),
-  reply: v2.listImports.reply, example: { query: at },
+  id: "listImportsV1",
+  method: "GET",
+  path: PATH,
+  room,
+  summary: "The imports of a folder, as older clients ask for them",
+  query: z
+    .object(where)
+    .transform((input, context): v2.ImportQuery => ({ ...input, projectId: projectOf(input, context) })),
+  reply: v2.listImports.reply,
+  example: { query: at },
 });
 export const updateImportV1 = endpoint({
-  id: "updateImportV1", method: "PATCH", path: `${PATH}/{secretImportId}`, room, summary: "Change an import, as older clients send it", params: one,
-  body: z.object({ ...where, import: v2.importPatch }).transform((input, context): v2.ImportChange => ({ ...input, projectId: projectOf(input, context) })),
-  reply: v2.updateImport.reply, example: { body: { ...at, import: { position: 1 } } },
+  id: "updateImportV1",
+  method: "PATCH",
+  path: `${PATH}/{secretImportId}`,
+  room,
+  summary: "Change an import, as older clients send it",
+  params: one,
+  body: z
+    .object({ ...where, import: v2.importPatch })
+    .transform((input, context): v2.ImportChange => ({ ...input, projectId: projectOf(input, context) })),
+  reply: v2.updateImport.reply,
+  example: { body: { ...at, import: { position: 1 } } },
 });
 export const deleteImportV1 = endpoint({
-  id: "deleteImportV1", method: "DELETE", path: `${PATH}/{secretImportId}`, room, summary: "Remove an import, as older clients ask for it", params: one,
-  body: z.object(where).transform((input, context): v2.ImportQuery => ({ ...input, projectId: projectOf(input, context) })),
-  reply: v2.deleteImport.reply, example: { body: at },
+  id: "deleteImportV1",
+  method: "DELETE",
+  path: `${PATH}/{secretImportId}`,
+  room,
+  summary: "Remove an import, as older clients ask for it",
+  params: one,
+  body: z
+    .object(where)
+    .transform((input, context): v2.ImportQuery => ({ ...input, projectId: projectOf(input, context) })),
+  reply: v2.deleteImport.reply,
+  example: { body: at },
 });

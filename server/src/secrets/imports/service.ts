@@ -16,7 +16,17 @@ import { folderUnknown, type FolderPlace } from "../model.ts";
 import { touchProject } from "../stamps/store.ts";
 import { findFolder, holdTree } from "../store.ts";
 import type { ImportChange, ImportQuery, NewImport } from "./contract.ts";
-import { deleteImport, findImport, importsOfFolder, insertImport, orderImports, repointImport, type ImportRow } from "./store.ts";
+import {
+  deleteImport,
+  findImport,
+  importsOfFolder,
+  insertImport,
+  orderImports,
+  repointImport,
+  type ImportRow,
+} from "./store.ts";
+
+export type { ImportRow } from "./store.ts";
 
 export interface ImportNeeds {
   readonly db: Db;
@@ -29,7 +39,10 @@ export type Imports = ReturnType<typeof createImports>;
 const SUBJECT = "secret-imports";
 const taken = () => conflict("This folder imports that folder already.");
 const importUnknown = (id: string) => notFound("The import", id);
-const at = ({ environment, path }: { environment: string; path: string }) => ({ environment, secretPath: path });
+const at = ({ environment, path }: { environment: string; path: string }) => ({
+  environment,
+  secretPath: path,
+});
 
 export function createImports({ db, clock, access }: ImportNeeds) {
   const orTaken = async <T>(work: () => Promise<T>): Promise<T> => {
@@ -42,26 +55,51 @@ export function createImports({ db, clock, access }: ImportNeeds) {
   };
 
   /** The importing folder shows something else now, and so does whoever shows that one. */
-  const conclude = async (tx: Tx, { actor, project }: Ground, event: string, row: ImportRow): Promise<void> => {
+  const conclude = async (
+    tx: Tx,
+    { actor, project }: Ground,
+    event: string,
+    row: ImportRow,
+  ): Promise<void> => {
     const { orgId, id: projectId } = project;
-    const affected = await findDependants(tx, [{ environmentId: row.environmentId, path: row.path, key: null }]);
+    const affected = await findDependants(tx, [
+      { environmentId: row.environmentId, path: row.path, key: null },
+    ]);
     tx.emit(importsMutated({ orgId, projectId, environment: row.environment, path: row.path }));
     announceAffected(tx, affected, [row]);
     touchProject(tx, projectId);
-    const metadata = { environment: row.environment, secretPath: row.path, importId: row.id, importProjectId: row.sourceProjectId, importEnvironment: row.sourceEnvironment, importPath: row.sourcePath, position: row.position };
+    const metadata = {
+      environment: row.environment,
+      secretPath: row.path,
+      importId: row.id,
+      importProjectId: row.sourceProjectId,
+      importEnvironment: row.sourceEnvironment,
+      importPath: row.sourcePath,
+      position: row.position,
+    };
     tx.audit(actor, { event, orgId, projectId, metadata });
   };
 
-  const findForChange = async (actor: MemberActor, id: string, action: string, projectRef?: string): Promise<{ ground: Ground; row: ImportRow }> => {
+  const findForChange = async (
+    actor: MemberActor,
+    id: string,
+    action: string,
+    projectRef?: string,
+  ): Promise<{ ground: Ground; row: ImportRow }> => {
     const row = await db.read((q) => findImport(q, id, orgOf(actor)));
     if (!row) throw importUnknown(id);
     const ground = await access.ground(actor, row.projectId);
-    if (projectRef !== undefined && (await access.ground(actor, projectRef)).project.id !== row.projectId) throw importUnknown(id);
+    if (projectRef !== undefined && (await access.ground(actor, projectRef)).project.id !== row.projectId)
+      throw importUnknown(id);
     require(ground.ability, action, SUBJECT, at(row));
     return { ground, row };
   };
 
-  const requireSource = async (actor: MemberActor, projectRef: string, source: { environment: string; path: string }): Promise<FolderPlace> => {
+  const requireSource = async (
+    actor: MemberActor,
+    projectRef: string,
+    source: { environment: string; path: string },
+  ): Promise<FolderPlace> => {
     const ground = await access.ground(actor, projectRef);
     const environment = await access.environment(ground, source.environment);
     require(ground.ability, "readValue", "secrets", at(source));
@@ -75,8 +113,13 @@ export function createImports({ db, clock, access }: ImportNeeds) {
       const ground = await access.ground(actor, input.projectId);
       const environment = await access.environment(ground, input.environment);
       require(ground.ability, "create", SUBJECT, { environment: environment.slug, secretPath: input.path });
-      const source = await requireSource(actor, input.import.sourceProjectId ?? ground.project.id, input.import);
-      if (source.environmentId === environment.id && source.path === input.path) throw badRequest("A folder cannot import itself.");
+      const source = await requireSource(
+        actor,
+        input.import.sourceProjectId ?? ground.project.id,
+        input.import,
+      );
+      if (source.environmentId === environment.id && source.path === input.path)
+        throw badRequest("A folder cannot import itself.");
       const id = newId();
       return orTaken(() =>
         db.write(async (tx) => {
@@ -84,8 +127,14 @@ export function createImports({ db, clock, access }: ImportNeeds) {
           const folder = await findFolder(tx, { environmentId: environment.id, path: input.path });
           if (!folder) throw folderUnknown(input.path);
           await insertImport(tx, {
-            id, projectId: ground.project.id, folderId: folder.id, sourceProjectId: source.projectId, sourceEnvironmentId: source.environmentId,
-            sourcePath: source.path, isReplication: input.isReplication, at: clock.now(),
+            id,
+            projectId: ground.project.id,
+            folderId: folder.id,
+            sourceProjectId: source.projectId,
+            sourceEnvironmentId: source.environmentId,
+            sourcePath: source.path,
+            isReplication: input.isReplication,
+            at: clock.now(),
           });
           const row = (await findImport(tx, id, ground.project.orgId)) as ImportRow;
           await conclude(tx, ground, "create-secret-import", row);
@@ -103,19 +152,24 @@ export function createImports({ db, clock, access }: ImportNeeds) {
       return db.read((q) => importsOfFolder(q, folder.id));
     },
 
-    get: async (actor: MemberActor, id: string): Promise<ImportRow> => (await findForChange(actor, id, "read")).row,
+    get: async (actor: MemberActor, id: string): Promise<ImportRow> =>
+      (await findForChange(actor, id, "read")).row,
 
     async update(actor: MemberActor, id: string, input: ImportChange): Promise<ImportRow> {
       const { ground, row } = await findForChange(actor, id, "edit", input.projectId);
       const { environment = row.sourceEnvironment, path = row.sourcePath, position } = input.import;
       const isRepointed = environment !== row.sourceEnvironment || path !== row.sourcePath;
-      const source = isRepointed ? await requireSource(actor, row.sourceProjectId, { environment, path }) : undefined;
+      const source = isRepointed
+        ? await requireSource(actor, row.sourceProjectId, { environment, path })
+        : undefined;
       return orTaken(() =>
         db.write(async (tx) => {
           await holdTree(tx, ground.project.id);
           if (source) await repointImport(tx, id, source, clock.now());
           if (position !== undefined) {
-            const others = (await importsOfFolder(tx, row.folderId)).map((other) => other.id).filter((other) => other !== id);
+            const others = (await importsOfFolder(tx, row.folderId))
+              .map((other) => other.id)
+              .filter((other) => other !== id);
             await orderImports(tx, others.toSpliced(position - 1, 0, id));
           }
           const now = await findImport(tx, id, ground.project.orgId);
@@ -133,7 +187,10 @@ export function createImports({ db, clock, access }: ImportNeeds) {
         await conclude(tx, ground, "delete-secret-import", row);
         await deleteImport(tx, id);
         const left = await importsOfFolder(tx, row.folderId);
-        await orderImports(tx, left.map((other) => other.id));
+        await orderImports(
+          tx,
+          left.map((other) => other.id),
+        );
         return row;
       });
     },

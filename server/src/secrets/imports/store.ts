@@ -29,7 +29,9 @@ const SELECT = `
   FROM secret_imports i JOIN folders f ON f.id = i.folder_id JOIN environments e ON e.id = f.environment_id
     JOIN environments se ON se.id = i.source_environment_id JOIN projects sp ON sp.id = i.source_project_id`;
 const ofFolder = sql<ImportRow>(`${SELECT} WHERE i.folder_id = $1 ORDER BY i.position, i.id`);
-const byId = sql<ImportRow>(`${SELECT} JOIN projects p ON p.id = i.project_id WHERE i.id = $1 AND p.org_id = $2`);
+const byId = sql<ImportRow>(
+  `${SELECT} JOIN projects p ON p.id = i.project_id WHERE i.id = $1 AND p.org_id = $2`,
+);
 const insert = sql(`
   INSERT INTO secret_imports (id, project_id, folder_id, source_project_id, source_environment_id, source_path, position, is_replication, created_at, updated_at)
   VALUES ($1, $2, $3, $4, $5, $6, (SELECT coalesce(max(position), 0) + 1 FROM secret_imports WHERE folder_id = $3), $7, $8, $8)`);
@@ -52,8 +54,21 @@ export interface NewImportRow {
   readonly at: Date;
 }
 export const insertImport = (tx: Tx, row: NewImportRow) =>
-  tx.rows(insert, [row.id, row.projectId, row.folderId, row.sourceProjectId, row.sourceEnvironmentId, row.sourcePath, row.isReplication, row.at]);
-export const repointImport = (tx: Tx, id: string, source: { environmentId: string; path: string }, at: Date) =>
-  tx.rows(update, [id, source.environmentId, source.path, at]);
+  tx.rows(insert, [
+    row.id,
+    row.projectId,
+    row.folderId,
+    row.sourceProjectId,
+    row.sourceEnvironmentId,
+    row.sourcePath,
+    row.isReplication,
+    row.at,
+  ]);
+export const repointImport = (
+  tx: Tx,
+  id: string,
+  source: { environmentId: string; path: string },
+  at: Date,
+) => tx.rows(update, [id, source.environmentId, source.path, at]);
 export const orderImports = (tx: Tx, ids: readonly string[]) => tx.rows(order, [ids]);
 export const deleteImport = (tx: Tx, id: string) => tx.rows(remove, [id]);

@@ -22,7 +22,12 @@ export interface ReadAuditNeeds {
 }
 
 export interface ReadAudit {
-  note(actor: MemberActor, project: ProjectRow, event: string, metadata: Readonly<Record<string, unknown>>): Promise<void>;
+  note(
+    actor: MemberActor,
+    project: ProjectRow,
+    event: string,
+    metadata: Readonly<Record<string, unknown>>,
+  ): Promise<void>;
   /** Everything noted so far is durable when this resolves. */
   flush(): Promise<void>;
 }
@@ -63,7 +68,10 @@ export function createReadAudit({ db, clock, log, mode }: ReadAuditNeeds): ReadA
   const flushLater = (): void => {
     timer ??= setTimeout(() => {
       flush().catch((error: unknown) => {
-        log.warn({ waiting: waiting.length, reason: (error as Error).message }, "readings could not be written to the audit log; trying again");
+        log.warn(
+          { waiting: waiting.length, reason: (error as Error).message },
+          "readings could not be written to the audit log; trying again",
+        );
         flushLater();
       });
     }, DELAY_MS).unref();
@@ -76,9 +84,18 @@ export function createReadAudit({ db, clock, log, mode }: ReadAuditNeeds): ReadA
       const at = clock.now();
       const { caller } = actor;
       waiting.push({
-        id: newId(at.getTime()), at, orgId: project.orgId, projectId: project.id, event,
-        actorType: actor.kind, actorId: actor.id, actorName: actor.name,
-        ip: caller.ip, userAgent: caller.userAgent, requestId: caller.requestId, metadata: JSON.stringify(metadata),
+        id: newId(at.getTime()),
+        at,
+        orgId: project.orgId,
+        projectId: project.id,
+        event,
+        actorType: actor.kind,
+        actorId: actor.id,
+        actorName: actor.name,
+        ip: caller.ip,
+        userAgent: caller.userAgent,
+        requestId: caller.requestId,
+        metadata: JSON.stringify(metadata),
       });
       if (mode === "strict" || waiting.length > MAX_WAITING) return flush();
       flushLater();

@@ -24,7 +24,16 @@ const insert = sql(`
 /** Many readings in one statement. */
 export const insertReads = (tx: Tx, rows: readonly ReadEntry[]) =>
   tx.rows(insert, [
-    rows.map((r) => r.id), rows.map((r) => r.at), rows.map((r) => r.orgId), rows.map((r) => r.projectId),
-    rows.map((r) => r.event), rows.map((r) => r.actorType), rows.map((r) => r.actorId), rows.map((r) => r.actorName),
-    rows.map((r) => r.ip), rows.map((r) => r.userAgent), rows.map((r) => r.requestId), rows.map((r) => r.metadata),
+    rows.map((r) => r.id),
+    rows.map((r) => r.at),
+    rows.map((r) => r.orgId),
+    rows.map((r) => r.projectId),
+    rows.map((r) => r.event),
+    rows.map((r) => r.actorType),
+    rows.map((r) => r.actorId),
+    rows.map((r) => r.actorName),
+    rows.map((r) => r.ip),
+    rows.map((r) => r.userAgent),
+    rows.map((r) => r.requestId),
+    rows.map((r) => r.metadata),
   ]);

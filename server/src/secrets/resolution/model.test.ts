@@ -1,7 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { Expander, findEffective, parseReference, referencesIn, type Found, type Readable, type Spot, type World } from "./model.ts";
+import {
+  Expander,
+  findEffective,
+  parseReference,
+  referencesIn,
+  type Found,
+  type Readable,
+  type Spot,
+  type World,
+} from "./model.ts";
 
 const KEYS = ["A", "B", "C"];
 const FOLDERS = ["/x", "/y", "/z", "/x/y"];
@@ -68,13 +77,30 @@ function slowFollow(tree: Tree, path: string, inner: string, trail: readonly str
 
 const reference = fc.oneof(
   fc.constantFrom(...KEYS),
-  fc.tuple(fc.constantFrom("e", "none"), fc.constantFrom("x", "y", "z", "x.y"), fc.constantFrom(...KEYS)).map((parts) => parts.join(".")),
+  fc
+    .tuple(fc.constantFrom("e", "none"), fc.constantFrom("x", "y", "z", "x.y"), fc.constantFrom(...KEYS))
+    .map((parts) => parts.join(".")),
 );
-const value = fc.array(fc.oneof(fc.constantFrom("-", "text", "$", "{"), reference.map((inner) => `\${${inner}}`)), { maxLength: 3 }).map((parts) => parts.join("").replaceAll("{$", "$"));
+const value = fc
+  .array(
+    fc.oneof(
+      fc.constantFrom("-", "text", "$", "{"),
+      reference.map((inner) => `\${${inner}}`),
+    ),
+    { maxLength: 3 },
+  )
+  .map((parts) => parts.join("").replaceAll("{$", "$"));
 const trees: fc.Arbitrary<Tree> = fc.record({
   secrets: fc.dictionary(fc.constantFrom(...FOLDERS), fc.dictionary(fc.constantFrom(...KEYS), value)),
-  imports: fc.dictionary(fc.constantFrom(...FOLDERS), fc.uniqueArray(fc.constantFrom(...FOLDERS), { maxLength: 3 })),
-  closed: fc.array(fc.tuple(fc.constantFrom(...FOLDERS), fc.constantFrom(...KEYS)).map(([path, key]) => idOf(path, key))).map((list) => new Set(list)),
+  imports: fc.dictionary(
+    fc.constantFrom(...FOLDERS),
+    fc.uniqueArray(fc.constantFrom(...FOLDERS), { maxLength: 3 }),
+  ),
+  closed: fc
+    .array(
+      fc.tuple(fc.constantFrom(...FOLDERS), fc.constantFrom(...KEYS)).map(([path, key]) => idOf(path, key)),
+    )
+    .map((list) => new Set(list)),
 });
 
 test("a key is found where the slow rules find it", () => {
@@ -107,7 +133,12 @@ test("a chain that doubles at every step stays bounded", () => {
   const secrets: Record<string, string> = { K0: "x".repeat(1000) };
   for (let at = 1; at < 60; at += 1) secrets[`K${at}`] = `\${K${at - 1}}\${K${at - 1}}`;
   const tree: Tree = { secrets: { "/x": secrets }, imports: {}, closed: new Set() };
-  const text = new Expander(worldOf(tree)).expand({ id: "/x K59", key: "K59", spot: spot("/x"), value: secrets["K59"] ?? "" });
+  const text = new Expander(worldOf(tree)).expand({
+    id: "/x K59",
+    key: "K59",
+    spot: spot("/x"),
+    value: secrets["K59"] ?? "",
+  });
   assert.ok(text.length <= 1024 * 1024);
 });
 
@@ -115,6 +146,7 @@ test("what stands between braces is a reference or plain text", () => {
   assert.deepEqual(parseReference("KEY"), { environment: null, path: null, key: "KEY" });
   assert.deepEqual(parseReference("dev.KEY"), { environment: "dev", path: "/", key: "KEY" });
   assert.deepEqual(parseReference(" dev.a.b.KEY "), { environment: "dev", path: "/a/b", key: "KEY" });
-  for (const text of ["", ".", "a..b", "dev.a/b.KEY", "dev.ü.KEY", "x".repeat(2000)]) assert.equal(parseReference(text), null, text);
+  for (const text of ["", ".", "a..b", "dev.a/b.KEY", "dev.ü.KEY", "x".repeat(2000)])
+    assert.equal(parseReference(text), null, text);
   assert.equal(referencesIn("${A} ${ ${B} $C {D} ${E").length, 2);
 });

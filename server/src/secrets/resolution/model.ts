@@ -87,11 +87,16 @@ export function findEffective(world: World, spot: Spot, key: string): Found {
 }
 
 export function findReferred(world: World, from: Spot, reference: Reference): Found {
-  if (reference.environment === null || reference.path === null) return findEffective(world, from, reference.key);
+  if (reference.environment === null || reference.path === null)
+    return findEffective(world, from, reference.key);
   const environmentId = world.environmentId(from.projectId, reference.environment);
   if (environmentId === "unknown") return "unknown";
   if (environmentId === null) return "absent";
-  return findEffective(world, { projectId: from.projectId, environmentId, path: reference.path }, reference.key);
+  return findEffective(
+    world,
+    { projectId: from.projectId, environmentId, path: reference.path },
+    reference.key,
+  );
 }
 
 export interface Want {

@@ -14,39 +14,75 @@ after(() => house.close());
 
 async function settled(): Promise<string[]> {
   const marker = await aProject(house.owner);
-  while (!facts.some((fact) => (fact.data as { projectId?: string }).projectId === marker.id)) await new Promise((resolve) => setTimeout(resolve, 5));
-  const seen = facts.filter((fact) => fact.name === "secrets.import-mutated").map((fact) => fact.data as { projectId: string; environment: string; path: string });
+  while (!facts.some((fact) => (fact.data as { projectId?: string }).projectId === marker.id))
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  const seen = facts
+    .filter((fact) => fact.name === "secrets.import-mutated")
+    .map((fact) => fact.data as { projectId: string; environment: string; path: string });
   facts = [];
   return seen.map((data) => `${data.environment}${data.path}`).sort();
 }
 
-async function put(client: Client, projectId: string, place: string, key: string, secretValue: string): Promise<void> {
+async function put(
+  client: Client,
+  projectId: string,
+  place: string,
+  [key, secretValue]: [string, string],
+): Promise<void> {
   const [environment = "", ...names] = place.split("/").filter((name) => name !== "");
   const secretPath = `/${names.join("/")}`;
-  if (names.length > 0) await client.post("/api/v2/folders", { projectId, environment, path: `/${names.slice(0, -1).join("/")}`, name: names.at(-1) });
-  const made = await client.post(`/api/v4/secrets/${key}`, { projectId, environment, secretPath, secretValue });
+  if (names.length > 0)
+    await client.post("/api/v2/folders", {
+      projectId,
+      environment,
+      path: `/${names.slice(0, -1).join("/")}`,
+      name: names.at(-1),
+    });
+  const made = await client.post(`/api/v4/secrets/${key}`, {
+    projectId,
+    environment,
+    secretPath,
+    secretValue,
+  });
   if (made.status === 400) {
-    const changed = await client.patch(`/api/v4/secrets/${key}`, { projectId, environment, secretPath, secretValue });
+    const changed = await client.patch(`/api/v4/secrets/${key}`, {
+      projectId,
+      environment,
+      secretPath,
+      secretValue,
+    });
     assert.equal(changed.status, 200, JSON.stringify(changed.body));
   } else assert.equal(made.status, 200, JSON.stringify(made.body));
 }
 
-async function addImport(client: Client, projectId: string, into: string, from: string, sourceProjectId?: string) {
-  const place = (text: string) => ({ environment: text.split("/")[0], path: `/${text.split("/").slice(1).join("/")}` });
-  const made = await client.post("/api/v2/secret-imports", { projectId, ...place(into), import: { ...place(from), ...(sourceProjectId ? { sourceProjectId } : {}) } });
+async function addImport(projectId: string, into: string, from: string, sourceProjectId?: string) {
+  const place = (text: string) => ({
+    environment: text.split("/")[0],
+    path: `/${text.split("/").slice(1).join("/")}`,
+  });
+  const made = await house.owner.post("/api/v2/secret-imports", {
+    projectId,
+    ...place(into),
+    import: { ...place(from), ...(sourceProjectId ? { sourceProjectId } : {}) },
+  });
   assert.equal(made.status, 200, JSON.stringify(made.body));
   return made.body.secretImport;
 }
 
-const listAt = (projectId: string, environment: string, path = "/") => `/api/v4/secrets?projectId=${projectId}&environment=${environment}&secretPath=${path}`;
-const values = (secrets: { secretKey: string; secretValue: string }[]) => Object.fromEntries(secrets.map((s) => [s.secretKey, s.secretValue]));
+const listAt = (projectId: string, environment: string, path = "/") =>
+  `/api/v4/secrets?projectId=${projectId}&environment=${environment}&secretPath=${path}`;
+const values = (secrets: { secretKey: string; secretValue: string }[]) =>
+  Object.fromEntries(secrets.map((s) => [s.secretKey, s.secretValue]));
 
 test("references are followed across folders and environments; a missing one leaves its text", async () => {
   const { id } = await aProject(house.owner);
-  await put(house.owner, id, "dev", "HOST", "db.local");
-  await put(house.owner, id, "prod/api/v1", "PASSWORD", "p-${USER}");
-  await put(house.owner, id, "prod/api/v1", "USER", "root");
-  await put(house.owner, id, "dev", "URL", "pg://${prod.api.v1.PASSWORD}@${HOST}/${MISSING}${nowhere.KEY}${}${a..b}");
+  await put(house.owner, id, "dev", ["HOST", "db.local"]);
+  await put(house.owner, id, "prod/api/v1", ["PASSWORD", "p-${USER}"]);
+  await put(house.owner, id, "prod/api/v1", ["USER", "root"]);
+  await put(house.owner, id, "dev", [
+    "URL",
+    "pg://${prod.api.v1.PASSWORD}@${HOST}/${MISSING}${nowhere.KEY}${}${a..b}",
+  ]);
   const { secrets } = (await house.owner.get(listAt(id, "dev"))).body;
   assert.equal(values(secrets)["URL"], "pg://p-root@db.local/${MISSING}${nowhere.KEY}${}${a..b}");
   const plain = (await house.owner.get(`${listAt(id, "dev")}&expandSecretReferences=false`)).body.secrets;
@@ -57,59 +93,83 @@ test("references are followed across folders and environments; a missing one lea
 
 test("cycles of references end", async () => {
   const { id } = await aProject(house.owner);
-  await put(house.owner, id, "dev", "A", "a${B}");
-  await put(house.owner, id, "dev", "B", "b${A}");
-  await put(house.owner, id, "dev", "SELF", "s${SELF}");
+  await put(house.owner, id, "dev", ["A", "a${B}"]);
+  await put(house.owner, id, "dev", ["B", "b${A}"]);
+  await put(house.owner, id, "dev", ["SELF", "s${SELF}"]);
   const { secrets } = (await house.owner.get(listAt(id, "dev"))).body;
   assert.deepEqual(values(secrets), { A: "ab${A}", B: "ba${B}", SELF: "s${SELF}" });
 });
 
 test("imports are nested, ordered and safe in loops; the first one that has a key wins and alone carries it", async () => {
   const { id } = await aProject(house.owner);
-  await put(house.owner, id, "dev", "OWN", "dev");
-  await put(house.owner, id, "staging", "BOTH", "staging");
-  await put(house.owner, id, "staging", "OWN", "staging");
-  await put(house.owner, id, "prod", "BOTH", "prod");
-  await put(house.owner, id, "prod/deep", "DEEP", "deep");
-  await addImport(house.owner, id, "dev/", "staging/");
-  const second = await addImport(house.owner, id, "dev/", "prod/");
-  await addImport(house.owner, id, "prod/", "prod/deep");
-  await addImport(house.owner, id, "prod/deep", "dev/");
-  const blocks = async () => (await house.owner.get(listAt(id, "dev"))).body.imports.map((b: { environment: string; secrets: { secretKey: string }[] }) => `${b.environment}:${b.secrets.map((s) => s.secretKey).join(",")}`);
+  await put(house.owner, id, "dev", ["OWN", "dev"]);
+  await put(house.owner, id, "staging", ["BOTH", "staging"]);
+  await put(house.owner, id, "staging", ["OWN", "staging"]);
+  await put(house.owner, id, "prod", ["BOTH", "prod"]);
+  await put(house.owner, id, "prod/deep", ["DEEP", "deep"]);
+  await addImport(id, "dev/", "staging/");
+  const second = await addImport(id, "dev/", "prod/");
+  await addImport(id, "prod/", "prod/deep");
+  await addImport(id, "prod/deep", "dev/");
+  const blocks = async () =>
+    (await house.owner.get(listAt(id, "dev"))).body.imports.map(
+      (b: { environment: string; secrets: { secretKey: string }[] }) =>
+        `${b.environment}:${b.secrets.map((s) => s.secretKey).join(",")}`,
+    );
   assert.deepEqual(await blocks(), ["staging:BOTH,OWN", "prod:DEEP"]);
-  assert.equal((await house.owner.get(`/api/v4/secrets/BOTH?projectId=${id}&environment=dev`)).body.secret.secretValue, "staging");
-  await house.owner.patch(`/api/v2/secret-imports/${second.id}`, { projectId: id, environment: "dev", import: { position: 1 } });
+  assert.equal(
+    (await house.owner.get(`/api/v4/secrets/BOTH?projectId=${id}&environment=dev`)).body.secret.secretValue,
+    "staging",
+  );
+  await house.owner.patch(`/api/v2/secret-imports/${second.id}`, {
+    projectId: id,
+    environment: "dev",
+    import: { position: 1 },
+  });
   assert.deepEqual(await blocks(), ["prod:BOTH,DEEP", "staging:OWN"]);
-  assert.equal((await house.owner.get(`/api/v4/secrets/BOTH?projectId=${id}&environment=dev`)).body.secret.secretValue, "prod");
+  assert.equal(
+    (await house.owner.get(`/api/v4/secrets/BOTH?projectId=${id}&environment=dev`)).body.secret.secretValue,
+    "prod",
+  );
   const raw = await house.owner.get(`/api/v3/secrets/raw?workspaceId=${id}&environment=dev&workspaceSlug=`);
   assert.deepEqual(raw.body.imports, []);
 });
 
 test("a reader sees nothing through an import or a reference that it could not read directly", async () => {
   const { id } = await aProject(house.owner);
-  await put(house.owner, id, "prod", "PRIVATE", "hush");
-  await put(house.owner, id, "prod", "PUBLIC", "hello");
-  await put(house.owner, id, "staging", "VIA", "${prod.PRIVATE}-${prod.PUBLIC}");
-  await put(house.owner, id, "dev", "TWICE", "${staging.VIA}");
-  await addImport(house.owner, id, "dev/", "prod/");
+  await put(house.owner, id, "prod", ["PRIVATE", "hush"]);
+  await put(house.owner, id, "prod", ["PUBLIC", "hello"]);
+  await put(house.owner, id, "staging", ["VIA", "${prod.PRIVATE}-${prod.PUBLIC}"]);
+  await put(house.owner, id, "dev", ["TWICE", "${staging.VIA}"]);
+  await addImport(id, "dev/", "prod/");
   const role = await aRole(house.owner, id, [
     { subject: "secrets", action: "read", conditions: { environment: { $in: ["dev", "staging"] } } },
-    { subject: "secrets", action: "read", conditions: { environment: { $eq: "prod" }, secretName: { $eq: "PUBLIC" } } },
+    {
+      subject: "secrets",
+      action: "read",
+      conditions: { environment: { $eq: "prod" }, secretName: { $eq: "PUBLIC" } },
+    },
   ]);
   const reader = await anIdentity(house.owner, house.base, id, { roles: [{ role }] });
   const seen = await reader.client.get(listAt(id, "dev"));
   assert.ok(!JSON.stringify(seen.body).includes("hush"));
   assert.equal(values(seen.body.secrets)["TWICE"], "${prod.PRIVATE}-hello");
-  assert.deepEqual(seen.body.imports[0].secrets.map((s: { secretKey: string }) => s.secretKey), ["PUBLIC"]);
-  assert.equal((await reader.client.get(`/api/v4/secrets/PRIVATE?projectId=${id}&environment=dev`)).status, 404);
+  assert.deepEqual(
+    seen.body.imports[0].secrets.map((s: { secretKey: string }) => s.secretKey),
+    ["PUBLIC"],
+  );
+  assert.equal(
+    (await reader.client.get(`/api/v4/secrets/PRIVATE?projectId=${id}&environment=dev`)).status,
+    404,
+  );
   assert.equal((await house.owner.get(listAt(id, "dev"))).body.secrets[0].secretValue, "hush-hello");
 });
 
 test("an import from another project is judged by the rights in that project, and its changes count", async () => {
   const [a, b] = [await aProject(house.owner), await aProject(house.owner)];
-  await put(house.owner, b.id, "dev", "FROM_B", "${INNER}");
-  await put(house.owner, b.id, "dev", "INNER", "b");
-  await addImport(house.owner, a.id, "dev/", "dev/", b.id);
+  await put(house.owner, b.id, "dev", ["FROM_B", "${INNER}"]);
+  await put(house.owner, b.id, "dev", ["INNER", "b"]);
+  await addImport(a.id, "dev/", "dev/", b.id);
   const outsider = await anIdentity(house.owner, house.base, a.id, { roles: [{ role: "admin" }] });
   const tags: (string | null)[] = [];
   const look = async (client: Client) => {
@@ -119,29 +179,36 @@ test("an import from another project is judged by the rights in that project, an
   };
   assert.deepEqual(await look(house.owner), { FROM_B: "b", INNER: "b" });
   assert.deepEqual(await look(outsider.client), {});
-  await put(house.owner, b.id, "dev", "INNER", "b2");
+  await put(house.owner, b.id, "dev", ["INNER", "b2"]);
   assert.deepEqual(await look(house.owner), { FROM_B: "b2", INNER: "b2" });
   assert.equal(new Set(tags).size, 3);
   const other = await house.newTenant();
-  const foreign = await other.post("/api/v2/secret-imports", { projectId: (await aProject(other)).id, environment: "dev", import: { sourceProjectId: b.id, environment: "dev", path: "/" } });
+  const foreign = await other.post("/api/v2/secret-imports", {
+    projectId: (await aProject(other)).id,
+    environment: "dev",
+    import: { sourceProjectId: b.id, environment: "dev", path: "/" },
+  });
   assert.equal(foreign.status, 404);
 });
 
 test("the tag of an answer changes with everything that changes the answer, and only a current one is a 304", async () => {
   const { id } = await aProject(house.owner);
-  await put(house.owner, id, "prod", "P", "1");
-  await put(house.owner, id, "staging", "S", "${prod.P}");
-  await put(house.owner, id, "dev", "D", "${staging.S}");
+  await put(house.owner, id, "prod", ["P", "1"]);
+  await put(house.owner, id, "staging", ["S", "${prod.P}"]);
+  await put(house.owner, id, "dev", ["D", "${staging.S}"]);
   const url = listAt(id, "dev");
   let held = (await house.owner.get(url)).headers.get("etag") ?? "";
   const unchanged = await house.owner.get(url, { headers: { "if-none-match": held } });
   assert.equal(unchanged.status, 304);
   assert.equal(unchanged.body, "");
   const steps: [string, () => Promise<unknown>][] = [
-    ["a referred value", () => put(house.owner, id, "prod", "P", "2")],
-    ["a new import", () => addImport(house.owner, id, "dev/", "prod/")],
-    ["an imported value", () => put(house.owner, id, "prod", "Q", "x")],
-    ["a folder", () => house.owner.post("/api/v2/folders", { projectId: id, environment: "prod", name: "x" })],
+    ["a referred value", () => put(house.owner, id, "prod", ["P", "2"])],
+    ["a new import", () => addImport(id, "dev/", "prod/")],
+    ["an imported value", () => put(house.owner, id, "prod", ["Q", "x"])],
+    [
+      "a folder",
+      () => house.owner.post("/api/v2/folders", { projectId: id, environment: "prod", name: "x" }),
+    ],
     ["a deletion", () => house.owner.delete("/api/v4/secrets/P", { projectId: id, environment: "prod" })],
   ];
   for (const [what, step] of steps) {
@@ -152,33 +219,47 @@ test("the tag of an answer changes with everything that changes the answer, and 
     assert.equal((await house.owner.get(url, { headers: { "if-none-match": held } })).status, 304, what);
   }
   const viewer = await anIdentity(house.owner, house.base, id, { roles: [{ role: "viewer" }] });
-  assert.equal((await viewer.client.get(url, { headers: { "if-none-match": held } })).status, 200, "another reader's tag");
+  assert.equal(
+    (await viewer.client.get(url, { headers: { "if-none-match": held } })).status,
+    200,
+    "another reader's tag",
+  );
   const one = `/api/v4/secrets/D?projectId=${id}&environment=dev`;
   const tag = (await house.owner.get(one)).headers.get("etag") ?? "";
   assert.equal((await house.owner.get(one, { headers: { "if-none-match": tag } })).status, 304);
-  assert.equal((await house.owner.get(`${one}&viewSecretValue=false`, { headers: { "if-none-match": tag } })).status, 200);
+  assert.equal(
+    (await house.owner.get(`${one}&viewSecretValue=false`, { headers: { "if-none-match": tag } })).status,
+    200,
+  );
 });
 
 test("whoever shows a changed secret through imports or references, at any depth, hears of it once", async () => {
   const { id } = await aProject(house.owner);
   const other = await aProject(house.owner);
-  await put(house.owner, id, "prod/base", "K", "1");
-  await put(house.owner, id, "prod/base", "UNRELATED", "1");
-  await put(house.owner, id, "prod/refers", "R", "${prod.base.K}");
-  await put(house.owner, id, "prod/refers-twice", "RR", "${prod.refers.R}");
-  await put(house.owner, id, "prod/local", "L", "${K}");
-  await put(house.owner, id, "prod/local-again", "M", "${prod.local.L}");
-  await addImport(house.owner, id, "prod/local", "prod/base");
-  await addImport(house.owner, id, "dev/", "prod/local");
-  await addImport(house.owner, other.id, "staging/", "dev/", id);
-  await addImport(house.owner, id, "prod/base", "prod/local");
+  await put(house.owner, id, "prod/base", ["K", "1"]);
+  await put(house.owner, id, "prod/base", ["UNRELATED", "1"]);
+  await put(house.owner, id, "prod/refers", ["R", "${prod.base.K}"]);
+  await put(house.owner, id, "prod/refers-twice", ["RR", "${prod.refers.R}"]);
+  await put(house.owner, id, "prod/local", ["L", "${K}"]);
+  await put(house.owner, id, "prod/local-again", ["M", "${prod.local.L}"]);
+  await addImport(id, "prod/local", "prod/base");
+  await addImport(id, "dev/", "prod/local");
+  await addImport(other.id, "staging/", "dev/", id);
+  await addImport(id, "prod/base", "prod/local");
   await settled();
-  await put(house.owner, id, "prod/base", "K", "2");
-  assert.deepEqual(await settled(), ["dev/", "prod/local", "prod/local-again", "prod/refers", "prod/refers-twice", "staging/"]);
-  await put(house.owner, id, "prod/base", "UNRELATED", "2");
+  await put(house.owner, id, "prod/base", ["K", "2"]);
+  assert.deepEqual(await settled(), [
+    "dev/",
+    "prod/local",
+    "prod/local-again",
+    "prod/refers",
+    "prod/refers-twice",
+    "staging/",
+  ]);
+  await put(house.owner, id, "prod/base", ["UNRELATED", "2"]);
   assert.deepEqual(await settled(), ["dev/", "prod/local", "staging/"]);
-  await put(house.owner, id, "prod/refers-twice", "RR", "plain");
+  await put(house.owner, id, "prod/refers-twice", ["RR", "plain"]);
   await settled();
-  await put(house.owner, id, "prod/base", "K", "3");
+  await put(house.owner, id, "prod/base", ["K", "3"]);
   assert.ok(!(await settled()).includes("prod/refers-twice"));
 });

@@ -9,7 +9,14 @@ import type { Ability } from "../../permissions/index.ts";
 import type { ProjectRow, Projects } from "../../projects/index.ts";
 import type { Access, Ground } from "../access/service.ts";
 import {
-  attributesOf, decryptComment, decryptMetadata, decryptValue, type FolderPlace, type ReadSecret, type SecretRow, type TagRef,
+  attributesOf,
+  decryptComment,
+  decryptMetadata,
+  decryptValue,
+  type FolderPlace,
+  type ReadSecret,
+  type SecretRow,
+  type TagRef,
 } from "../model.ts";
 import { tagsFor, type Tags } from "../tags/service.ts";
 import { Expander, mayRefer, spotKey, type Found, type Spot, type Want, type World } from "./model.ts";
@@ -77,7 +84,11 @@ export class Resolution implements World {
   imports(spot: Spot): readonly Spot[] | "unknown" {
     const folder = this.#folders.get(spotKey(spot));
     if (folder === undefined) return "unknown";
-    return (folder?.imports ?? []).map(([projectId, environmentId, path]) => ({ projectId, environmentId, path }));
+    return (folder?.imports ?? []).map(([projectId, environmentId, path]) => ({
+      projectId,
+      environmentId,
+      path,
+    }));
   }
 
   // ---- Reading ---------------------------------------------------------------------------------------------
@@ -89,21 +100,37 @@ export class Resolution implements World {
   }
 
   #tagsOf(row: SecretRow, projectId: string): readonly TagRef[] {
-    return row.tagIds.length === 0 ? [] : tagsFor(this.#tags.get(projectId) ?? new Map<string, TagRef>(), row.tagIds);
+    return row.tagIds.length === 0
+      ? []
+      : tagsFor(this.#tags.get(projectId) ?? new Map<string, TagRef>(), row.tagIds);
   }
 
   #can(action: string, row: SecretRow, folder: FolderPlace): boolean {
     const rights = this.#rights.get(folder.projectId);
-    return rights !== undefined && rights.ability.can(action, "secrets", attributesOf(folder, row.key, this.#tagsOf(row, folder.projectId)));
+    return (
+      rights !== undefined &&
+      rights.ability.can(
+        action,
+        "secrets",
+        attributesOf(folder, row.key, this.#tagsOf(row, folder.projectId)),
+      )
+    );
   }
 
   /** Keys and tags for rows that are about to be judged and opened; one look each, however many rows. */
   async prepare(projectId: string, rows: readonly SecretRow[]): Promise<void> {
     for (const row of rows) {
-      if (!this.#vaults.has(row.keyId)) this.#vaults.set(row.keyId, await this.#needs.keyring.vaultById(row.keyId));
+      if (!this.#vaults.has(row.keyId))
+        this.#vaults.set(row.keyId, await this.#needs.keyring.vaultById(row.keyId));
     }
     if (rows.some((row) => row.tagIds.length > 0)) {
-      this.#tags.set(projectId, await this.#needs.tags.lookUp(projectId, rows.map((row) => row.tagIds)));
+      this.#tags.set(
+        projectId,
+        await this.#needs.tags.lookUp(
+          projectId,
+          rows.map((row) => row.tagIds),
+        ),
+      );
     }
   }
 
@@ -116,9 +143,13 @@ export class Resolution implements World {
     if (!ability.can("describeSecret", "secrets", attributes)) return null;
     const isReadable = ability.can("readValue", "secrets", attributes);
     const vault = this.#vault(row);
-    const metadata = isReadable ? decryptMetadata(vault, row) : (row.metadata ?? []).map((item) => (item.isEncrypted ? { ...item, value: "" } : item));
+    const metadata = isReadable
+      ? decryptMetadata(vault, row)
+      : (row.metadata ?? []).map((item) => (item.isEncrypted ? { ...item, value: "" } : item));
     return {
-      row, folder, tags,
+      row,
+      folder,
+      tags,
       value: isReadable && wantsValue ? seal(decryptValue(vault, row)) : undefined,
       comment: seal(decryptComment(vault, row)),
       metadata: seal(metadata),
@@ -170,7 +201,9 @@ export class Resolution implements World {
   async importBlocks(folder: FolderPlace, wantsValue: boolean): Promise<ImportBlock[]> {
     await this.#learnFolders([folder]);
     const reached = [...this.#folders.values()].filter((known) => known !== null);
-    const whole = reached.map((known) => known.id).filter((id) => id !== folder.id && !this.#wholeFolders.has(id));
+    const whole = reached
+      .map((known) => known.id)
+      .filter((id) => id !== folder.id && !this.#wholeFolders.has(id));
     if (whole.length > 0) {
       await this.#learnRows(await this.#needs.db.read((q) => secretsInFolders(q, whole, this.#ownerId)));
       for (const id of whole) this.#wholeFolders.add(id);
@@ -188,7 +221,11 @@ export class Resolution implements World {
     return blocks;
   }
 
-  #collect(folder: ReachedFolder, walk: { visited: Set<string>; taken: Set<string> }, wantsValue: boolean): ReadSecret[] {
+  #collect(
+    folder: ReachedFolder,
+    walk: { visited: Set<string>; taken: Set<string> },
+    wantsValue: boolean,
+  ): ReadSecret[] {
     if (walk.visited.has(spotKey(folder))) return [];
     walk.visited.add(spotKey(folder));
     const secrets: ReadSecret[] = [];
@@ -236,14 +273,19 @@ export class Resolution implements World {
     const spots = new Map<string, Spot>();
     for (const { from, reference } of wants) {
       await this.#learnRights(from.projectId);
-      const environmentId = reference.environment === null ? from.environmentId : this.environmentId(from.projectId, reference.environment);
+      const environmentId =
+        reference.environment === null
+          ? from.environmentId
+          : this.environmentId(from.projectId, reference.environment);
       if (environmentId === null || environmentId === "unknown") continue;
       const spot = { projectId: from.projectId, environmentId, path: reference.path ?? from.path };
       spots.set(spotKey(spot), spot);
     }
     await this.#learnFolders([...spots.values()]);
     const keys = [...new Set(wants.map(({ reference }) => reference.key))];
-    const folders = [...this.#folders.values()].filter((folder) => folder !== null && !this.#wholeFolders.has(folder.id)) as ReachedFolder[];
+    const folders = [...this.#folders.values()].filter(
+      (folder) => folder !== null && !this.#wholeFolders.has(folder.id),
+    ) as ReachedFolder[];
     const ids = folders.map((folder) => folder.id);
     await this.#learnRows(await this.#needs.db.read((q) => secretsByKeys(q, ids, this.#ownerId, keys)));
     for (const id of ids) {
@@ -257,6 +299,10 @@ export class Resolution implements World {
 const readable = (secret: ReadSecret) => ({
   id: secret.row.id,
   key: secret.row.key,
-  spot: { projectId: secret.folder.projectId, environmentId: secret.folder.environmentId, path: secret.folder.path },
+  spot: {
+    projectId: secret.folder.projectId,
+    environmentId: secret.folder.environmentId,
+    path: secret.folder.path,
+  },
   value: secret.value?.open() ?? "",
 });

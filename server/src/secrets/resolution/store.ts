@@ -34,5 +34,9 @@ export const foldersReached = (q: Query, spots: readonly { environmentId: string
   q.rows(reached, [spots.map((spot) => spot.environmentId), spots.map((spot) => spot.path)]);
 export const secretsInFolders = (q: Query, folderIds: readonly string[], ownerId: string | null) =>
   q.rows(inFolders, [folderIds, ownerId]);
-export const secretsByKeys = (q: Query, folderIds: readonly string[], ownerId: string | null, keys: readonly string[]) =>
-  q.rows(byKeys, [folderIds, ownerId, keys]);
+export const secretsByKeys = (
+  q: Query,
+  folderIds: readonly string[],
+  ownerId: string | null,
+  keys: readonly string[],
+) => q.rows(byKeys, [folderIds, ownerId, keys]);

@@ -26,7 +26,14 @@ const query = async (text: string, values: unknown[]) => {
 test("a project's key is changed while its secrets stay readable, history and deleted ones included", async () => {
   const { id: projectId } = await aProject(house.owner);
   const at = { projectId, environment: "dev" };
-  const { secret } = (await house.owner.post("/api/v4/secrets/A", { ...at, secretValue: "one", secretComment: "c", secretMetadata: [{ key: "k", value: "m", isEncrypted: true }] })).body;
+  const { secret } = (
+    await house.owner.post("/api/v4/secrets/A", {
+      ...at,
+      secretValue: "one",
+      secretComment: "c",
+      secretMetadata: [{ key: "k", value: "m", isEncrypted: true }],
+    })
+  ).body;
   await house.owner.patch("/api/v4/secrets/A", { ...at, secretValue: "two" });
   const gone = (await house.owner.post("/api/v4/secrets/GONE", { ...at, secretValue: "gone" })).body.secret;
   await house.owner.delete("/api/v4/secrets/GONE", at);
@@ -34,20 +41,37 @@ test("a project's key is changed while its secrets stay readable, history and de
   assert.equal(started.status, 200, JSON.stringify(started.body));
   await house.owner.post("/api/v4/secrets/NEW", { ...at, secretValue: "new" });
   const check = async () => {
-    const list = (await house.owner.get(`/api/v4/secrets?projectId=${projectId}&environment=dev`)).body.secrets;
-    assert.deepEqual(list.map((s: { secretKey: string; secretValue: string }) => `${s.secretKey}=${s.secretValue}`), ["A=two", "NEW=new"]);
+    const list = (await house.owner.get(`/api/v4/secrets?projectId=${projectId}&environment=dev`)).body
+      .secrets;
+    assert.deepEqual(
+      list.map((s: { secretKey: string; secretValue: string }) => `${s.secretKey}=${s.secretValue}`),
+      ["A=two", "NEW=new"],
+    );
     assert.equal(list[0].secretMetadata[0].value, "m");
     const history = (await house.owner.get(`/api/v4/secrets/id/${secret.id}/versions`)).body.versions;
-    assert.deepEqual(history.map((v: { secretValue: string }) => v.secretValue), ["two", "one"]);
-    assert.equal((await house.owner.get(`/api/v4/secrets/id/${gone.id}/versions`)).body.versions[1].secretValue, "gone");
+    assert.deepEqual(
+      history.map((v: { secretValue: string }) => v.secretValue),
+      ["two", "one"],
+    );
+    assert.equal(
+      (await house.owner.get(`/api/v4/secrets/id/${gone.id}/versions`)).body.versions[1].secretValue,
+      "gone",
+    );
   };
-  const keys = async () => (await query("SELECT key_id FROM secrets WHERE project_id = $1 UNION SELECT key_id FROM secret_versions WHERE project_id = $1", [projectId])).length;
+  const keys = async () =>
+    (
+      await query(
+        "SELECT key_id FROM secrets WHERE project_id = $1 UNION SELECT key_id FROM secret_versions WHERE project_id = $1",
+        [projectId],
+      )
+    ).length;
   await check();
   assert.equal(await keys(), 2);
   assert.ok((await house.house.jobs.runDue()).includes("secrets.key-rotation"));
   await check();
   assert.equal(await keys(), 1);
-  const state = async () => (await house.owner.get(`/api/v1/projects/${projectId}/keys/rotations`)).body.rotations[0].finishedAt;
+  const state = async () =>
+    (await house.owner.get(`/api/v1/projects/${projectId}/keys/rotations`)).body.rotations[0].finishedAt;
   assert.equal(await state(), null);
   house.clock.advance(180_000);
   await house.house.jobs.runDue();
@@ -58,20 +82,41 @@ test("the root key is changed at a start that knows the previous one, and then t
   const database = await createTestDatabase();
   const [oldKey, newKey] = [randomBytes(32), randomBytes(32)];
   const open = (rootKey: Buffer, previous?: Buffer) => {
-    const env = { PORT: "0", DATABASE_URL: "postgres://unused", KEYWARD_ROOT_KEY: rootKey.toString("base64"), ...(previous ? { KEYWARD_ROOT_KEY_PREVIOUS: previous.toString("base64") } : {}) };
-    return openHouse({ config: readConfig(env), clock: systemClock, log: silentLog, connection: database.connection, rootKey: seal(rootKey) });
+    const env = {
+      PORT: "0",
+      DATABASE_URL: "postgres://unused",
+      KEYWARD_ROOT_KEY: rootKey.toString("base64"),
+      ...(previous ? { KEYWARD_ROOT_KEY_PREVIOUS: previous.toString("base64") } : {}),
+    };
+    return openHouse({
+      config: readConfig(env),
+      clock: systemClock,
+      log: silentLog,
+      connection: database.connection,
+      rootKey: seal(rootKey),
+    });
   };
   const first = await open(oldKey);
   const base = `http://127.0.0.1:${await first.listen()}`;
-  const booted = await clientOf(base).post("/api/v1/admin/bootstrap", { email: "a@example.com", password: "a long enough password", organization: "A" });
+  const booted = await clientOf(base).post("/api/v1/admin/bootstrap", {
+    email: "a@example.com",
+    password: "a long enough password",
+    organization: "A",
+  });
   const { token } = booted.body.identity.credentials;
   const { id: projectId } = await aProject(clientOf(base, token));
-  await clientOf(base, token).post("/api/v4/secrets/A", { projectId, environment: "dev", secretValue: "kept" });
+  await clientOf(base, token).post("/api/v4/secrets/A", {
+    projectId,
+    environment: "dev",
+    secretValue: "kept",
+  });
   await first.close();
   await assert.rejects(open(newKey), /root key/);
   const read = async (rootKey: Buffer, previous?: Buffer) => {
     const next = await open(rootKey, previous);
-    const answer = await clientOf(`http://127.0.0.1:${await next.listen()}`, token).get(`/api/v4/secrets/A?projectId=${projectId}&environment=dev`);
+    const answer = await clientOf(`http://127.0.0.1:${await next.listen()}`, token).get(
+      `/api/v4/secrets/A?projectId=${projectId}&environment=dev`,
+    );
     await next.close();
     return answer.body.secret?.secretValue;
   };

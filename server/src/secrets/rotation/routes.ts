@@ -3,6 +3,10 @@ import * as contract from "./contract.ts";
 import type { KeyRotations } from "./service.ts";
 
 export const rotationRoutes = (rotations: KeyRotations): Route[] => [
-  serve(contract.rotateProjectKey, async ({ actor, params }) => ({ rotation: await rotations.rotate(actor, params.projectId) })),
-  serve(contract.listKeyRotations, async ({ actor, params }) => ({ rotations: await rotations.list(actor, params.projectId) })),
+  serve(contract.rotateProjectKey, async ({ actor, params }) => ({
+    rotation: await rotations.rotate(actor, params.projectId),
+  })),
+  serve(contract.listKeyRotations, async ({ actor, params }) => ({
+    rotations: await rotations.list(actor, params.projectId),
+  })),
 ];

@@ -14,7 +14,16 @@ import { fact, type Tail } from "../../platform/outbox/index.ts";
 import { require, type Access } from "../access/service.ts";
 import { decryptState, encryptState } from "../model.ts";
 import {
-  finishRotation, foldersEverIn, insertRotation, replaceSecret, replaceVersion, rotationsOf, runningRotations, secretsUnder, versionsUnder, type RotationRow,
+  finishRotation,
+  foldersEverIn,
+  insertRotation,
+  replaceSecret,
+  replaceVersion,
+  rotationsOf,
+  runningRotations,
+  secretsUnder,
+  versionsUnder,
+  type RotationRow,
 } from "./store.ts";
 
 export interface RotationNeeds {
@@ -25,7 +34,9 @@ export interface RotationNeeds {
   readonly access: Access;
 }
 
-export const projectKeyRotated = fact<{ readonly orgId: string; readonly projectId: string }>("project.key-rotated");
+export const projectKeyRotated = fact<{ readonly orgId: string; readonly projectId: string }>(
+  "project.key-rotated",
+);
 
 export type KeyRotations = ReturnType<typeof createKeyRotations>;
 
@@ -40,14 +51,21 @@ export function createKeyRotations({ db, clock, tail, keyring, access }: Rotatio
 
   const redoSecrets = async (rotation: RotationRow, folderId: string): Promise<number> => {
     let from = "";
-    for (let done = 0; ; ) {
-      const rows = await db.read((q) => secretsUnder(q, folderId, rotation.oldKeyId, { key: from, limit: BATCH }));
+    for (let done = 0; ;) {
+      const rows = await db.read((q) =>
+        secretsUnder(q, folderId, rotation.oldKeyId, { key: from, limit: BATCH }),
+      );
       if (rows.length === 0) return done;
       const vault = await keyring.vaultOf({ projectId: rotation.projectId });
       const old = await keyring.vaultById(rotation.oldKeyId);
       await db.write(
         async (tx) => {
-          for (const row of rows) replaceSecret(tx, { ...row, ...encryptState(vault, row, decryptState(old, row)) }, rotation.oldKeyId);
+          for (const row of rows)
+            replaceSecret(
+              tx,
+              { ...row, ...encryptState(vault, row, decryptState(old, row)) },
+              rotation.oldKeyId,
+            );
         },
         { audited: false },
       );
@@ -58,15 +76,20 @@ export function createKeyRotations({ db, clock, tail, keyring, access }: Rotatio
 
   const redoVersions = async (rotation: RotationRow, folderId: string): Promise<number> => {
     let from = new Date(0);
-    for (let done = 0; ; ) {
-      const rows = await db.read((q) => versionsUnder(q, folderId, rotation.oldKeyId, { at: from, limit: BATCH }));
+    for (let done = 0; ;) {
+      const rows = await db.read((q) =>
+        versionsUnder(q, folderId, rotation.oldKeyId, { at: from, limit: BATCH }),
+      );
       if (rows.length === 0) return done;
       const vault = await keyring.vaultOf({ projectId: rotation.projectId });
       const old = await keyring.vaultById(rotation.oldKeyId);
       await db.write(
         async (tx) => {
           for (const { value, ...row } of rows) {
-            const state = value === null ? { keyId: vault.keyId, value, comment: null, metadata: null } : encryptState(vault, row, decryptState(old, { ...row, value }));
+            const state =
+              value === null
+                ? { keyId: vault.keyId, value, comment: null, metadata: null }
+                : encryptState(vault, row, decryptState(old, { ...row, value }));
             replaceVersion(tx, { ...row, ...state }, rotation.oldKeyId);
           }
         },
@@ -84,7 +107,8 @@ export function createKeyRotations({ db, clock, tail, keyring, access }: Rotatio
         done += (await redoSecrets(rotation, folderId)) + (await redoVersions(rotation, folderId));
       }
       const isSettled = clock.millis() - rotation.startedAt.getTime() > GRACE_MS;
-      if (done === 0 && isSettled) await db.write((tx) => finishRotation(tx, rotation.id, clock.now()), { audited: false });
+      if (done === 0 && isSettled)
+        await db.write((tx) => finishRotation(tx, rotation.id, clock.now()), { audited: false });
     }
   };
 
@@ -98,9 +122,19 @@ export function createKeyRotations({ db, clock, tail, keyring, access }: Rotatio
       require(ability, "edit", "kms", {});
       const row = await db.write(async (tx) => {
         const oldKeyId = await keyring.rotateProjectKey(tx, project.orgId, project.id);
-        tx.audit(actor, { event: "rotate-project-key", orgId: project.orgId, projectId: project.id, metadata: { oldKeyId } });
+        tx.audit(actor, {
+          event: "rotate-project-key",
+          orgId: project.orgId,
+          projectId: project.id,
+          metadata: { oldKeyId },
+        });
         tx.emit(projectKeyRotated({ orgId: project.orgId, projectId: project.id }));
-        return (await insertRotation(tx, { id: newId(), projectId: project.id, oldKeyId, startedAt: clock.now() })) as RotationRow;
+        return (await insertRotation(tx, {
+          id: newId(),
+          projectId: project.id,
+          oldKeyId,
+          startedAt: clock.now(),
+        })) as RotationRow;
       });
       keyring.forgetActive(project.id);
       return row;

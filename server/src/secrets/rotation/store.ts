@@ -12,27 +12,45 @@ export interface RotationRow {
 }
 
 const COLUMNS = `id, project_id AS "projectId", old_key_id AS "oldKeyId", started_at AS "startedAt", finished_at AS "finishedAt"`;
-const insert = sql<RotationRow>(`INSERT INTO key_rotations (id, project_id, old_key_id, started_at) VALUES ($1, $2, $3, $4) RETURNING ${COLUMNS}`);
-const ofProject = sql<RotationRow>(`SELECT ${COLUMNS} FROM key_rotations WHERE project_id = $1 ORDER BY started_at DESC, id DESC LIMIT 100`);
-const running = sql<RotationRow>(`SELECT ${COLUMNS} FROM key_rotations WHERE finished_at IS NULL ORDER BY started_at LIMIT 100`);
+const insert = sql<RotationRow>(
+  `INSERT INTO key_rotations (id, project_id, old_key_id, started_at) VALUES ($1, $2, $3, $4) RETURNING ${COLUMNS}`,
+);
+const ofProject = sql<RotationRow>(
+  `SELECT ${COLUMNS} FROM key_rotations WHERE project_id = $1 ORDER BY started_at DESC, id DESC LIMIT 100`,
+);
+const running = sql<RotationRow>(
+  `SELECT ${COLUMNS} FROM key_rotations WHERE finished_at IS NULL ORDER BY started_at LIMIT 100`,
+);
 const finish = sql(`UPDATE key_rotations SET finished_at = $2 WHERE id = $1`);
 // Folders that are gone have history too.
-const foldersEver = sql<{ folderId: string }>(`SELECT DISTINCT folder_id AS "folderId" FROM folder_history WHERE project_id = $1 ORDER BY folder_id`);
+const foldersEver = sql<{ folderId: string }>(
+  `SELECT DISTINCT folder_id AS "folderId" FROM folder_history WHERE project_id = $1 ORDER BY folder_id`,
+);
 const oldSecrets = sql<SecretRow>(`
   SELECT ${SECRET_COLUMNS} FROM secrets s WHERE s.folder_id = $1 AND s.key_id = $2 AND s.key >= $3 ORDER BY s.key LIMIT $4`);
 const oldVersions = sql<VersionRow>(`
   SELECT ${VERSION_COLUMNS} FROM secret_versions v WHERE v.folder_id = $1 AND v.key_id = $2 AND v.created_at >= $3 ORDER BY v.created_at LIMIT $4`);
 const STATE = `key_id = $3, value = $4, comment = $5, metadata = $6`;
 const updateSecret = sql(`UPDATE secrets SET ${STATE} WHERE id = $1 AND version = $2 AND key_id = $7`);
-const updateVersion = sql(`UPDATE secret_versions SET ${STATE} WHERE secret_id = $1 AND version = $2 AND key_id = $7`);
+const updateVersion = sql(
+  `UPDATE secret_versions SET ${STATE} WHERE secret_id = $1 AND version = $2 AND key_id = $7`,
+);
 
-export const insertRotation = (tx: Tx, row: Omit<RotationRow, "finishedAt">) => tx.first(insert, [row.id, row.projectId, row.oldKeyId, row.startedAt]);
+export const insertRotation = (tx: Tx, row: Omit<RotationRow, "finishedAt">) =>
+  tx.first(insert, [row.id, row.projectId, row.oldKeyId, row.startedAt]);
 export const rotationsOf = (q: Query, projectId: string) => q.rows(ofProject, [projectId]);
 export const runningRotations = (q: Query) => q.rows(running);
 export const finishRotation = (tx: Tx, id: string, at: Date) => tx.rows(finish, [id, at]);
-export const foldersEverIn = async (q: Query, projectId: string) => (await q.rows(foldersEver, [projectId])).map((row) => row.folderId);
-export const secretsUnder = (q: Query, folderId: string, keyId: string, from: { key: string; limit: number }) => q.rows(oldSecrets, [folderId, keyId, from.key, from.limit]);
-export const versionsUnder = (q: Query, folderId: string, keyId: string, from: { at: Date; limit: number }) => q.rows(oldVersions, [folderId, keyId, from.at, from.limit]);
+export const foldersEverIn = async (q: Query, projectId: string) =>
+  (await q.rows(foldersEver, [projectId])).map((row) => row.folderId);
+export const secretsUnder = (
+  q: Query,
+  folderId: string,
+  keyId: string,
+  from: { key: string; limit: number },
+) => q.rows(oldSecrets, [folderId, keyId, from.key, from.limit]);
+export const versionsUnder = (q: Query, folderId: string, keyId: string, from: { at: Date; limit: number }) =>
+  q.rows(oldVersions, [folderId, keyId, from.at, from.limit]);
 
 interface Encrypted {
   readonly id: string;
@@ -42,6 +60,16 @@ interface Encrypted {
   readonly comment: Buffer | null;
   readonly metadata: StoredState["metadata"];
 }
-const values = (row: Encrypted, oldKeyId: string): unknown[] => [row.id, row.version, row.keyId, row.value, row.comment, row.metadata === null ? null : JSON.stringify(row.metadata), oldKeyId];
-export const replaceSecret = (tx: Tx, row: Encrypted, oldKeyId: string): void => tx.later(updateSecret, values(row, oldKeyId));
-export const replaceVersion = (tx: Tx, row: Encrypted, oldKeyId: string): void => tx.later(updateVersion, values(row, oldKeyId));
+const values = (row: Encrypted, oldKeyId: string): unknown[] => [
+  row.id,
+  row.version,
+  row.keyId,
+  row.value,
+  row.comment,
+  row.metadata === null ? null : JSON.stringify(row.metadata),
+  oldKeyId,
+];
+export const replaceSecret = (tx: Tx, row: Encrypted, oldKeyId: string): void =>
+  tx.later(updateSecret, values(row, oldKeyId));
+export const replaceVersion = (tx: Tx, row: Encrypted, oldKeyId: string): void =>
+  tx.later(updateVersion, values(row, oldKeyId));

@@ -4,13 +4,26 @@ import { newId } from "../../platform/ids.ts";
 import { badRequest } from "../../platform/problem.ts";
 import { seal } from "../../platform/sealed.ts";
 import type { Ability } from "../../permissions/index.ts";
-import type { Draft } from "../changes/service.ts";
+import type { Change, Draft } from "../changes/service.ts";
 import type { MetadataItem, NewSecret, SecretChange } from "../contract.ts";
-import { attributesOf, decryptState, type FolderPlace, type ReadSecret, type SecretRow, type SecretState, type TagRef } from "../model.ts";
+import {
+  attributesOf,
+  decryptState,
+  type FolderPlace,
+  type ReadSecret,
+  type SecretRow,
+  type SecretState,
+  type TagRef,
+} from "../model.ts";
 
 export type NewFields = Pick<
   NewSecret,
-  "secretValue" | "secretComment" | "secretMetadata" | "skipMultilineEncoding" | "secretReminderNote" | "secretReminderRepeatDays"
+  | "secretValue"
+  | "secretComment"
+  | "secretMetadata"
+  | "skipMultilineEncoding"
+  | "secretReminderNote"
+  | "secretReminderRepeatDays"
 > & { readonly metadata?: Readonly<Record<string, string>> | undefined };
 export type ChangedFields = Omit<SecretChange, "projectId" | "environment" | "secretPath" | "type">;
 
@@ -18,7 +31,8 @@ const fromPairs = (pairs: Readonly<Record<string, string>>): MetadataItem[] =>
   Object.entries(pairs).map(([key, value]) => ({ key, value, isEncrypted: false }));
 
 export function newState(input: NewFields, tags: readonly TagRef[]): SecretState {
-  const metadata = input.secretMetadata.length === 0 && input.metadata ? fromPairs(input.metadata) : input.secretMetadata;
+  const metadata =
+    input.secretMetadata.length === 0 && input.metadata ? fromPairs(input.metadata) : input.secretMetadata;
   return {
     value: input.secretValue,
     comment: input.secretComment,
@@ -31,20 +45,31 @@ export function newState(input: NewFields, tags: readonly TagRef[]): SecretState
 }
 
 /** A field that is present is applied; one that is absent stays; null clears. */
-export function changedState(before: SecretState, input: ChangedFields, tags: readonly TagRef[] | undefined): SecretState {
+export function changedState(
+  before: SecretState,
+  input: ChangedFields,
+  tags: readonly TagRef[] | undefined,
+): SecretState {
   const metadata = input.secretMetadata ?? (input.metadata ? fromPairs(input.metadata) : before.metadata);
   return {
     value: input.secretValue ?? before.value,
     comment: input.secretComment ?? before.comment,
     metadata,
     tagIds: tags?.map((tag) => tag.id) ?? before.tagIds,
-    skipMultiline: input.skipMultilineEncoding === undefined ? before.skipMultiline : input.skipMultilineEncoding,
+    skipMultiline:
+      input.skipMultilineEncoding === undefined ? before.skipMultiline : input.skipMultilineEncoding,
     reminderNote: input.secretReminderNote === undefined ? before.reminderNote : input.secretReminderNote,
-    reminderDays: input.secretReminderRepeatDays === undefined ? before.reminderDays : input.secretReminderRepeatDays,
+    reminderDays:
+      input.secretReminderRepeatDays === undefined ? before.reminderDays : input.secretReminderRepeatDays,
   };
 }
 
-export const newDraft = (folder: FolderPlace, key: string, ownerId: string | null, more: { state: SecretState; at: Date }): Draft => ({
+export const newDraft = (
+  folder: FolderPlace,
+  key: string,
+  ownerId: string | null,
+  more: { state: SecretState; at: Date },
+): Draft => ({
   id: newId(),
   folder,
   key,
@@ -65,21 +90,40 @@ export const nextDraft = (row: SecretRow, folder: FolderPlace, key: string, stat
 });
 
 /** What the writer is shown of what was written: the value only if it may be read. */
-export function shown(draft: Draft, more: { tags: readonly TagRef[]; ability: Ability; at: Date }): ReadSecret {
+export function shown(
+  draft: Draft,
+  more: { tags: readonly TagRef[]; ability: Ability; at: Date },
+): ReadSecret {
   const { folder, state, ...rest } = draft;
   const isReadable = more.ability.can("readValue", "secrets", attributesOf(folder, draft.key, more.tags));
   return {
-    row: { ...rest, folderId: folder.id, updatedAt: more.at, skipMultiline: state.skipMultiline, reminderNote: state.reminderNote, reminderDays: state.reminderDays },
+    row: {
+      ...rest,
+      folderId: folder.id,
+      updatedAt: more.at,
+      skipMultiline: state.skipMultiline,
+      reminderNote: state.reminderNote,
+      reminderDays: state.reminderDays,
+    },
     folder,
     tags: more.tags,
     value: isReadable ? seal(state.value) : undefined,
     comment: seal(state.comment),
-    metadata: seal(isReadable ? state.metadata : state.metadata.map((item) => (item.isEncrypted ? { ...item, value: "" } : item))),
+    metadata: seal(
+      isReadable
+        ? state.metadata
+        : state.metadata.map((item) => (item.isEncrypted ? { ...item, value: "" } : item)),
+    ),
   };
 }
 
 /** A deleted secret, as it was. */
-export function shownRow(row: SecretRow, folder: FolderPlace, vault: Vault, more: { tags: readonly TagRef[]; ability: Ability }): ReadSecret {
+export function shownRow(
+  row: SecretRow,
+  folder: FolderPlace,
+  vault: Vault,
+  more: { tags: readonly TagRef[]; ability: Ability },
+): ReadSecret {
   const draft = { ...nextDraft(row, folder, row.key, decryptState(vault, row)), version: row.version };
   return shown(draft, { ...more, at: row.updatedAt });
 }
@@ -90,4 +134,21 @@ export function requireDistinct(keys: readonly string[]): void {
     if (seen.has(key)) throw badRequest(`The secret ${JSON.stringify(key)} is named more than once.`);
     seen.add(key);
   }
+}
+
+const MAX_AUDITED = 100;
+
+/** What the audit log says about a change: names and versions, never a value. */
+export function auditOf(
+  place: { readonly environment: string; readonly path: string },
+  changes: readonly Change[],
+): Record<string, unknown> {
+  const secrets = changes
+    .slice(0, MAX_AUDITED)
+    .map((change) =>
+      change.kind === "delete"
+        ? { secretId: change.before.id, secretKey: change.before.key, version: change.before.version + 1 }
+        : { secretId: change.after.id, secretKey: change.after.key, version: change.after.version },
+    );
+  return { environment: place.environment, secretPath: place.path, numberOfSecrets: changes.length, secrets };
 }

@@ -4,14 +4,22 @@ import type { Db } from "../../platform/db/index.ts";
 import { deny, orgOf } from "../../permissions/index.ts";
 import { require, type Access, type EnvironmentRef, type Ground } from "../access/service.ts";
 import type { ListQuery, ReadQuery } from "../contract.ts";
-import { attributesOf, folderUnknown, metadataMatches, secretUnknown, type FolderPlace, type ReadSecret, type SecretRow } from "../model.ts";
-import { createAnswers } from "../reads/answers.ts";
+import {
+  attributesOf,
+  folderUnknown,
+  metadataMatches,
+  secretUnknown,
+  type FolderPlace,
+  type ReadSecret,
+  type SecretRow,
+} from "../model.ts";
+import { createAnswers } from "../reads/model.ts";
 import type { ReadAudit } from "../reads/service.ts";
 import { Resolution, type ImportBlock, type ResolutionNeeds } from "../resolution/service.ts";
 import { etagOf, isHeld, rightsOf } from "../stamps/model.ts";
 import { projectsIn, readStamp } from "../stamps/store.ts";
 import { readById, readFolder, readOne, type FoundFolder } from "../store.ts";
-import type { Versions } from "../versions/read-versions.ts";
+import type { Versions } from "../versions/service/read-version.ts";
 
 export interface ReadNeeds extends ResolutionNeeds {
   readonly db: Db;
@@ -67,14 +75,22 @@ export function createSecretReads(needs: ReadNeeds) {
   const mayLook = ({ ability }: Ground): boolean => ability.can("describeSecret", "secrets");
 
   return {
-    async list(actor: MemberActor, query: ListQuery, header: IfNoneMatch): Promise<SecretList | SameAnswer | NotModified> {
+    async list(
+      actor: MemberActor,
+      query: ListQuery,
+      header: IfNoneMatch,
+    ): Promise<SecretList | SameAnswer | NotModified> {
       const ground = await access.ground(actor, query.projectId);
       const environment = await access.environment(ground, query.environment);
       const ownerId = query.includePersonalOverrides ? actor.id : null;
       const shape = ["list", query, ownerId];
       const note = (numberOfSecrets: number) =>
         query.viewSecretValue
-          ? reads.note(actor, ground.project, "get-secrets", { environment: environment.slug, secretPath: query.secretPath, numberOfSecrets })
+          ? reads.note(actor, ground.project, "get-secrets", {
+              environment: environment.slug,
+              secretPath: query.secretPath,
+              numberOfSecrets,
+            })
           : Promise.resolve();
       const key = `${ground.project.id} ${JSON.stringify(shape)} ${rightsOf(ground.ability)}`;
       const kept = answers.find(key);
@@ -95,11 +111,20 @@ export function createSecretReads(needs: ReadNeeds) {
       const ground = await access.ground(actor, query.projectId);
       const environment = await access.environment(ground, query.environment);
       const note = (numberOfSecrets: number) =>
-        reads.note(actor, ground.project, "get-secrets", { environment: environment.slug, secretPath: query.secretPath, numberOfSecrets });
+        reads.note(actor, ground.project, "get-secrets", {
+          environment: environment.slug,
+          secretPath: query.secretPath,
+          numberOfSecrets,
+        });
       return readList({ ground, environment, query }, { shape: undefined, note, key: undefined });
     },
 
-    async get(actor: MemberActor, name: string, query: ReadQuery, header: IfNoneMatch): Promise<OneSecret | NotModified> {
+    async get(
+      actor: MemberActor,
+      name: string,
+      query: ReadQuery,
+      header: IfNoneMatch,
+    ): Promise<OneSecret | NotModified> {
       const ground = await access.ground(actor, query.projectId);
       const environment = await access.environment(ground, query.environment);
       const ownerId = query.type === "personal" ? actor.id : null;
@@ -119,15 +144,28 @@ export function createSecretReads(needs: ReadNeeds) {
       return { etag, isNotModified: false, secret: expanded };
     },
 
-    async getById(actor: MemberActor, id: string, query: { viewSecretValue: boolean; expandSecretReferences: boolean }): Promise<ReadSecret> {
+    async getById(
+      actor: MemberActor,
+      id: string,
+      query: { viewSecretValue: boolean; expandSecretReferences: boolean },
+    ): Promise<ReadSecret> {
       const row = await db.read((q) => readById(q, id, orgOf(actor)));
       if (!row || (row.ownerId !== null && row.ownerId !== actor.id)) throw secretUnknown(id);
       const ground = await access.ground(actor, row.projectId);
       const resolution = new Resolution(needs, ground, row.ownerId);
       await resolution.prepare(row.projectId, [row]);
       const { projectId, environmentId, environment, path } = row;
-      const secret = resolution.view(row, { id: row.folderId, projectId, environmentId, environment, path }, query.viewSecretValue);
-      if (!secret) return deny(ground.ability, { action: "describeSecret", subject: "secrets", attributes: { environment, secretPath: path } });
+      const secret = resolution.view(
+        row,
+        { id: row.folderId, projectId, environmentId, environment, path },
+        query.viewSecretValue,
+      );
+      if (!secret)
+        return deny(ground.ability, {
+          action: "describeSecret",
+          subject: "secrets",
+          attributes: { environment, secretPath: path },
+        });
       const [expanded = secret] = query.expandSecretReferences ? await resolution.expand([secret]) : [secret];
       await noteOne(ground, expanded);
       return expanded;
@@ -140,10 +178,15 @@ export function createSecretReads(needs: ReadNeeds) {
     readonly key: string | undefined;
   }
 
-  async function readList({ ground, environment, query }: Listing, { shape, note, key }: ListContext): Promise<SecretList> {
+  async function readList(
+    { ground, environment, query }: Listing,
+    { shape, note, key }: ListContext,
+  ): Promise<SecretList> {
     const ownerId = query.includePersonalOverrides ? ground.actor.id : null;
     const at = { environmentId: environment.id, path: query.secretPath };
-    const found = await db.read((q) => readFolder(q, at, { projectId: ground.project.id, ownerId, recursive: query.recursive }));
+    const found = await db.read((q) =>
+      readFolder(q, at, { projectId: ground.project.id, ownerId, recursive: query.recursive }),
+    );
     const resolution = new Resolution(needs, ground, ownerId);
     const seen = await seeAll(resolution, found, { ground, environment, query });
     const [first] = found;
@@ -154,18 +197,26 @@ export function createSecretReads(needs: ReadNeeds) {
     for (const folder of query.includeImports ? foldersWithImports(found, ground, environment) : []) {
       imports.push(...(await resolution.importBlocks(folder, query.viewSecretValue)));
     }
-    const expand = (secrets: readonly ReadSecret[]) => (query.expandSecretReferences ? resolution.expand(secrets) : Promise.resolve(secrets));
+    const expand = (secrets: readonly ReadSecret[]) =>
+      query.expandSecretReferences ? resolution.expand(secrets) : Promise.resolve(secrets);
     const secrets = await expand(seen.filter((secret) => passesFilters(secret, query)));
     const blocks: ImportBlock[] = [];
     for (const block of imports) blocks.push({ ...block, secrets: await expand(block.secrets) });
     const [etag] = await Promise.all([tagOf(ground, shape, first.stamp), note(secrets.length)]);
-    const keep = (body: Buffer) => (key === undefined ? undefined : answers.keep(key, { etag, body, numberOfSecrets: secrets.length }));
+    const keep = (body: Buffer) =>
+      key === undefined ? undefined : answers.keep(key, { etag, body, numberOfSecrets: secrets.length });
     return { etag, isNotModified: false, secrets, imports: blocks, keep };
   }
 
   async function noteOne(ground: Ground, { row, folder, value }: ReadSecret): Promise<void> {
     if (value === undefined) return;
-    const metadata = { environment: folder.environment, secretPath: folder.path, secretKey: row.key, secretId: row.id, version: row.version };
+    const metadata = {
+      environment: folder.environment,
+      secretPath: folder.path,
+      secretKey: row.key,
+      secretId: row.id,
+      version: row.version,
+    };
     await reads.note(ground.actor, ground.project, "get-secret", metadata);
   }
 
@@ -176,23 +227,37 @@ export function createSecretReads(needs: ReadNeeds) {
     readonly query: ReadQuery;
   }
 
-  async function findOne(resolution: Resolution, found: FoundFolder | undefined, { ground, environment, name, query }: Asked): Promise<ReadSecret> {
+  async function findOne(
+    resolution: Resolution,
+    found: FoundFolder | undefined,
+    { ground, environment, name, query }: Asked,
+  ): Promise<ReadSecret> {
     const attributes = attributesOf({ environment: environment.slug, path: query.secretPath }, name, []);
     if (!found) {
       require(ground.ability, "describeSecret", "secrets", attributes);
       throw folderUnknown(query.secretPath);
     }
-    const folder = { id: found.foundFolderId, projectId: ground.project.id, environmentId: environment.id, environment: environment.slug, path: found.path };
+    const folder = {
+      id: found.foundFolderId,
+      projectId: ground.project.id,
+      environmentId: environment.id,
+      environment: environment.slug,
+      path: found.path,
+    };
     if (found.id !== null) {
       const row = query.version === undefined ? found : await needs.versions.at(found, query.version);
       await resolution.prepare(ground.project.id, [row]);
       const own = resolution.view(row, folder, query.viewSecretValue);
       if (own) return own;
     }
-    const imported = query.includeImports && found.hasImports && query.version === undefined ? await resolution.findImported(folder, name, query.viewSecretValue) : null;
+    const imported =
+      query.includeImports && found.hasImports && query.version === undefined
+        ? await resolution.findImported(folder, name, query.viewSecretValue)
+        : null;
     if (imported) return imported;
     // Unknown or not for this reader: the same refusal, so that neither gives the other away.
-    if (found.id !== null) return deny(ground.ability, { action: "describeSecret", subject: "secrets", attributes });
+    if (found.id !== null)
+      return deny(ground.ability, { action: "describeSecret", subject: "secrets", attributes });
     require(ground.ability, "describeSecret", "secrets", attributes);
     throw secretUnknown(name);
   }
@@ -204,14 +269,24 @@ interface Listing {
   readonly query: ListQuery;
 }
 
-async function seeAll(resolution: Resolution, found: readonly FoundFolder[], { ground, environment, query }: Listing): Promise<ReadSecret[]> {
+async function seeAll(
+  resolution: Resolution,
+  found: readonly FoundFolder[],
+  { ground, environment, query }: Listing,
+): Promise<ReadSecret[]> {
   const rows = found.filter((row) => row.id !== null) as (FoundFolder & SecretRow)[];
   await resolution.prepare(ground.project.id, rows);
   let folder: FolderPlace | undefined;
   const seen: ReadSecret[] = [];
   for (const row of rows) {
     if (folder?.id !== row.foundFolderId) {
-      folder = { id: row.foundFolderId, projectId: ground.project.id, environmentId: environment.id, environment: environment.slug, path: row.path };
+      folder = {
+        id: row.foundFolderId,
+        projectId: ground.project.id,
+        environmentId: environment.id,
+        environment: environment.slug,
+        path: row.path,
+      };
     }
     const secret = resolution.view(row, folder, query.viewSecretValue);
     if (secret) seen.push(secret);
@@ -224,18 +299,31 @@ function requireSight({ ability }: Ground, environment: EnvironmentRef, path: st
   require(ability, "describeSecret", "secrets", { environment: environment.slug, secretPath: path });
 }
 
-function foldersWithImports(found: readonly FoundFolder[], ground: Ground, environment: EnvironmentRef): FolderPlace[] {
+function foldersWithImports(
+  found: readonly FoundFolder[],
+  ground: Ground,
+  environment: EnvironmentRef,
+): FolderPlace[] {
   const folders = new Map<string, FolderPlace>();
   for (const row of found) {
     if (!row.hasImports || folders.has(row.foundFolderId)) continue;
-    folders.set(row.foundFolderId, { id: row.foundFolderId, projectId: ground.project.id, environmentId: environment.id, environment: environment.slug, path: row.path });
+    folders.set(row.foundFolderId, {
+      id: row.foundFolderId,
+      projectId: ground.project.id,
+      environmentId: environment.id,
+      environment: environment.slug,
+      path: row.path,
+    });
   }
   return [...folders.values()];
 }
 
 function passesFilters(secret: ReadSecret, query: ListQuery): boolean {
   if (query.tagSlugs !== undefined) {
-    const wanted = query.tagSlugs.split(",").map((slug) => slug.trim()).filter((slug) => slug !== "");
+    const wanted = query.tagSlugs
+      .split(",")
+      .map((slug) => slug.trim())
+      .filter((slug) => slug !== "");
     if (wanted.length > 0 && !secret.tags.some((tag) => wanted.includes(tag.slug))) return false;
   }
   if (query.metadataFilter === undefined) return true;

@@ -6,7 +6,15 @@ import { require, type Ground } from "../access/service.ts";
 import { originsOf, writeChanges, type Change } from "../changes/service.ts";
 import { findDependants } from "../changes/store.ts";
 import type { Transfer } from "../contract.ts";
-import { attributesOf, decryptState, folderUnknown, secretExists, secretUnknown, type FolderPlace, type SecretRow } from "../model.ts";
+import {
+  attributesOf,
+  decryptState,
+  folderUnknown,
+  secretExists,
+  secretUnknown,
+  type FolderPlace,
+  type SecretRow,
+} from "../model.ts";
 import { findFolder, holdTree, lockByIds, lockByKeys, type FolderAddress } from "../store.ts";
 import { tagsFor } from "../tags/service.ts";
 import { newDraft, nextDraft } from "./drafts.ts";
@@ -36,7 +44,10 @@ export function createSecretTransfers(needs: WriteNeeds) {
   const stateOf = async (tx: Tx, row: SecretRow) => decryptState(await keyring.vaultById(row.keyId, tx), row);
 
   const requireRights = async ({ ground, rows, source, destination, isMove }: Trip): Promise<void> => {
-    const known = await tags.lookUp(ground.project.id, rows.map((row) => row.tagIds));
+    const known = await tags.lookUp(
+      ground.project.id,
+      rows.map((row) => row.tagIds),
+    );
     for (const row of rows) {
       const own = tagsFor(known, row.tagIds);
       const here = attributesOf(source, row.key, own);
@@ -53,14 +64,27 @@ export function createSecretTransfers(needs: WriteNeeds) {
     const taken = existing.find((other) => other.key === row.key && other.ownerId === row.ownerId);
     if (taken && !input.shouldOverwrite) throw secretExists(row.key);
     if (taken) {
-      const change: Change = { kind: "update", before: taken, from: destination, after: nextDraft(taken, destination, row.key, state) };
+      const change: Change = {
+        kind: "update",
+        before: taken,
+        from: destination,
+        after: nextDraft(taken, destination, row.key, state),
+      };
       return isMove ? [change, { kind: "delete", before: row, from: source }] : [change];
     }
-    if (isMove) return [{ kind: "update", before: row, from: source, after: nextDraft(row, destination, row.key, state) }];
+    if (isMove)
+      return [
+        { kind: "update", before: row, from: source, after: nextDraft(row, destination, row.key, state) },
+      ];
     return [{ kind: "create", after: newDraft(destination, row.key, row.ownerId, { state, at: trip.at }) }];
   };
 
-  const load = async (tx: Tx, ground: Ground, input: Transfer, places: { from: FolderAddress; to: FolderAddress; isMove: boolean }): Promise<Trip> => {
+  const load = async (
+    tx: Tx,
+    ground: Ground,
+    input: Transfer,
+    places: { from: FolderAddress; to: FolderAddress; isMove: boolean },
+  ): Promise<Trip> => {
     const [, source, destination, found] = await Promise.all([
       holdTree(tx, ground.project.id),
       findFolder(tx, places.from),
@@ -72,15 +96,27 @@ export function createSecretTransfers(needs: WriteNeeds) {
     const missing = input.secretIds.find((id) => !found.some((row) => row.id === id));
     if (missing !== undefined) throw secretUnknown(missing);
     const rows = places.isMove ? found : found.filter((row) => row.ownerId === null);
-    const existing = await lockByKeys(tx, places.to, rows.map((row) => row.key));
+    const existing = await lockByKeys(
+      tx,
+      places.to,
+      rows.map((row) => row.key),
+    );
     return { tx, ground, source, destination, rows, existing, input, isMove: places.isMove, at: clock.now() };
   };
 
   const run = async (actor: MemberActor, input: Transfer, isMove: boolean): Promise<Transferred> => {
     const ground = await access.ground(actor, input.projectId);
-    const [from, to] = [await access.environment(ground, input.sourceEnvironment), await access.environment(ground, input.destinationEnvironment)];
-    const places = { from: { environmentId: from.id, path: input.sourceSecretPath }, to: { environmentId: to.id, path: input.destinationSecretPath }, isMove };
-    if (from.id === to.id && places.from.path === places.to.path) throw badRequest("Source and destination are the same folder.");
+    const [from, to] = [
+      await access.environment(ground, input.sourceEnvironment),
+      await access.environment(ground, input.destinationEnvironment),
+    ];
+    const places = {
+      from: { environmentId: from.id, path: input.sourceSecretPath },
+      to: { environmentId: to.id, path: input.destinationSecretPath },
+      isMove,
+    };
+    if (from.id === to.id && places.from.path === places.to.path)
+      throw badRequest("Source and destination are the same folder.");
     const vault = await keyring.vaultOf({ projectId: ground.project.id });
     const { orgId, id: projectId } = ground.project;
     try {
@@ -90,12 +126,23 @@ export function createSecretTransfers(needs: WriteNeeds) {
         const changes: Change[] = [];
         for (const row of trip.rows) changes.push(...(await changesFor(trip, row)));
         const keys = trip.rows.map((row) => row.key);
-        const affected = await findDependants(tx, [...originsOf(trip.source, isMove ? keys : []), ...originsOf(trip.destination, keys)]);
+        const affected = await findDependants(tx, [
+          ...originsOf(trip.source, isMove ? keys : []),
+          ...originsOf(trip.destination, keys),
+        ]);
         writeChanges(tx, { actor, orgId, projectId, vault, at: trip.at }, changes, affected);
         const { source, destination } = trip;
         tx.audit(actor, {
-          event: isMove ? "move-secrets" : "copy-secrets", orgId, projectId,
-          metadata: { sourceEnvironment: source.environment, sourceSecretPath: source.path, destinationEnvironment: destination.environment, destinationSecretPath: destination.path, secretIds: input.secretIds },
+          event: isMove ? "move-secrets" : "copy-secrets",
+          orgId,
+          projectId,
+          metadata: {
+            sourceEnvironment: source.environment,
+            sourceSecretPath: source.path,
+            destinationEnvironment: destination.environment,
+            destinationSecretPath: destination.path,
+            secretIds: input.secretIds,
+          },
         });
         return { isSourceUpdated: isMove, isDestinationUpdated: true };
       });

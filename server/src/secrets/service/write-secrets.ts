@@ -9,16 +9,42 @@ import type { Keyring } from "../../platform/crypto/index.ts";
 import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
 import { badRequest } from "../../platform/problem.ts";
 import { require, requireNoGain, type Access, type Ground } from "../access/service.ts";
-import { originsOf, writeChanges, type Change, type Draft } from "../changes/service.ts";
+import { originsOf, writeChanges, type Change } from "../changes/service.ts";
 import { findDependants } from "../changes/store.ts";
-import type { ChangedSecrets, NewSecret, NewSecrets, SecretChange, SecretsToDelete, SecretToDelete } from "../contract.ts";
+import type {
+  ChangedSecrets,
+  NewSecret,
+  NewSecrets,
+  SecretChange,
+  SecretsToDelete,
+  SecretToDelete,
+} from "../contract.ts";
 import {
-  attributesOf, decryptState, folderUnknown, nothingToOverride, secretExists, secretUnknown,
-  type FolderPlace, type ReadSecret, type SecretRow, type TagRef,
+  attributesOf,
+  decryptState,
+  folderUnknown,
+  nothingToOverride,
+  secretExists,
+  secretUnknown,
+  type FolderPlace,
+  type ReadSecret,
+  type SecretRow,
+  type TagRef,
 } from "../model.ts";
 import { findFolder, holdTree, lockByKeys, type FolderAddress } from "../store.ts";
 import { tagsFor, type Tags } from "../tags/service.ts";
-import { changedState, newDraft, newState, nextDraft, requireDistinct, shown, shownRow, type ChangedFields, type NewFields } from "./drafts.ts";
+import {
+  auditOf,
+  changedState,
+  newDraft,
+  newState,
+  nextDraft,
+  requireDistinct,
+  shown,
+  shownRow,
+  type ChangedFields,
+  type NewFields,
+} from "./drafts.ts";
 
 export interface WriteNeeds {
   readonly db: Db;
@@ -56,15 +82,17 @@ interface Decision {
 
 export type SecretWrites = ReturnType<typeof createSecretWrites>;
 
-const MAX_AUDITED = 100;
-
 export function createSecretWrites(needs: WriteNeeds) {
   const { db, clock, keyring, access, tags } = needs;
 
   const open = async (actor: MemberActor, where: Where): Promise<Target> => {
     const ground = await access.ground(actor, where.projectId);
     const environment = await access.environment(ground, where.environment);
-    return { ground, at: { environmentId: environment.id, path: where.secretPath }, place: { environment: environment.slug, path: where.secretPath } };
+    return {
+      ground,
+      at: { environmentId: environment.id, path: where.secretPath },
+      place: { environment: environment.slug, path: where.secretPath },
+    };
   };
 
   const sit = async (tx: Tx, target: Target, keys: readonly string[]) => {
@@ -75,20 +103,45 @@ export function createSecretWrites(needs: WriteNeeds) {
       lockByKeys(tx, target.at, keys),
       findDependants(tx, originsOf(target.at, keys)),
     ]);
-    const known = await tags.lookUp(project.id, rows.map((row) => row.tagIds));
-    const desk: Desk = { tx, target, folder, rows, at: clock.now(), tagsOf: (row) => tagsFor(known, row.tagIds) };
+    const known = await tags.lookUp(
+      project.id,
+      rows.map((row) => row.tagIds),
+    );
+    const desk: Desk = {
+      tx,
+      target,
+      folder,
+      rows,
+      at: clock.now(),
+      tagsOf: (row) => tagsFor(known, row.tagIds),
+    };
     return { desk, affected };
   };
 
-  const commit = async (target: Target, keys: readonly string[], event: string, decide: (desk: Desk) => Promise<Decision>): Promise<ReadSecret[]> => {
+  const commit = async (
+    target: Target,
+    keys: readonly string[],
+    event: string,
+    decide: (desk: Desk) => Promise<Decision>,
+  ): Promise<ReadSecret[]> => {
     const { actor, project } = target.ground;
     const vault = await keyring.vaultOf({ projectId: project.id });
     try {
       return await db.write(async (tx) => {
         const { desk, affected } = await sit(tx, target, keys);
         const decision = await decide(desk);
-        writeChanges(tx, { actor, orgId: project.orgId, projectId: project.id, vault, at: desk.at }, decision.changes, affected);
-        tx.audit(actor, { event, orgId: project.orgId, projectId: project.id, metadata: auditOf(target.place, decision) });
+        writeChanges(
+          tx,
+          { actor, orgId: project.orgId, projectId: project.id, vault, at: desk.at },
+          decision.changes,
+          affected,
+        );
+        tx.audit(actor, {
+          event,
+          orgId: project.orgId,
+          projectId: project.id,
+          metadata: auditOf(target.place, decision.changes),
+        });
         return decision.shown;
       });
     } catch (error) {
@@ -97,23 +150,34 @@ export function createSecretWrites(needs: WriteNeeds) {
     }
   };
 
-  const creator = (input: readonly (NewFields & { key: string; tags: readonly TagRef[] })[], ownerId: string | null) => (desk: Desk): Promise<Decision> => {
-    const { ground, place } = desk.target;
-    const { folder } = desk;
-    if (!folder) throw folderUnknown(place.path);
-    const drafts = input.map((item) => {
-      const taken = desk.rows.find((row) => row.key === item.key && row.ownerId === ownerId);
-      if (taken) throw secretExists(item.key);
-      if (ownerId !== null && !desk.rows.some((row) => row.key === item.key && row.ownerId === null)) throw nothingToOverride(item.key);
-      return { draft: newDraft(folder, item.key, ownerId, { state: newState(item, item.tags), at: desk.at }), tags: item.tags };
-    });
-    return Promise.resolve({
-      changes: drafts.map(({ draft }): Change => ({ kind: "create", after: draft })),
-      shown: drafts.map(({ draft, tags: own }) => shown(draft, { tags: own, ability: ground.ability, at: desk.at })),
-    });
-  };
+  const creator =
+    (input: readonly (NewFields & { key: string; tags: readonly TagRef[] })[], ownerId: string | null) =>
+    (desk: Desk): Promise<Decision> => {
+      const { ground, place } = desk.target;
+      const { folder } = desk;
+      if (!folder) throw folderUnknown(place.path);
+      const drafts = input.map((item) => {
+        const taken = desk.rows.find((row) => row.key === item.key && row.ownerId === ownerId);
+        if (taken) throw secretExists(item.key);
+        if (ownerId !== null && !desk.rows.some((row) => row.key === item.key && row.ownerId === null))
+          throw nothingToOverride(item.key);
+        return {
+          draft: newDraft(folder, item.key, ownerId, { state: newState(item, item.tags), at: desk.at }),
+          tags: item.tags,
+        };
+      });
+      return Promise.resolve({
+        changes: drafts.map(({ draft }): Change => ({ kind: "create", after: draft })),
+        shown: drafts.map(({ draft, tags: own }) =>
+          shown(draft, { tags: own, ability: ground.ability, at: desk.at }),
+        ),
+      });
+    };
 
-  const prepareNew = async (target: Target, items: readonly (NewFields & { secretKey: string; tagIds: readonly string[] })[]) => {
+  const prepareNew = async (
+    target: Target,
+    items: readonly (NewFields & { secretKey: string; tagIds: readonly string[] })[],
+  ) => {
     requireDistinct(items.map((item) => item.secretKey));
     const prepared: (NewFields & { key: string; tags: readonly TagRef[] })[] = [];
     for (const item of items) {
@@ -125,28 +189,45 @@ export function createSecretWrites(needs: WriteNeeds) {
   };
 
   /** One secret changed, and with a new name its overrides too. */
-  const changeOne = async (desk: Desk, row: SecretRow, input: ChangedFields, newTags: readonly TagRef[] | undefined) => {
+  const changeOne = async (
+    desk: Desk,
+    row: SecretRow,
+    input: ChangedFields,
+    newTags: readonly TagRef[] | undefined,
+  ) => {
     const { ground } = desk.target;
     const folder = desk.folder as FolderPlace;
     const oldTags = desk.tagsOf(row);
     const key = input.newSecretName ?? row.key;
-    const [before, after] = [attributesOf(folder, row.key, oldTags), attributesOf(folder, key, newTags ?? oldTags)];
+    const [before, after] = [
+      attributesOf(folder, row.key, oldTags),
+      attributesOf(folder, key, newTags ?? oldTags),
+    ];
     require(ground.ability, "edit", "secrets", before);
     if (key !== row.key || newTags) {
       require(ground.ability, "edit", "secrets", after);
       requireNoGain(ground.ability, before, after);
     }
-    if (key !== row.key && desk.rows.some((other) => other.key === key && other.ownerId === row.ownerId)) throw secretExists(key);
+    if (key !== row.key && desk.rows.some((other) => other.key === key && other.ownerId === row.ownerId))
+      throw secretExists(key);
     const vault = await keyring.vaultById(row.keyId, desk.tx);
     const draft = nextDraft(row, folder, key, changedState(decryptState(vault, row), input, newTags));
     const changes: Change[] = [{ kind: "update", before: row, from: folder, after: draft }];
     if (key !== row.key && row.ownerId === null) {
       for (const override of desk.rows.filter((other) => other.key === row.key && other.ownerId !== null)) {
         const own = await keyring.vaultById(override.keyId, desk.tx);
-        changes.push({ kind: "update", before: override, from: folder, after: nextDraft(override, folder, key, decryptState(own, override)) });
+        changes.push({
+          kind: "update",
+          before: override,
+          from: folder,
+          after: nextDraft(override, folder, key, decryptState(own, override)),
+        });
       }
     }
-    return { changes, secret: shown(draft, { tags: newTags ?? oldTags, ability: ground.ability, at: desk.at }) };
+    return {
+      changes,
+      secret: shown(draft, { tags: newTags ?? oldTags, ability: ground.ability, at: desk.at }),
+    };
   };
 
   /** The row of that name, or the refusal that gives nothing away to someone who may not ask. */
@@ -182,16 +263,32 @@ export function createSecretWrites(needs: WriteNeeds) {
     async create(actor: MemberActor, name: string, input: NewSecret): Promise<ReadSecret> {
       const target = await open(actor, input);
       const prepared = await prepareNew(target, [{ ...input, secretKey: name }]);
-      return first(await commit(target, [name], "create-secret", creator(prepared, input.type === "personal" ? actor.id : null)));
+      return first(
+        await commit(
+          target,
+          [name],
+          "create-secret",
+          creator(prepared, input.type === "personal" ? actor.id : null),
+        ),
+      );
     },
 
     async update(actor: MemberActor, name: string, input: SecretChange): Promise<ReadSecret> {
       const target = await open(actor, input);
       const newTags = await resolveTags(target, input);
-      const keys = input.newSecretName === undefined || input.newSecretName === name ? [name] : [name, input.newSecretName];
-      if (keys.length > 1 && input.type === "personal") throw badRequest("An override has the name of the secret it overrides: rename that one.");
+      const keys =
+        input.newSecretName === undefined || input.newSecretName === name
+          ? [name]
+          : [name, input.newSecretName];
+      if (keys.length > 1 && input.type === "personal")
+        throw badRequest("An override has the name of the secret it overrides: rename that one.");
       const done = await commit(target, keys, "update-secret", async (desk) => {
-        const { changes, secret } = await changeOne(desk, pick(desk, name, input.type, "edit"), input, newTags);
+        const { changes, secret } = await changeOne(
+          desk,
+          pick(desk, name, input.type, "edit"),
+          input,
+          newTags,
+        );
         return { changes, shown: [secret] };
       });
       return first(done);
@@ -209,23 +306,36 @@ export function createSecretWrites(needs: WriteNeeds) {
     async createMany(actor: MemberActor, input: NewSecrets): Promise<ReadSecret[]> {
       const target = await open(actor, input);
       const prepared = await prepareNew(target, input.secrets);
-      return commit(target, prepared.map((item) => item.key), "create-secrets", creator(prepared, null));
+      return commit(
+        target,
+        prepared.map((item) => item.key),
+        "create-secrets",
+        creator(prepared, null),
+      );
     },
 
     async updateMany(actor: MemberActor, input: ChangedSecrets): Promise<ReadSecret[]> {
       const target = await open(actor, input);
-      const strays = input.secrets.find((item) => item.secretPath !== undefined && item.secretPath !== input.secretPath);
-      if (strays) throw badRequest("All secrets of a batch must be in the batch's folder; send one batch per folder.");
+      const strays = input.secrets.find(
+        (item) => item.secretPath !== undefined && item.secretPath !== input.secretPath,
+      );
+      if (strays)
+        throw badRequest("All secrets of a batch must be in the batch's folder; send one batch per folder.");
       requireDistinct(input.secrets.map((item) => item.secretKey));
       const items: { item: (typeof input.secrets)[number]; newTags: readonly TagRef[] | undefined }[] = [];
       for (const item of input.secrets) items.push({ item, newTags: await resolveTags(target, item) });
-      const keys = [...new Set(input.secrets.flatMap((item) => [item.secretKey, item.newSecretName ?? item.secretKey]))];
+      const keys = [
+        ...new Set(input.secrets.flatMap((item) => [item.secretKey, item.newSecretName ?? item.secretKey])),
+      ];
       return commit(target, keys, "update-secrets", async (desk) => {
         const decision: Decision = { changes: [], shown: [] };
         for (const { item, newTags } of items) {
           const isThere = desk.rows.some((row) => row.key === item.secretKey && row.ownerId === null);
           if (!isThere && input.mode === "ignore") continue;
-          const part = !isThere && input.mode === "upsert" ? await upsert(desk, item, newTags) : await changeOne(desk, pick(desk, item.secretKey, "shared", "edit"), item, newTags);
+          const part =
+            !isThere && input.mode === "upsert"
+              ? await upsert(desk, item, newTags)
+              : await changeOne(desk, pick(desk, item.secretKey, "shared", "edit"), item, newTags);
           decision.changes.push(...part.changes);
           decision.shown.push(part.secret);
         }
@@ -236,36 +346,47 @@ export function createSecretWrites(needs: WriteNeeds) {
     async deleteMany(actor: MemberActor, input: SecretsToDelete): Promise<ReadSecret[]> {
       const target = await open(actor, input);
       requireDistinct(input.secrets.map((item) => item.secretKey));
-      return commit(target, input.secrets.map((item) => item.secretKey), "delete-secrets", async (desk) => {
-        const decision: Decision = { changes: [], shown: [] };
-        for (const { secretKey, type } of input.secrets) {
-          const part = await remove(desk, pick(desk, secretKey, type, "delete"));
-          decision.changes.push(...part.changes);
-          decision.shown.push(part.secret);
-        }
-        return decision;
-      });
+      return commit(
+        target,
+        input.secrets.map((item) => item.secretKey),
+        "delete-secrets",
+        async (desk) => {
+          const decision: Decision = { changes: [], shown: [] };
+          for (const { secretKey, type } of input.secrets) {
+            const part = await remove(desk, pick(desk, secretKey, type, "delete"));
+            decision.changes.push(...part.changes);
+            decision.shown.push(part.secret);
+          }
+          return decision;
+        },
+      );
     },
   };
 
-  async function upsert(desk: Desk, item: ChangedFields & { secretKey: string }, newTags: readonly TagRef[] | undefined) {
+  async function upsert(
+    desk: Desk,
+    item: ChangedFields & { secretKey: string },
+    newTags: readonly TagRef[] | undefined,
+  ) {
     const own = newTags ?? [];
-    require(desk.target.ground.ability, "create", "secrets", attributesOf(desk.target.place, item.secretKey, own));
+    require(desk.target.ground.ability, "create", "secrets", attributesOf(
+      desk.target.place,
+      item.secretKey,
+      own,
+    ));
     const fields: NewFields = {
-      secretValue: item.secretValue ?? "", secretComment: item.secretComment ?? "", secretMetadata: item.secretMetadata ?? [], metadata: item.metadata,
-      skipMultilineEncoding: item.skipMultilineEncoding, secretReminderNote: item.secretReminderNote, secretReminderRepeatDays: item.secretReminderRepeatDays,
+      secretValue: item.secretValue ?? "",
+      secretComment: item.secretComment ?? "",
+      secretMetadata: item.secretMetadata ?? [],
+      metadata: item.metadata,
+      skipMultilineEncoding: item.skipMultilineEncoding,
+      secretReminderNote: item.secretReminderNote,
+      secretReminderRepeatDays: item.secretReminderRepeatDays,
     };
-    const made = await creator([{ ...fields, key: item.newSecretName ?? item.secretKey, tags: own }], null)(desk);
+    const made = await creator(
+      [{ ...fields, key: item.newSecretName ?? item.secretKey, tags: own }],
+      null,
+    )(desk);
     return { changes: made.changes, secret: first(made.shown) };
   }
 }
-
-function auditOf(place: Target["place"], { changes }: Decision): Record<string, unknown> {
-  const touched = changes.map((change): { id: string; key: string; version: number } =>
-    change.kind === "delete" ? { id: change.before.id, key: change.before.key, version: change.before.version + 1 } : pickDraft(change.after),
-  );
-  const secrets = touched.slice(0, MAX_AUDITED).map(({ id, key, version }) => ({ secretId: id, secretKey: key, version }));
-  return { environment: place.environment, secretPath: place.path, numberOfSecrets: touched.length, secrets };
-}
-
-const pickDraft = ({ id, key, version }: Draft) => ({ id, key, version });

@@ -12,7 +12,12 @@ const fingerprints = new WeakMap<Ability, string>();
 export function rightsOf(ability: Ability): string {
   const known = fingerprints.get(ability);
   if (known !== undefined) return known;
-  const rules = ASPECTS.map((action) => ability.rulesFor(action, "secrets").map((rule) => JSON.stringify(rule)).sort());
+  const rules = ASPECTS.map((action) =>
+    ability
+      .rulesFor(action, "secrets")
+      .map((rule) => JSON.stringify(rule))
+      .sort(),
+  );
   const fingerprint = createHash("sha256").update(JSON.stringify(rules)).digest("base64url");
   fingerprints.set(ability, fingerprint);
   return fingerprint;

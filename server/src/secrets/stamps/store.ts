@@ -13,7 +13,8 @@ const bump = sql(`
   INSERT INTO project_changes AS c (project_id, slot, counter) VALUES ($1, $2, 1)
   ON CONFLICT (project_id, slot) DO UPDATE SET counter = c.counter + 1`);
 
-const sumOf = (id: string): string => `coalesce((SELECT sum(c.counter) FROM project_changes c WHERE c.project_id = ${id}), 0)`;
+const sumOf = (id: string): string =>
+  `coalesce((SELECT sum(c.counter) FROM project_changes c WHERE c.project_id = ${id}), 0)`;
 
 /** `project:sum,…` of the project (a parameter such as `$1`) and of all that its imports reach. */
 export const stampOf = (parameter: string): string => `

@@ -37,16 +37,120 @@ const change = { body: { name: "Databases" } };
 const wrapped = z.object({ tag });
 const old = z.object({ workspaceTag: tag });
 
-export const listTags = endpoint({ id: "listTags", method: "GET", path: PATH, room, summary: "The tags of a project", params: inProject, reply: z.object({ tags: z.array(tag) }) });
-export const createTag = endpoint({ id: "createTag", method: "POST", path: PATH, room, summary: "Create a tag", params: inProject, body: newTag, reply: wrapped, example });
-export const getTag = endpoint({ id: "getTag", method: "GET", path: `${PATH}/{tagId}`, room, summary: "One tag by id", params: one, reply: wrapped });
-export const getTagBySlug = endpoint({ id: "getTagBySlug", method: "GET", path: `${PATH}/slug/{tagSlug}`, room, summary: "One tag by slug", params: bySlug, reply: wrapped });
-export const updateTag = endpoint({ id: "updateTag", method: "PATCH", path: `${PATH}/{tagId}`, room, summary: "Change a tag", params: one, body: tagChange, reply: wrapped, example: change });
-export const deleteTag = endpoint({ id: "deleteTag", method: "DELETE", path: `${PATH}/{tagId}`, room, summary: "Delete a tag; secrets lose it", params: one, reply: wrapped });
+export const listTags = endpoint({
+  id: "listTags",
+  method: "GET",
+  path: PATH,
+  room,
+  summary: "The tags of a project",
+  params: inProject,
+  reply: z.object({ tags: z.array(tag) }),
+});
+export const createTag = endpoint({
+  id: "createTag",
+  method: "POST",
+  path: PATH,
+  room,
+  summary: "Create a tag",
+  params: inProject,
+  body: newTag,
+  reply: wrapped,
+  example,
+});
+export const getTag = endpoint({
+  id: "getTag",
+  method: "GET",
+  path: `${PATH}/{tagId}`,
+  room,
+  summary: "One tag by id",
+  params: one,
+  reply: wrapped,
+});
+export const getTagBySlug = endpoint({
+  id: "getTagBySlug",
+  method: "GET",
+  path: `${PATH}/slug/{tagSlug}`,
+  room,
+  summary: "One tag by slug",
+  params: bySlug,
+  reply: wrapped,
+});
+export const updateTag = endpoint({
+  id: "updateTag",
+  method: "PATCH",
+  path: `${PATH}/{tagId}`,
+  room,
+  summary: "Change a tag",
+  params: one,
+  body: tagChange,
+  reply: wrapped,
+  example: change,
+});
+export const deleteTag = endpoint({
+  id: "deleteTag",
+  method: "DELETE",
+  path: `${PATH}/{tagId}`,
+  room,
+  summary: "Delete a tag; secrets lose it",
+  params: one,
+  reply: wrapped,
+});
 
-export const listWorkspaceTags = endpoint({ id: "listWorkspaceTags", method: "GET", path: OLD, room, summary: "The tags of a project, as older clients read them", params: inProject, reply: z.object({ workspaceTags: z.array(tag) }) });
-export const createWorkspaceTag = endpoint({ id: "createWorkspaceTag", method: "POST", path: OLD, room, summary: "Create a tag, as older clients read it", params: inProject, body: newTag, reply: old, example });
-export const getWorkspaceTag = endpoint({ id: "getWorkspaceTag", method: "GET", path: `${OLD}/{tagId}`, room, summary: "One tag by id, as older clients read it", params: one, reply: old });
-export const getWorkspaceTagBySlug = endpoint({ id: "getWorkspaceTagBySlug", method: "GET", path: `${OLD}/slug/{tagSlug}`, room, summary: "One tag by slug, as older clients read it", params: bySlug, reply: old });
-export const updateWorkspaceTag = endpoint({ id: "updateWorkspaceTag", method: "PATCH", path: `${OLD}/{tagId}`, room, summary: "Change a tag, as older clients read it", params: one, body: tagChange, reply: old, example: change });
-export const deleteWorkspaceTag = endpoint({ id: "deleteWorkspaceTag", method: "DELETE", path: `${OLD}/{tagId}`, room, summary: "Delete a tag, as older clients read it", params: one, reply: old });
+export const listWorkspaceTags = endpoint({
+  id: "listWorkspaceTags",
+  method: "GET",
+  path: OLD,
+  room,
+  summary: "The tags of a project, as older clients read them",
+  params: inProject,
+  reply: z.object({ workspaceTags: z.array(tag) }),
+});
+export const createWorkspaceTag = endpoint({
+  id: "createWorkspaceTag",
+  method: "POST",
+  path: OLD,
+  room,
+  summary: "Create a tag, as older clients read it",
+  params: inProject,
+  body: newTag,
+  reply: old,
+  example,
+});
+export const getWorkspaceTag = endpoint({
+  id: "getWorkspaceTag",
+  method: "GET",
+  path: `${OLD}/{tagId}`,
+  room,
+  summary: "One tag by id, as older clients read it",
+  params: one,
+  reply: old,
+});
+export const getWorkspaceTagBySlug = endpoint({
+  id: "getWorkspaceTagBySlug",
+  method: "GET",
+  path: `${OLD}/slug/{tagSlug}`,
+  room,
+  summary: "One tag by slug, as older clients read it",
+  params: bySlug,
+  reply: old,
+});
+export const updateWorkspaceTag = endpoint({
+  id: "updateWorkspaceTag",
+  method: "PATCH",
+  path: `${OLD}/{tagId}`,
+  room,
+  summary: "Change a tag, as older clients read it",
+  params: one,
+  body: tagChange,
+  reply: old,
+  example: change,
+});
+export const deleteWorkspaceTag = endpoint({
+  id: "deleteWorkspaceTag",
+  method: "DELETE",
+  path: `${OLD}/{tagId}`,
+  room,
+  summary: "Delete a tag, as older clients read it",
+  params: one,
+  reply: old,
+});

@@ -12,7 +12,15 @@ import type { TagRef } from "../model.ts";
 import { touchProject } from "../stamps/store.ts";
 import type { NewTag, TagChange } from "./contract.ts";
 import {
-  deleteTag, findTag, findTagBySlug, findTags, insertTag, tagsOfProject, untagSecrets, updateTag, type TagRow,
+  deleteTag,
+  findTag,
+  findTagBySlug,
+  findTags,
+  insertTag,
+  tagsOfProject,
+  untagSecrets,
+  updateTag,
+  type TagRow,
 } from "./store.ts";
 
 type KnownTags = ReadonlyMap<string, TagRef>;
@@ -35,10 +43,16 @@ export function createTags({ db, clock, access }: TagNeeds) {
     const ids = new Set(idLists.flat());
     if (ids.size === 0) return NO_TAGS;
     const rows = await db.read((q) => findTags(q, projectId, [...ids]));
-    return new Map(rows.map((row) => [row.id, { id: row.id, slug: row.slug, name: row.name, color: row.color }]));
+    return new Map(
+      rows.map((row) => [row.id, { id: row.id, slug: row.slug, name: row.name, color: row.color }]),
+    );
   };
 
-  const write = async <T extends TagRow | undefined>(ground: Ground, event: string, change: (tx: Parameters<Parameters<Db["write"]>[0]>[0]) => Promise<T>) => {
+  const write = async <T extends TagRow | undefined>(
+    ground: Ground,
+    event: string,
+    change: (tx: Parameters<Parameters<Db["write"]>[0]>[0]) => Promise<T>,
+  ) => {
     try {
       return await db.write(async (tx) => {
         const row = await change(tx);
@@ -49,7 +63,8 @@ export function createTags({ db, clock, access }: TagNeeds) {
         return row;
       });
     } catch (error) {
-      if (isUniqueViolation(error, "tags_slug_unique")) throw conflict("A tag with this slug exists in the project already.");
+      if (isUniqueViolation(error, "tags_slug_unique"))
+        throw conflict("A tag with this slug exists in the project already.");
       throw error;
     }
   };
@@ -92,13 +107,22 @@ export function createTags({ db, clock, access }: TagNeeds) {
     },
     async create(actor: MemberActor, projectRef: string, input: NewTag): Promise<TagRow> {
       const ground = await enter(actor, projectRef, "create");
-      const row = { id: newId(), projectId: ground.project.id, slug: input.slug, name: input.name ?? input.slug, color: input.color, at: clock.now() };
+      const row = {
+        id: newId(),
+        projectId: ground.project.id,
+        slug: input.slug,
+        name: input.name ?? input.slug,
+        color: input.color,
+        at: clock.now(),
+      };
       return write(ground, "create-tag", (tx) => insertTag(tx, row));
     },
     async update(actor: MemberActor, projectRef: string, id: string, patch: TagChange): Promise<TagRow> {
       const ground = await enter(actor, projectRef, "edit");
       if (!(await db.read((q) => findTag(q, ground.project.id, id)))) throw unknownTag(id);
-      return write(ground, "update-tag", (tx) => updateTag(tx, { projectId: ground.project.id, id }, patch, clock.now()));
+      return write(ground, "update-tag", (tx) =>
+        updateTag(tx, { projectId: ground.project.id, id }, patch, clock.now()),
+      );
     },
     async delete(actor: MemberActor, projectRef: string, id: string): Promise<TagRow> {
       const ground = await enter(actor, projectRef, "delete");

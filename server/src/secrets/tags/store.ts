@@ -27,16 +27,21 @@ const untag = sql(`
   WHERE project_id = $1 AND tag_ids <> '{}' AND tag_ids @> ARRAY[$2]::uuid[]`);
 
 export const tagsOfProject = (q: Query, projectId: string) => q.rows(all, [projectId]);
-export const findTags = (q: Query, projectId: string, ids: readonly string[]) => q.rows(byIds, [projectId, ids]);
+export const findTags = (q: Query, projectId: string, ids: readonly string[]) =>
+  q.rows(byIds, [projectId, ids]);
 export const findTag = (q: Query, projectId: string, id: string) => q.first(byId, [projectId, id]);
-export const findTagBySlug = (q: Query, projectId: string, slug: string) => q.first(bySlug, [projectId, slug]);
-export const insertTag = (tx: Tx, row: { id: string; projectId: string; slug: string; name: string; color: string; at: Date }) =>
-  tx.first(insert, [row.id, row.projectId, row.slug, row.name, row.color, row.at]);
+export const findTagBySlug = (q: Query, projectId: string, slug: string) =>
+  q.first(bySlug, [projectId, slug]);
+export const insertTag = (
+  tx: Tx,
+  row: { id: string; projectId: string; slug: string; name: string; color: string; at: Date },
+) => tx.first(insert, [row.id, row.projectId, row.slug, row.name, row.color, row.at]);
 export const updateTag = (
   tx: Tx,
   tag: { projectId: string; id: string },
   patch: { slug?: string | undefined; name?: string | undefined; color?: string | undefined },
   at: Date,
-) => tx.first(update, [tag.projectId, tag.id, patch.slug ?? null, patch.name ?? null, patch.color ?? null, at]);
+) =>
+  tx.first(update, [tag.projectId, tag.id, patch.slug ?? null, patch.name ?? null, patch.color ?? null, at]);
 export const deleteTag = (tx: Tx, projectId: string, id: string) => tx.first(remove, [projectId, id]);
 export const untagSecrets = (tx: Tx, projectId: string, id: string) => tx.rows(untag, [projectId, id]);

@@ -19,7 +19,12 @@ export const exportSecrets = endpoint({
   room,
   summary: "A folder's secrets as a .env, JSON or YAML file",
   params: inProject,
-  query: z.object({ ...place, format: format.default("dotenv"), includeImports: queryBoolean(true), expandSecretReferences: queryBoolean(true) }),
+  query: z.object({
+    ...place,
+    format: format.default("dotenv"),
+    includeImports: queryBoolean(true),
+    expandSecretReferences: queryBoolean(true),
+  }),
   reply: z.unknown(),
   example: { query: { environment: "dev", format: "json" } },
 });
@@ -33,7 +38,12 @@ export const importSecrets = endpoint({
   summary: "Take the secrets of a .env, JSON or YAML file into a folder, in one transaction",
   maxBodyBytes: MAX_FILE_BYTES,
   params: inProject,
-  body: z.object({ ...place, format: format.default("dotenv"), content: z.string().max(MAX_FILE_BYTES), dryRun: z.boolean().default(false) }),
+  body: z.object({
+    ...place,
+    format: format.default("dotenv"),
+    content: z.string().max(MAX_FILE_BYTES),
+    dryRun: z.boolean().default(false),
+  }),
   reply: z.object({ created: names, updated: names, unchanged: names, dryRun: z.boolean() }),
   example: { body: { environment: "dev", content: "API_KEY=s3cr3t\n" } },
 });
@@ -63,7 +73,14 @@ export const importProject = endpoint({
   maxBodyBytes: MAX_PROJECT_BYTES,
   params: inProject,
   body: z.object({ passphrase, file: z.base64().max(MAX_PROJECT_BYTES), dryRun: z.boolean().default(false) }),
-  reply: z.object({ environments: counted, folders: counted, tags: counted, secrets: counted, imports: counted, dryRun: z.boolean() }),
+  reply: z.object({
+    environments: counted,
+    folders: counted,
+    tags: counted,
+    secrets: counted,
+    imports: counted,
+    dryRun: z.boolean(),
+  }),
   example: { body: { passphrase: "correct horse battery", file: "S1c=" } },
 });
 export type ProjectToImport = z.output<typeof importProject.body>;

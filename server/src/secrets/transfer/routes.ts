@@ -1,9 +1,13 @@
 import { Raw, serve, type Route } from "../../platform/http/index.ts";
 import * as contract from "./contract.ts";
-import type { ProjectFiles } from "./project.ts";
+import type { ProjectFiles } from "./service/carry-project.ts";
 import type { SecretFiles } from "./service.ts";
 
-const TYPES = { dotenv: ["text/plain; charset=utf-8", "secrets.env"], json: ["application/json", "secrets.json"], yaml: ["application/yaml", "secrets.yaml"] } as const;
+const TYPES = {
+  dotenv: ["text/plain; charset=utf-8", "secrets.env"],
+  json: ["application/json", "secrets.json"],
+  yaml: ["application/yaml", "secrets.yaml"],
+} as const;
 
 export const transferRoutes = (files: SecretFiles, projects: ProjectFiles): Route[] => [
   serve(contract.exportSecrets, async ({ actor, params, query, reply }) => {

@@ -7,30 +7,46 @@ import { secretName } from "../paths/contract.ts";
 import type { SecretReads } from "../service/read-secrets.ts";
 import type { SecretWrites } from "../service/write-secrets.ts";
 import type { ExportQuery, FileFormat, FileToImport } from "./contract.ts";
-import { readDotenv, writeDotenv } from "./dotenv.ts";
-import { FormatError, type Entries } from "./format.ts";
-import { readJson, writeJson } from "./json.ts";
-import { readYaml, writeYaml } from "./yaml.ts";
+import { readDotenv, writeDotenv } from "./formats/dotenv.ts";
+import { FormatError, type Entries } from "./formats/entries.ts";
+import { readJson, writeJson } from "./formats/json.ts";
+import { readYaml, writeYaml } from "./formats/yaml.ts";
 
 export interface FileNeeds {
   readonly reads: SecretReads;
   readonly writes: SecretWrites;
 }
 
-const READERS: Readonly<Record<FileFormat, (text: string) => Entries>> = { dotenv: readDotenv, json: readJson, yaml: readYaml };
-const WRITERS: Readonly<Record<FileFormat, (entries: Entries) => string>> = { dotenv: writeDotenv, json: writeJson, yaml: writeYaml };
+const READERS: Readonly<Record<FileFormat, (text: string) => Entries>> = {
+  dotenv: readDotenv,
+  json: readJson,
+  yaml: readYaml,
+};
+const WRITERS: Readonly<Record<FileFormat, (entries: Entries) => string>> = {
+  dotenv: writeDotenv,
+  json: writeJson,
+  yaml: writeYaml,
+};
 
 export type SecretFiles = ReturnType<typeof createSecretFiles>;
 
 export const plainList = (projectId: string, environment: string, secretPath: string): ListQuery => ({
-  projectId, environment, secretPath, viewSecretValue: true, expandSecretReferences: false, recursive: false, includeImports: false, includePersonalOverrides: false,
+  projectId,
+  environment,
+  secretPath,
+  viewSecretValue: true,
+  expandSecretReferences: false,
+  recursive: false,
+  includeImports: false,
+  includePersonalOverrides: false,
 });
 
 function orExplain<T>(field: string, work: () => T): T {
   try {
     return work();
   } catch (error) {
-    if (error instanceof FormatError) throw field === "" ? badRequest(error.message) : invalidField([field], error.message);
+    if (error instanceof FormatError)
+      throw field === "" ? badRequest(error.message) : invalidField([field], error.message);
     throw error;
   }
 }
@@ -38,7 +54,11 @@ function orExplain<T>(field: string, work: () => T): T {
 export function createSecretFiles({ reads, writes }: FileNeeds) {
   return {
     async export(actor: MemberActor, projectId: string, query: ExportQuery): Promise<string> {
-      const list = await reads.listFresh(actor, { ...plainList(projectId, query.environment, query.secretPath), includeImports: query.includeImports, expandSecretReferences: query.expandSecretReferences });
+      const list = await reads.listFresh(actor, {
+        ...plainList(projectId, query.environment, query.secretPath),
+        includeImports: query.includeImports,
+        expandSecretReferences: query.expandSecretReferences,
+      });
       const entries = new Map<string, string>();
       const add = ({ row, value }: ReadSecret) => {
         if (value !== undefined && !entries.has(row.key)) entries.set(row.key, value.open());
@@ -50,19 +70,38 @@ export function createSecretFiles({ reads, writes }: FileNeeds) {
 
     async import(actor: MemberActor, projectId: string, input: FileToImport) {
       const entries = orExplain("content", () => READERS[input.format](input.content));
-      for (const key of entries.keys()) if (!secretName.safeParse(key).success) throw invalidField(["content"], `${JSON.stringify(key)} cannot be the name of a secret`);
-      const { secrets } = await reads.listFresh(actor, plainList(projectId, input.environment, input.secretPath));
+      for (const key of entries.keys())
+        if (!secretName.safeParse(key).success)
+          throw invalidField(["content"], `${JSON.stringify(key)} cannot be the name of a secret`);
+      const { secrets } = await reads.listFresh(
+        actor,
+        plainList(projectId, input.environment, input.secretPath),
+      );
       const known = new Map(secrets.map(({ row, value }) => [row.key, value?.open()]));
       const all = [...entries];
       const created = all.filter(([key]) => !known.has(key));
       const updated = all.filter(([key, value]) => known.has(key) && known.get(key) !== value);
-      const changes = [...created, ...updated].map(([secretKey, secretValue]) => ({ secretKey, secretValue }));
+      const changes = [...created, ...updated].map(([secretKey, secretValue]) => ({
+        secretKey,
+        secretValue,
+      }));
       if (!input.dryRun && changes.length > 0) {
-        await writes.updateMany(actor, { projectId, environment: input.environment, secretPath: input.secretPath, mode: "upsert", secrets: changes });
+        await writes.updateMany(actor, {
+          projectId,
+          environment: input.environment,
+          secretPath: input.secretPath,
+          mode: "upsert",
+          secrets: changes,
+        });
       }
       const keys = (list: readonly (readonly [string, string])[]) => list.map(([key]) => key);
       const unchanged = all.filter(([key, value]) => known.get(key) === value);
-      return { created: keys(created), updated: keys(updated), unchanged: keys(unchanged), dryRun: input.dryRun };
+      return {
+        created: keys(created),
+        updated: keys(updated),
+        unchanged: keys(unchanged),
+        dryRun: input.dryRun,
+      };
     },
   };
 }

@@ -7,7 +7,10 @@ import { environmentSlug, folderPath, ROOT } from "../paths/contract.ts";
 const room = "secrets";
 const one = z.object({ secretId: uuid });
 
-export const secretVersion = secret.extend({ change: z.enum(["create", "update", "delete"]), isDeleted: z.boolean() });
+export const secretVersion = secret.extend({
+  change: z.enum(["create", "update", "delete"]),
+  isDeleted: z.boolean(),
+});
 
 export const listSecretVersions = endpoint({
   id: "listSecretVersions",
@@ -16,7 +19,11 @@ export const listSecretVersions = endpoint({
   room,
   summary: "The history of a secret, newest first; also of a deleted one",
   params: one,
-  query: z.object({ offset: queryInteger(0, 1e9, 0), limit: queryInteger(1, 100, 20), viewSecretValue: queryBoolean(true) }),
+  query: z.object({
+    offset: queryInteger(0, 1e9, 0),
+    limit: queryInteger(1, 100, 20),
+    viewSecretValue: queryBoolean(true),
+  }),
   reply: z.object({ versions: z.array(secretVersion) }),
 });
 
@@ -48,7 +55,14 @@ export const rollbackFolder = endpoint({
     dryRun: z.boolean().default(false),
   }),
   reply: z.object({
-    changes: z.array(z.object({ change: z.enum(["create", "update", "delete"]), secretKey: z.string(), secretPath: z.string(), secretId: uuid })),
+    changes: z.array(
+      z.object({
+        change: z.enum(["create", "update", "delete"]),
+        secretKey: z.string(),
+        secretPath: z.string(),
+        secretId: uuid,
+      }),
+    ),
     at: moment,
     dryRun: z.boolean(),
   }),

@@ -1,18 +1,30 @@
 import { serve, type Route } from "../../platform/http/index.ts";
 import { toView } from "../model.ts";
 import * as contract from "./contract.ts";
-import type { Rollbacks } from "./rollback.ts";
+import type { Rollbacks } from "./service/roll-back-folder.ts";
 import type { ReadVersion, SecretHistory } from "./service.ts";
 
 const view = ({ secret, version }: ReadVersion) => ({
   ...toView(secret),
   change: version.change,
   isDeleted: version.change === "delete",
-  actor: { actorId: version.actorId, actorType: version.actorType, name: version.actorName, membershipId: null, groupId: null },
+  actor: {
+    actorId: version.actorId,
+    actorType: version.actorType,
+    name: version.actorName,
+    membershipId: null,
+    groupId: null,
+  },
 });
 
 export const versionRoutes = (history: SecretHistory, rollbacks: Rollbacks): Route[] => [
-  serve(contract.listSecretVersions, async ({ actor, params, query }) => ({ versions: (await history.list(actor, params.secretId, query)).map(view) })),
-  serve(contract.rollbackSecret, async ({ actor, params, body }) => ({ secret: toView(await history.rollback(actor, params.secretId, body.version)) })),
-  serve(contract.rollbackFolder, ({ actor, params, body }) => rollbacks.rollback(actor, params.projectId, body)),
+  serve(contract.listSecretVersions, async ({ actor, params, query }) => ({
+    versions: (await history.list(actor, params.secretId, query)).map(view),
+  })),
+  serve(contract.rollbackSecret, async ({ actor, params, body }) => ({
+    secret: toView(await history.rollback(actor, params.secretId, body.version)),
+  })),
+  serve(contract.rollbackFolder, ({ actor, params, body }) =>
+    rollbacks.rollback(actor, params.projectId, body),
+  ),
 ];

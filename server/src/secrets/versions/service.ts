@@ -9,7 +9,17 @@ import { orgOf } from "../../permissions/index.ts";
 import { require, requireNoGain, type Access, type Ground } from "../access/service.ts";
 import { originsOf, writeChanges, type Change } from "../changes/service.ts";
 import { findDependants } from "../changes/store.ts";
-import { attributesOf, decryptState, folderUnknown, secretExists, secretUnknown, type FolderPlace, type ReadSecret, type SecretRow, type TagRef } from "../model.ts";
+import {
+  attributesOf,
+  decryptState,
+  folderUnknown,
+  secretExists,
+  secretUnknown,
+  type FolderPlace,
+  type ReadSecret,
+  type SecretRow,
+  type TagRef,
+} from "../model.ts";
 import type { ReadAudit } from "../reads/service.ts";
 import { nextDraft, shown } from "../service/drafts.ts";
 import type { WriteNeeds } from "../service/write-secrets.ts";
@@ -29,42 +39,81 @@ export interface ReadVersion {
 
 export type SecretHistory = ReturnType<typeof createSecretHistory>;
 
-const placeOf = (row: LastKnown): FolderPlace => ({ id: row.folderId, projectId: row.projectId, environmentId: row.environmentId, environment: row.environment, path: row.path });
+const placeOf = (row: LastKnown): FolderPlace => ({
+  id: row.folderId,
+  projectId: row.projectId,
+  environmentId: row.environmentId,
+  environment: row.environment,
+  path: row.path,
+});
 
 export function createSecretHistory(needs: HistoryNeeds) {
   const { db, clock, keyring, access, tags, reads } = needs;
 
-  const find = async (actor: MemberActor, secretId: string, action: string): Promise<{ ground: Ground; last: LastKnown; own: readonly TagRef[] }> => {
+  const find = async (
+    actor: MemberActor,
+    secretId: string,
+    action: string,
+  ): Promise<{ ground: Ground; last: LastKnown; own: readonly TagRef[] }> => {
     const last = await db.read((q) => findLastKnown(q, secretId, orgOf(actor)));
     if (!last || (last.ownerId !== null && last.ownerId !== actor.id)) throw secretUnknown(secretId);
     const ground = await access.ground(actor, last.projectId);
-    require(ground.ability, action, "secret-rollback", { environment: last.environment, secretPath: last.path });
+    require(ground.ability, action, "secret-rollback", {
+      environment: last.environment,
+      secretPath: last.path,
+    });
     const own = tagsFor(await tags.lookUp(last.projectId, [last.tagIds]), last.tagIds);
     return { ground, last, own };
   };
 
-  const open = async (row: VersionRow): Promise<SecretRow | null> => (row.value === null ? null : { ...row, value: row.value });
+  const open = async (row: VersionRow): Promise<SecretRow | null> =>
+    row.value === null ? null : { ...row, value: row.value };
 
   return {
-    async list(actor: MemberActor, secretId: string, query: { offset: number; limit: number; viewSecretValue: boolean }): Promise<ReadVersion[]> {
+    async list(
+      actor: MemberActor,
+      secretId: string,
+      query: { offset: number; limit: number; viewSecretValue: boolean },
+    ): Promise<ReadVersion[]> {
       const { ground, last, own } = await find(actor, secretId, "read");
       const attributes = attributesOf(placeOf(last), last.key, own);
       require(ground.ability, "describeSecret", "secrets", attributes);
       const rows = await db.read((q) => pageOfVersions(q, secretId, query.limit, query.offset));
-      const known = await tags.lookUp(last.projectId, rows.map((row) => row.tagIds));
+      const known = await tags.lookUp(
+        last.projectId,
+        rows.map((row) => row.tagIds),
+      );
       const versions: ReadVersion[] = [];
       for (const version of rows) {
         const row = await open(version);
         const vault = await keyring.vaultById(version.keyId);
         const state = row ? decryptState(vault, row) : { ...version, value: "", comment: "", metadata: [] };
-        const draft = { id: secretId, folder: placeOf(last), key: version.key, ownerId: version.ownerId, version: version.version, createdAt: version.createdAt, state };
-        const secret = shown(draft, { tags: tagsFor(known, version.tagIds), ability: ground.ability, at: version.createdAt });
+        const draft = {
+          id: secretId,
+          folder: placeOf(last),
+          key: version.key,
+          ownerId: version.ownerId,
+          version: version.version,
+          createdAt: version.createdAt,
+          state,
+        };
+        const secret = shown(draft, {
+          tags: tagsFor(known, version.tagIds),
+          ability: ground.ability,
+          at: version.createdAt,
+        });
         // Judged by what the secret is today and by what it was then: neither may open what the other closes.
         const isReadable = query.viewSecretValue && ground.ability.can("readValue", "secrets", attributes);
         versions.push({ version, secret: isReadable ? secret : { ...secret, value: undefined } });
       }
       if (versions.some(({ secret }) => secret.value !== undefined)) {
-        await reads.note(actor, ground.project, "get-secret-versions", { environment: last.environment, secretPath: last.path, secretKey: last.key, secretId, numberOfVersions: versions.length });
+        await reads.note(actor, ground.project, "get-secret-versions", {
+          environment: last.environment,
+          secretPath: last.path,
+          secretKey: last.key,
+          secretId,
+          numberOfVersions: versions.length,
+        });
       }
       return versions;
     },
@@ -98,16 +147,41 @@ export function createSecretHistory(needs: HistoryNeeds) {
             requireNoGain(ground.ability, before, after);
           } else {
             require(ground.ability, "create", "secrets", after);
-            if (last.change !== "delete") throw badRequest("The secret has just been moved or renamed; try again.");
+            if (last.change !== "delete")
+              throw badRequest("The secret has just been moved or renamed; try again.");
             if (rows.some((row) => row.ownerId === last.ownerId)) throw secretExists(last.key);
           }
           const latest = (await findLastKnown(tx, secretId, orgId)) ?? last;
           const first = await findVersion(tx, secretId, 1);
-          const draft = { ...nextDraft({ ...content, version: latest.version, ownerId: last.ownerId }, folder, last.key, kept), createdAt: now?.createdAt ?? first?.createdAt ?? clock.now() };
-          const changes: Change[] = [now ? { kind: "update", before: now, from: folder, after: draft } : { kind: "create", after: draft }];
+          const draft = {
+            ...nextDraft(
+              { ...content, version: latest.version, ownerId: last.ownerId },
+              folder,
+              last.key,
+              kept,
+            ),
+            createdAt: now?.createdAt ?? first?.createdAt ?? clock.now(),
+          };
+          const changes: Change[] = [
+            now
+              ? { kind: "update", before: now, from: folder, after: draft }
+              : { kind: "create", after: draft },
+          ];
           const moment = clock.now();
           writeChanges(tx, { actor, orgId, projectId, vault, at: moment }, changes, affected);
-          tx.audit(actor, { event: "rollback-secret", orgId, projectId, metadata: { environment: folder.environment, secretPath: folder.path, secretKey: last.key, secretId, toVersion, version: draft.version } });
+          tx.audit(actor, {
+            event: "rollback-secret",
+            orgId,
+            projectId,
+            metadata: {
+              environment: folder.environment,
+              secretPath: folder.path,
+              secretKey: last.key,
+              secretId,
+              toVersion,
+              version: draft.version,
+            },
+          });
           return shown(draft, { tags: tagsFor(known, kept.tagIds), ability: ground.ability, at: moment });
         });
       } catch (error) {

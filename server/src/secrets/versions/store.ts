@@ -13,7 +13,9 @@ export const VERSION_COLUMNS = `v.secret_id AS id, v.folder_id AS "folderId", v.
   v.metadata, v.tag_ids AS "tagIds", v.skip_multiline AS "skipMultiline", v.reminder_note AS "reminderNote", v.reminder_days AS "reminderDays",
   v.created_at AS "createdAt", v.created_at AS "updatedAt", v.change, v.actor_type AS "actorType", v.actor_id AS "actorId", v.actor_name AS "actorName"`;
 
-const one = sql<VersionRow>(`SELECT ${VERSION_COLUMNS} FROM secret_versions v WHERE v.secret_id = $1 AND v.version = $2`);
+const one = sql<VersionRow>(
+  `SELECT ${VERSION_COLUMNS} FROM secret_versions v WHERE v.secret_id = $1 AND v.version = $2`,
+);
 const page = sql<VersionRow>(`
   SELECT ${VERSION_COLUMNS} FROM secret_versions v WHERE v.secret_id = $1 ORDER BY v.version DESC LIMIT $2 OFFSET $3`);
 // Where each folder of a tree was at that moment, and where it is now if it still is.
@@ -29,10 +31,16 @@ const last = sql<{ id: string; version: number; createdAt: Date }>(`
   SELECT secret_id AS id, max(version) AS version, min(created_at) AS "createdAt" FROM secret_versions WHERE secret_id = ANY($1::uuid[]) GROUP BY secret_id`);
 
 export const findVersion = (q: Query, secretId: string, version: number) => q.first(one, [secretId, version]);
-export const pageOfVersions = (q: Query, secretId: string, limit: number, offset: number) => q.rows(page, [secretId, limit, offset]);
-export const foldersAt = (q: Query, at: { environmentId: string; path: string }, likeBelow: string | null, moment: Date) =>
-  q.rows(treeAt, [at.environmentId, at.path, likeBelow ?? "", moment]);
-export const secretsAt = (q: Query, folderIds: readonly string[], moment: Date) => q.rows(stateAt, [folderIds, moment]);
+export const pageOfVersions = (q: Query, secretId: string, limit: number, offset: number) =>
+  q.rows(page, [secretId, limit, offset]);
+export const foldersAt = (
+  q: Query,
+  at: { environmentId: string; path: string },
+  likeBelow: string | null,
+  moment: Date,
+) => q.rows(treeAt, [at.environmentId, at.path, likeBelow ?? "", moment]);
+export const secretsAt = (q: Query, folderIds: readonly string[], moment: Date) =>
+  q.rows(stateAt, [folderIds, moment]);
 export const lastVersions = (q: Query, secretIds: readonly string[]) => q.rows(last, [secretIds]);
 
 export interface LastKnown extends VersionRow {
@@ -46,7 +54,10 @@ const lastKnown = sql<LastKnown>(`
   SELECT ${VERSION_COLUMNS}, h.project_id AS "projectId", h.environment_id AS "environmentId", e.slug AS environment, h.path
   FROM secret_versions v JOIN folder_history h ON h.folder_id = v.folder_id JOIN environments e ON e.id = h.environment_id JOIN projects p ON p.id = h.project_id
   WHERE v.secret_id = $1 AND p.org_id = $2 ORDER BY v.version DESC, h.from_at DESC, h.to_at DESC NULLS FIRST LIMIT 1`);
-const alive = sql<{ id: string; folderId: string }>(`SELECT id, folder_id AS "folderId" FROM secrets WHERE id = ANY($1::uuid[])`);
+const alive = sql<{ id: string; folderId: string }>(
+  `SELECT id, folder_id AS "folderId" FROM secrets WHERE id = ANY($1::uuid[])`,
+);
 
-export const findLastKnown = (q: Query, secretId: string, orgId: string) => q.first(lastKnown, [secretId, orgId]);
+export const findLastKnown = (q: Query, secretId: string, orgId: string) =>
+  q.first(lastKnown, [secretId, orgId]);
 export const aliveSecrets = (q: Query, ids: readonly string[]) => q.rows(alive, [ids]);

@@ -7,6 +7,9 @@ import { contentOf } from "../model.ts";
 import * as store from "../store.ts";
 import { UPKEEP, type OccasionNeeds } from "./ready.ts";
 
+/** Alerts gathered at once: enough to hide the round trips, few enough to leave connections to requests. */
+const SIDE_BY_SIDE = 3;
+
 export function createGatherer({ db, clock, publicUrl }: OccasionNeeds) {
   const gatherOne = async (tx: Tx, alertId: string, now: Date): Promise<void> => {
     const alert = await store.lockForGathering(tx, alertId);
@@ -48,6 +51,12 @@ export function createGatherer({ db, clock, publicUrl }: OccasionNeeds) {
     const waiting = (await db.read(store.readWaitingAlerts)).filter((alert) =>
       digestIsDue(alert.digest, alert.gatheredAt, now),
     );
-    for (const { id } of waiting) await db.write((tx) => gatherOne(tx, id, now), UPKEEP);
+    const gatherNext = async (): Promise<void> => {
+      for (let next = waiting.pop(); next; next = waiting.pop()) {
+        const { id } = next;
+        await db.write((tx) => gatherOne(tx, id, now), UPKEEP);
+      }
+    };
+    await Promise.all(Array.from({ length: SIDE_BY_SIDE }, gatherNext));
   };
 }

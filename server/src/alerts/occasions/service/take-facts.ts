@@ -57,7 +57,8 @@ export function createFactReader({ clock, publicUrl, resolvingTypes }: OccasionN
     const { fact, certificate, now } = found;
     const type = EVENT_OF.get(fact.name);
     const prepared = prepare(certificate);
-    const isNew = type === "issuance" || type === "renewal";
+    // Also one that was imported, or let go from hold: it may be past the moment at which a look would find it.
+    const isNew = type !== "revocation" && type !== "renewal-failed" && certificate.revokedAt === null;
     const waiting: Waiting[] = [];
     const wait = (alertId: string, occasion: string, detail?: string) =>
       waiting.push({

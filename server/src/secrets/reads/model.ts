@@ -22,7 +22,12 @@ const MAX_ANSWER_BYTES = 512 * 1024;
 const KEPT_MS = 60_000;
 
 export function createAnswers(): Answers {
-  const kept = new LRUCache<string, KeptAnswer>({ maxSize: MAX_BYTES, maxEntrySize: MAX_ANSWER_BYTES, ttl: KEPT_MS, sizeCalculation: ({ body }) => body.length + 256 });
+  const kept = new LRUCache<string, KeptAnswer>({
+    maxSize: MAX_BYTES,
+    maxEntrySize: MAX_ANSWER_BYTES,
+    ttl: KEPT_MS,
+    sizeCalculation: ({ body }) => body.length + 256,
+  });
   return {
     find: (key) => kept.get(key),
     keep: (key, answer) => void kept.set(key, answer),

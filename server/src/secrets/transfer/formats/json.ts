@@ -1,4 +1,4 @@
-import { FormatError, type Entries } from "./format.ts";
+import { FormatError, type Entries } from "./entries.ts";
 
 /** Written entry by entry: an object would reorder numbers and trip over `__proto__`. */
 export function writeJson(entries: Entries): string {
@@ -20,6 +20,7 @@ export function readJson(text: string): Entries {
   } catch {
     throw new FormatError("This is not valid JSON.");
   }
-  if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) throw new FormatError("The file must be one object of names and values.");
+  if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed))
+    throw new FormatError("The file must be one object of names and values.");
   return new Map(Object.entries(parsed).map(([key, value]) => [key, asText(key, value)]));
 }

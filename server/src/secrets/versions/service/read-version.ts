@@ -1,7 +1,7 @@
-import type { Db } from "../../platform/db/index.ts";
-import { notFound } from "../../platform/problem.ts";
-import type { SecretRow } from "../model.ts";
-import { findVersion } from "./store.ts";
+import type { Db } from "../../../platform/db/index.ts";
+import { notFound } from "../../../platform/problem.ts";
+import type { SecretRow } from "../../model.ts";
+import { findVersion } from "../store.ts";
 
 export type Versions = ReturnType<typeof createVersions>;
 
@@ -13,7 +13,14 @@ export function createVersions({ db }: { readonly db: Db }) {
       const row = await db.read((q) => findVersion(q, secret.id, version));
       if (!row || row.value === null) throw notFound(`Version ${version} of the secret`, secret.key);
       // Judged and shown as what it is today: an old name or tag must not open what the present one closes.
-      return { ...row, value: row.value, key: secret.key, folderId: secret.folderId, tagIds: secret.tagIds, createdAt: secret.createdAt };
+      return {
+        ...row,
+        value: row.value,
+        key: secret.key,
+        folderId: secret.folderId,
+        tagIds: secret.tagIds,
+        createdAt: secret.createdAt,
+      };
     },
   };
 }

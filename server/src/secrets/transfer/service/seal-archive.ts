@@ -4,10 +4,10 @@
  */
 import { randomBytes, scrypt } from "node:crypto";
 import { z } from "zod";
-import { decrypt, encrypt } from "../../platform/crypto/index.ts";
-import { badRequest } from "../../platform/problem.ts";
-import { secretMetadata } from "../contract.ts";
-import { folderPath, secretName } from "../paths/contract.ts";
+import { decrypt, encrypt } from "../../../platform/crypto/index.ts";
+import { badRequest } from "../../../platform/problem.ts";
+import { secretMetadata } from "../../contract.ts";
+import { folderPath, secretName } from "../../paths/contract.ts";
 
 const MAGIC = "keyward-project-1";
 const COST = { N: 2 ** 15, r: 8, p: 1, maxmem: 128 * 1024 * 1024 };
@@ -17,7 +17,9 @@ const archive = z.object({
   project: z.object({ name: z.string(), slug: z.string() }),
   environments: z.array(z.object({ slug: z.string(), name: z.string() })).max(1000),
   tags: z.array(z.object({ slug: z.string(), name: z.string(), color: z.string() })).max(10_000),
-  folders: z.array(z.object({ environment: z.string(), path: folderPath, description: z.string().nullable() })).max(100_000),
+  folders: z
+    .array(z.object({ environment: z.string(), path: folderPath, description: z.string().nullable() }))
+    .max(100_000),
   secrets: z
     .array(
       z.object({
@@ -35,12 +37,25 @@ const archive = z.object({
     )
     .max(1_000_000),
   /** Those within the project; what came from elsewhere cannot be taken along. */
-  imports: z.array(z.object({ environment: z.string(), path: folderPath, sourceEnvironment: z.string(), sourcePath: folderPath })).max(100_000),
+  imports: z
+    .array(
+      z.object({
+        environment: z.string(),
+        path: folderPath,
+        sourceEnvironment: z.string(),
+        sourcePath: folderPath,
+      }),
+    )
+    .max(100_000),
 });
 export type Archive = z.output<typeof archive>;
 
 const keyOf = (passphrase: string, salt: Buffer): Promise<Buffer> =>
-  new Promise((resolve, reject) => scrypt(passphrase.normalize("NFKC"), salt, 32, COST, (error, key) => (error ? reject(error) : resolve(key))));
+  new Promise((resolve, reject) =>
+    scrypt(passphrase.normalize("NFKC"), salt, 32, COST, (error, key) =>
+      error ? reject(error) : resolve(key),
+    ),
+  );
 
 export async function sealArchive(content: Archive, passphrase: string): Promise<Buffer> {
   const salt = randomBytes(16);
@@ -49,7 +64,10 @@ export async function sealArchive(content: Archive, passphrase: string): Promise
   return Buffer.concat([Buffer.from(`${head}\n`), box]);
 }
 
-const unreadable = () => badRequest("The file cannot be opened: it is not a project export, it is damaged, or the passphrase is another one.");
+const unreadable = () =>
+  badRequest(
+    "The file cannot be opened: it is not a project export, it is damaged, or the passphrase is another one.",
+  );
 
 export async function openArchive(file: Buffer, passphrase: string): Promise<Archive> {
   const end = file.subarray(0, MAX_HEAD).indexOf("\n");

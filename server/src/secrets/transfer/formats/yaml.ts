@@ -3,7 +3,7 @@
  * could be read as a number, a date or `no`. Reading takes what people write in such files (plain, quoted and block
  * scalars, comments) and refuses the rest of the language by name instead of guessing.
  */
-import { FormatError, type Entries } from "./format.ts";
+import { FormatError, type Entries } from "./entries.ts";
 
 const SIMPLE_KEY = /^[A-Za-z_][A-Za-z0-9_-]*$/;
 /** YAML 1.1 readers take these for words or numbers when they stand bare. */
@@ -11,15 +11,36 @@ const WORD = /^(y|n|yes|no|true|false|on|off|null|~)$/i;
 
 /** A JSON string is a YAML string once the line breaks that only YAML knows are escaped too. */
 const quoted = (text: string): string =>
-  JSON.stringify(text).replace(/[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  JSON.stringify(text).replace(
+    /[\u007f-\u009f\u2028\u2029\ufeff\ufffe\uffff]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
 
 export function writeYaml(entries: Entries): string {
-  const lines = [...entries].map(([key, value]) => `${SIMPLE_KEY.test(key) && !WORD.test(key) ? key : quoted(key)}: ${quoted(value)}\n`);
+  const lines = [...entries].map(
+    ([key, value]) => `${SIMPLE_KEY.test(key) && !WORD.test(key) ? key : quoted(key)}: ${quoted(value)}\n`,
+  );
   return lines.length === 0 ? "{}\n" : lines.join("");
 }
 
 const ESCAPES: Readonly<Record<string, string>> = {
-  "0": "\0", a: "\x07", b: "\b", t: "\t", n: "\n", v: "\v", f: "\f", r: "\r", e: "\x1b", " ": " ", '"': '"', "/": "/", "\\": "\\", N: "\x85", _: "\xa0", L: "\u2028", P: "\u2029",
+  "0": "\0",
+  a: "\x07",
+  b: "\b",
+  t: "\t",
+  n: "\n",
+  v: "\v",
+  f: "\f",
+  r: "\r",
+  e: "\x1b",
+  " ": " ",
+  '"': '"',
+  "/": "/",
+  "\\": "\\",
+  N: "\x85",
+  _: "\xa0",
+  L: "\u2028",
+  P: "\u2029",
 };
 const CODED: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
 
@@ -66,8 +87,12 @@ class Reader {
       if (!/^\s*(#.*)?$/.test(after)) this.#fail("something follows the closing quote");
       return text;
     }
-    if (/^\|[+-]?\s*(#.*)?$/.test(rest)) return this.#block(rest[1] === "-" || rest[1] === "+" ? rest[1] : "");
-    if (/^[&*!|>%@`[\]{}]/.test(rest)) this.#fail("anchors, tags, folded text and nested values are not understood; put the value between quotes");
+    if (/^\|[+-]?\s*(#.*)?$/.test(rest))
+      return this.#block(rest[1] === "-" || rest[1] === "+" ? rest[1] : "");
+    if (/^[&*!|>%@`[\]{}]/.test(rest))
+      this.#fail(
+        "anchors, tags, folded text and nested values are not understood; put the value between quotes",
+      );
     const plain = rest.replace(/(^|\s)#.*$/, "").trim();
     if (/:(\s|$)/.test(plain)) this.#fail("a colon inside a bare value; put the value between quotes");
     return plain === "~" || plain === "null" ? "" : plain;
@@ -99,7 +124,8 @@ class Reader {
 
   #coded(hex: string, digits: number): string {
     const code = Number.parseInt(hex, 16);
-    if (hex.length !== digits || !/^[0-9a-fA-F]+$/.test(hex) || code > 0x10ffff) this.#fail("an escape with a wrong code");
+    if (hex.length !== digits || !/^[0-9a-fA-F]+$/.test(hex) || code > 0x10ffff)
+      this.#fail("an escape with a wrong code");
     return digits === 4 ? String.fromCharCode(code) : String.fromCodePoint(code);
   }
 
@@ -110,7 +136,8 @@ class Reader {
       const line = this.#lines[this.#number] ?? "";
       if (line.trim() !== "" && !/^\s/.test(line)) break;
       if (indent === "" && line.trim() !== "") indent = /^\s+/.exec(line)?.[0] ?? "";
-      if (line.trim() !== "" && !line.startsWith(indent)) this.#fail("a block whose lines are not indented alike");
+      if (line.trim() !== "" && !line.startsWith(indent))
+        this.#fail("a block whose lines are not indented alike");
       lines.push(line.slice(indent.length));
       this.#number += 1;
     }

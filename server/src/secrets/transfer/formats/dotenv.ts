@@ -2,12 +2,28 @@
  * Files of `KEY=value` lines. Written so that neither a reader of such files nor a shell that sources one can mistake
  * a value for anything else; read strictly, so that nothing is lost in silence.
  */
-import { FormatError, type Entries } from "./format.ts";
+import { FormatError, type Entries } from "./entries.ts";
 
 const KEY = /^[A-Za-z_][A-Za-z0-9_.-]*$/;
 const PLAIN = /^[A-Za-z0-9_.:/@+-]+$/;
-const ESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t", '"': '"', "\\": "\\", $: "$", "`": "`" };
-const NEEDS_ESCAPE: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\", $: "\\$", "`": "\\`" };
+const ESCAPES: Readonly<Record<string, string>> = {
+  n: "\n",
+  r: "\r",
+  t: "\t",
+  '"': '"',
+  "\\": "\\",
+  $: "$",
+  "`": "`",
+};
+const NEEDS_ESCAPE: Readonly<Record<string, string>> = {
+  "\n": "\\n",
+  "\r": "\\r",
+  "\t": "\\t",
+  '"': '\\"',
+  "\\": "\\\\",
+  $: "\\$",
+  "`": "\\`",
+};
 
 function quote(value: string): string {
   if (PLAIN.test(value)) return value;
@@ -19,7 +35,10 @@ function quote(value: string): string {
 export function writeDotenv(entries: Entries): string {
   let text = "";
   for (const [key, value] of entries) {
-    if (!KEY.test(key)) throw new FormatError(`The name ${JSON.stringify(key)} cannot be written to a .env file; use JSON or YAML.`);
+    if (!KEY.test(key))
+      throw new FormatError(
+        `The name ${JSON.stringify(key)} cannot be written to a .env file; use JSON or YAML.`,
+      );
     text += `${key}=${quote(value)}\n`;
   }
   return text;
@@ -52,7 +71,10 @@ class Reader {
       const line = this.#restOfLine();
       if (/^\s*(#|$)/.test(line)) continue;
       const equals = line.indexOf("=");
-      const key = line.slice(0, Math.max(equals, 0)).trim().replace(/^export\s+/, "");
+      const key = line
+        .slice(0, Math.max(equals, 0))
+        .trim()
+        .replace(/^export\s+/, "");
       this.#at = start;
       if (equals < 0 || !KEY.test(key)) this.#fail("expected NAME=value");
       if (entries.has(key)) this.#fail(`${key} appears twice`);

@@ -1,0 +1,138 @@
+// Secrets: read one, list a hundred, the same list unchanged (304), create, update.
+import { openWorld } from "../world.mjs";
+
+const PATH = "/api/v4/secrets";
+const VALUE = "a value of a usual size, forty letters";
+
+const ROW =
+  "id, project_id, folder_id, key, owner_id, version, key_id, value, comment, metadata, tag_ids, created_at, updated_at";
+const INSERT_SECRET = `INSERT INTO secrets (id, project_id, folder_id, key, version, key_id, value, created_at, updated_at)
+  VALUES ($1,$2,$3,$4,1,$5,$6,$7,$7)`;
+const INSERT_VERSION = `INSERT INTO secret_versions (secret_id, version, project_id, folder_id, key, change, key_id, value, tag_ids, actor_type, actor_name, created_at)
+  VALUES ($1,(SELECT coalesce(max(version),0)+1 FROM secret_versions WHERE secret_id = $1),$2,$3,$4,'update',$5,$6,'{}','identity','bench',$7)`;
+const UPDATE_SECRET = "UPDATE secrets SET version = version + 1, value = $2, updated_at = $3 WHERE id = $1";
+const FACT = "INSERT INTO outbox (name, data) VALUES ('limit.program', '{}')";
+
+function limitsOf({ folder, project, spread, one, many, answers }) {
+  const same = [project, folder, "$n", "$uuid", "$sealed", "$now"];
+  const look = `SELECT ${ROW} FROM secrets WHERE folder_id = $1 AND key = $2 AND owner_id IS NULL`;
+  return {
+    programs: {
+      read: { reads: [[look, [folder, one]]], decrypts: 1 },
+      list: {
+        reads: [
+          [`SELECT ${ROW} FROM secrets WHERE folder_id = $1 AND owner_id IS NULL ORDER BY key`, [many]],
+        ],
+        decrypts: 100,
+      },
+      create: {
+        writes: [
+          [INSERT_SECRET, ["$same", ...same]],
+          [INSERT_VERSION, ["$same", ...same]],
+          [FACT, []],
+        ],
+      },
+      update: {
+        reads: [[look, [folder, one]]],
+        writes: [
+          [UPDATE_SECRET, [spread, "$sealed", "$now"]],
+          [INSERT_VERSION, ["$same", ...same]],
+          [FACT, []],
+        ],
+      },
+    },
+    answers,
+  };
+}
+
+export async function prepare({ against } = {}) {
+  const world = await openWorld(against);
+  const name = `Bench ${Date.now()}`;
+  const { project } = await world.call("POST", "/api/v1/projects", { projectName: name });
+  const at = { projectId: project.id, environment: "dev" };
+  const folders = {};
+  for (const folder of ["many", "spread", "made"])
+    folders[folder] = (
+      await world.call("POST", "/api/v2/folders", { ...at, path: "/", name: folder })
+    ).folder.id;
+  const batch = (secretPath, count) =>
+    world.call("POST", `${PATH}/batch`, {
+      ...at,
+      secretPath,
+      secrets: Array.from({ length: count }, (_, n) => ({ secretKey: `KEY_${n}`, secretValue: VALUE })),
+    });
+  await batch("/many", 100);
+  const spread = await batch("/spread", 500);
+  const query = `projectId=${project.id}&environment=dev`;
+  const read = await world.call("GET", `${PATH}/KEY_7?${query}&secretPath=/spread`);
+  const listPath = `${PATH}?${query}&secretPath=/many`;
+  const list = await world.call("GET", listPath);
+  const etag = (await fetch(world.keyward.base + listPath, { headers: world.headers })).headers.get("etag");
+  const made = await world.call("POST", `${PATH}/SHAPE`, { ...at, secretPath: "/made", secretValue: VALUE });
+  const limit = await world.startLimit(
+    limitsOf({
+      folder: folders.spread,
+      many: folders.many,
+      project: project.id,
+      one: "KEY_7",
+      spread: spread.secrets[7].id,
+      answers: { read: read.text, list: list.text, create: made.text, update: made.text },
+    }),
+  );
+  const { headers } = world;
+  const asked = (n) => ({ method: "POST", path: "", body: { n } });
+  return {
+    ...world,
+    limit,
+    cases: [
+      {
+        name: "read one secret",
+        keyward: (n) => ({
+          method: "GET",
+          path: `${PATH}/KEY_${n % 500}?${query}&secretPath=/spread`,
+          headers,
+        }),
+        limit: () => ({ method: "GET", path: "/read" }),
+      },
+      {
+        name: "list 100 secrets",
+        keyward: () => ({ method: "GET", path: listPath, headers }),
+        limit: () => ({ method: "GET", path: "/list" }),
+      },
+      ...(etag
+        ? [
+            {
+              name: "list 100 secrets, unchanged (304)",
+              keyward: () => ({
+                method: "GET",
+                path: listPath,
+                headers: { ...headers, "if-none-match": etag },
+              }),
+              limit: () => ({ method: "GET", path: "/list" }),
+              good: 304,
+            },
+          ]
+        : []),
+      {
+        name: "create secret",
+        keyward: (n) => ({
+          method: "POST",
+          path: `${PATH}/MADE_${n}_${Date.now()}`,
+          headers,
+          body: { ...at, secretPath: "/made", secretValue: VALUE },
+        }),
+        limit: (n) => ({ ...asked(`${n}_${Date.now()}`), path: "/create" }),
+      },
+      {
+        name: "update secret (500 spread)",
+        keyward: (n) => ({
+          method: "PATCH",
+          path: `${PATH}/KEY_${n % 500}`,
+          headers,
+          body: { ...at, secretPath: "/spread", secretValue: `${VALUE}${n}` },
+        }),
+        limit: (n) => ({ ...asked(n), path: "/update" }),
+      },
+    ],
+  };
+}

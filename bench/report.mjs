@@ -1,0 +1,121 @@
+// The figures as a table for people, JSON for machines, and a picture of the growth curves.
+import { mkdirSync, writeFileSync } from "node:fs";
+import { cpus } from "node:os";
+import { fileURLToPath } from "node:url";
+
+const here = (name) => fileURLToPath(new URL(name, import.meta.url));
+const whole = (value) =>
+  value >= 100 ? Math.round(value).toLocaleString("en") : value.toFixed(value < 10 ? 2 : 1);
+
+function caseTable(cases) {
+  const hasOther = cases.some(({ other }) => other);
+  const head = [
+    "case",
+    "Keyward/s",
+    "limit/s",
+    "share of limit",
+    "p50 ms",
+    "p99 ms",
+    "limit p99 ms",
+    "CPU µs/request",
+    "RSS MB",
+    ...(hasOther ? ["other/s", "other p99 ms", "times other"] : []),
+  ];
+  const rows = cases.map(({ suite, name, share, keyward, limit, other }) => [
+    `${suite}: ${name}`,
+    whole(keyward.rate),
+    whole(limit.rate),
+    `${Math.round(share * 100)} %`,
+    whole(keyward.p50),
+    whole(keyward.p99),
+    whole(limit.p99),
+    whole(keyward.cpuMicros),
+    whole(keyward.rssMb),
+    ...(hasOther
+      ? other
+        ? [whole(other.rate), whole(other.p99), `${(keyward.rate / other.rate).toFixed(1)}×`]
+        : ["–", "–", "–"]
+      : []),
+  ]);
+  return [head, head.map(() => "---"), ...rows].map((row) => `| ${row.join(" | ")} |`).join("\n");
+}
+
+function growthTable(growth) {
+  if (growth.length === 0) return "";
+  const sizes = growth[0].points.map(({ size }) => size);
+  const head = ["median ms of", ...sizes.map((size) => `${size.toLocaleString("en")}`), "largest ÷ smallest"];
+  const rows = growth.map(({ name, points }) => [
+    name,
+    ...points.map(({ p50 }) => whole(p50)),
+    `${(points.at(-1).p50 / points[0].p50).toFixed(1)}×`,
+  ]);
+  return [head, head.map(() => "---"), ...rows].map((row) => `| ${row.join(" | ")} |`).join("\n");
+}
+
+const COLOURS = ["#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2", "#be185d", "#4d7c0f"];
+
+/** Both axes logarithmic: a cost that does not grow is a level line. */
+export function growthChart(growth) {
+  const [width, height, left, bottom, right] = [760, 380, 60, 40, 240];
+  const points = growth.flatMap((curve) => curve.points);
+  const [lowX, highX] = [Math.min(...points.map((p) => p.size)), Math.max(...points.map((p) => p.size))].map(
+    Math.log10,
+  );
+  const lowY = Math.floor(Math.log10(Math.min(...points.map((p) => p.p50))));
+  const highY = Math.max(lowY + 1, Math.ceil(Math.log10(Math.max(...points.map((p) => p.p50)))));
+  const x = (size) =>
+    left + ((Math.log10(size) - lowX) / Math.max(1e-9, highX - lowX)) * (width - left - right);
+  const y = (ms) => height - bottom - ((Math.log10(ms) - lowY) / (highY - lowY)) * (height - bottom - 20);
+  const parts = [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12">`,
+    `<rect width="100%" height="100%" fill="#fff"/>`,
+  ];
+  for (let power = lowY; power <= highY; power += 1)
+    parts.push(
+      `<path d="M${left} ${y(10 ** power)}H${width - right}" stroke="#ddd"/><text x="${left - 8}" y="${y(10 ** power) + 4}" text-anchor="end">${10 ** power} ms</text>`,
+    );
+  for (const { size } of growth[0].points)
+    parts.push(
+      `<text x="${x(size)}" y="${height - bottom + 18}" text-anchor="middle">${size.toLocaleString("en")}</text>`,
+    );
+  for (const [index, { name, points: own }] of growth.entries()) {
+    const colour = COLOURS[index % COLOURS.length];
+    parts.push(
+      `<path d="M${own.map((p) => `${x(p.size).toFixed(1)} ${y(p.p50).toFixed(1)}`).join("L")}" fill="none" stroke="${colour}" stroke-width="2"/>`,
+    );
+    for (const p of own)
+      parts.push(`<circle cx="${x(p.size).toFixed(1)}" cy="${y(p.p50).toFixed(1)}" r="3" fill="${colour}"/>`);
+    parts.push(`<text x="${width - right + 16}" y="${40 + index * 20}" fill="${colour}">${name}</text>`);
+  }
+  return `${parts.join("\n")}\n</svg>\n`;
+}
+
+export function writeResults({ startedAt, settings, idleMb, cases, growth, isKept }) {
+  const machine = `${cpus().length} × ${cpus()[0]?.model ?? "unknown"}, Node ${process.version}`;
+  const parts = [
+    "# Results",
+    `${startedAt.toISOString().slice(0, 10)}, ${machine}; client, server and database on the same machine. ${settings.connections} connections, ${settings.rounds} rounds of ${settings.seconds} s, Keyward and its limit program in turns, medians. Idle memory of the server: ${Math.round(idleMb)} MB.`,
+    "The limit is a bare `node:http` program that does the unavoidable statements and cryptography of the same request and answers the same bytes. Figures of different machines do not compare; shares of the limit do.",
+    ...(cases.length > 0 ? [caseTable(cases)] : []),
+    ...(growth.length > 0
+      ? [
+          "## Growth",
+          "One request of each kind against the number of things that are already there.",
+          growthTable(growth),
+          "![Growth curves](growth.svg)",
+        ]
+      : []),
+  ];
+  const page = `${parts.join("\n\n")}\n`;
+  if (isKept) {
+    mkdirSync(here("results"), { recursive: true });
+    const file = here(`results/${startedAt.toISOString().slice(0, 16).replaceAll(":", "")}.json`);
+    writeFileSync(
+      file,
+      `${JSON.stringify({ startedAt, machine, settings, idleMb, cases, growth }, null, 2)}\n`,
+    );
+    writeFileSync(here("RESULTS.md"), page);
+    if (growth.length > 0) writeFileSync(here("growth.svg"), growthChart(growth));
+  }
+  return page;
+}

@@ -1,0 +1,210 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { createServer, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { after, before, beforeEach, describe, it } from "node:test";
+import fc from "fast-check";
+import { main } from "../main.ts";
+import { pauseBefore, readFrames, type Frame } from "./events.ts";
+
+const frame = (event: string, data: unknown) => `id: 1\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
+const message = (eventType: string, payload: unknown) => ({
+  projectType: "secret-manager",
+  data: { eventType, payload },
+});
+const created = (...keys: string[]) =>
+  frame(
+    "secret:create",
+    message(
+      "secret:create",
+      keys.map((secretKey) => ({ environment: "dev", secretPath: "/app", secretKey })),
+    ),
+  );
+
+async function framesOf(chunks: readonly Uint8Array[]): Promise<Frame[]> {
+  const frames: Frame[] = [];
+  const source = (async function* () {
+    yield* chunks;
+  })();
+  for await (const one of readFrames(source)) frames.push(one);
+  return frames;
+}
+
+describe("reading a stream", () => {
+  it("gives the same frames however the bytes are cut, with any line end", async () => {
+    const sent = [
+      { event: "ping", data: "" },
+      { event: "secret:create", data: '{"a":"é\u2028"}' },
+      { event: "x", data: "two\nlines" },
+    ];
+    const bytes = (end: string) =>
+      Buffer.from(
+        sent
+          .map(({ event, data }) =>
+            [
+              `: a remark`,
+              `event: ${event}`,
+              ...(data === "" ? [] : data.split("\n").map((line) => `data: ${line}`)),
+              "",
+              "",
+            ].join(end),
+          )
+          .join(""),
+      );
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom("\n", "\r\n"),
+        fc.array(fc.nat(400), { maxLength: 12 }),
+        async (end, cuts) => {
+          const all = bytes(end);
+          const at = [0, ...cuts.map((cut) => cut % all.length).sort((a, b) => a - b), all.length];
+          const chunks = at.slice(1).map((stop, index) => all.subarray(at[index], stop));
+          assert.deepEqual(await framesOf(chunks), sent);
+        },
+      ),
+    );
+  });
+
+  it("waits longer each time, up to half a minute, and never for nothing", () => {
+    assert.deepEqual(
+      [0, 1, 2, 3, 9].map((attempt) => pauseBefore(attempt, 1)),
+      [1000, 2000, 4000, 8000, 30_000],
+    );
+    assert.equal(pauseBefore(2, 0), 2000);
+  });
+});
+
+describe("keyward events tail", () => {
+  let server: Server;
+  let url: string;
+  let bodies: unknown[] = [];
+  let answer: (response: ServerResponse, visit: number) => void;
+
+  before(async () => {
+    server = createServer((request, response) => {
+      void text(request).then((body) => {
+        bodies.push(JSON.parse(body));
+        answer(response, bodies.length);
+      });
+    });
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  });
+  after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  beforeEach(() => {
+    bodies = [];
+  });
+
+  const keyward = async (...argv: string[]) => {
+    const [out, errors]: [string[], string[]] = [[], []];
+    const code = await main(["events", "tail", ...argv], {
+      env: { KEYWARD_URL: url, KEYWARD_TOKEN: "token" },
+      home: tmpdir(),
+      now: () => new Date("2030-01-01T10:20:30.000Z"),
+      readInput: async () => "",
+      print: (line) => void out.push(line),
+      complain: (line) => void errors.push(line),
+    });
+    return { code, out, errors };
+  };
+  const stream = (response: ServerResponse) =>
+    response.writeHead(200, { "content-type": "text/event-stream" });
+
+  it("asks for what was named, and shows a line for each event and nothing for a ping", async () => {
+    answer = (response) =>
+      stream(response).write(
+        `event: ping\n\n${created("A", "B\u001b[2J")}${frame("secret:import-mutation", message("secret:import-mutation", { environment: "dev", secretPath: "/" }))}`,
+      );
+    const { code, out } = await keyward(
+      "--project",
+      "p",
+      "--event",
+      "create",
+      "--event",
+      "secret:import-mutation",
+      "--environment",
+      "dev",
+      "--path",
+      "/**",
+      "--count",
+      "2",
+    );
+    assert.equal(code, 0);
+    const conditions = { environmentSlug: "dev", secretPath: "/**" };
+    assert.deepEqual(bodies, [
+      {
+        projectId: "p",
+        register: [
+          { event: "secret:create", conditions },
+          { event: "secret:import-mutation", conditions },
+        ],
+      },
+    ]);
+    assert.deepEqual(out, [
+      "10:20:30  secret:create           dev /app  A, B?[2J",
+      "10:20:30  secret:import-mutation  dev /",
+    ]);
+  });
+
+  it("prints one JSON message per line with --json", async () => {
+    answer = (response) => stream(response).write(created("A"));
+    const { out } = await keyward("--project", "p", "--json", "--count", "1");
+    assert.deepEqual(
+      out.map((line) => JSON.parse(line)),
+      [message("secret:create", [{ environment: "dev", secretPath: "/app", secretKey: "A" }])],
+    );
+  });
+
+  it("comes back after an end, an error event and a refusal that will pass", async () => {
+    answer = (response, visit) => {
+      if (visit === 1) stream(response).end(created("ONE"));
+      else if (visit === 2) stream(response).end(frame("error", { message: "This server is stopping." }));
+      else stream(response).write(created("TWO"));
+    };
+    const { code, out, errors } = await keyward("--project", "p", "--count", "2");
+    assert.equal(code, 0);
+    assert.equal(bodies.length, 3);
+    assert.deepEqual(
+      out.map((line) => line.split("  ").at(-1)),
+      ["ONE", "TWO"],
+    );
+    assert.match(errors.join("\n"), /the stream ended; again in [\d.]+ s\nThis server is stopping\.; again/);
+  });
+
+  it("gives up at once on a refusal that will not pass", async () => {
+    answer = (response) => response.writeHead(403).end(JSON.stringify({ message: "You are not allowed." }));
+    const { code, errors } = await keyward("--project", "p");
+    assert.equal(code, 1);
+    assert.equal(bodies.length, 1);
+    assert.match(errors.join("\n"), /You are not allowed/);
+  });
+
+  it("runs a command per event, in order, with names that it cannot be tricked by", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "keyward-events-"));
+    const nasty = "$(touch hacked); `id`";
+    answer = (response) => stream(response).write(created(nasty) + created("SECOND"));
+    const command = `cd ${folder} && cat >> input && printf '%s|%s|%s|%s;' "$KEYWARD_EVENT" "$KEYWARD_EVENT_ENVIRONMENT" "$KEYWARD_EVENT_PATH" "$KEYWARD_EVENT_KEYS" >> names`;
+    const { code } = await keyward("--project", "p", "--count", "2", "--exec", command);
+    assert.equal(code, 0);
+    assert.equal(
+      await readFile(join(folder, "names"), "utf8"),
+      `secret:create|dev|/app|${nasty};secret:create|dev|/app|SECOND;`,
+    );
+    assert.equal((await readFile(join(folder, "input"), "utf8")).trim().split("\n").length, 2);
+    await assert.rejects(readFile(join(folder, "hacked")));
+    await rm(folder, { recursive: true });
+  });
+
+  it("refuses an event that does not exist, and a missing project", async () => {
+    assert.equal((await keyward("--project", "p", "--event", "rename")).code, 2);
+    assert.equal((await keyward()).code, 2);
+  });
+});

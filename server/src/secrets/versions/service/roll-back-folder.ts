@@ -1,0 +1,347 @@
+/**
+ * A folder, a tree or a whole environment as it was at a moment: the folders of then, each with the secrets of then.
+ * What differs today is changed, what is missing comes back under its old id, what came later is deleted; all of it
+ * as new versions in one transaction.
+ */
+import type { MemberActor } from "../../../platform/actor.ts";
+import type { Query, Tx } from "../../../platform/db/index.ts";
+import { newId } from "../../../platform/ids.ts";
+import { badRequest } from "../../../platform/problem.ts";
+import { require, requireNoGain, type EnvironmentRef, type Ground } from "../../access/service.ts";
+import { originsOf, writeChanges, type Change } from "../../changes/service.ts";
+import { findDependants, type Origin } from "../../changes/store.ts";
+import type { Folders } from "../../folders/service.ts";
+import { folderTree } from "../../folders/store.ts";
+import {
+  attributesOf,
+  decryptState,
+  folderUnknown,
+  type FolderPlace,
+  type SecretRow,
+  type SecretState,
+  type TagRef,
+} from "../../model.ts";
+import { secretsInFolders } from "../../resolution/store.ts";
+import { nextDraft } from "../../service/drafts.ts";
+import type { WriteNeeds } from "../../service/write-secrets.ts";
+import { holdTreeAlone, likeBelow, lockInFolders } from "../../store.ts";
+import { tagsFor } from "../../tags/service.ts";
+import type { FolderRollback } from "../contract.ts";
+import { aliveSecrets, foldersAt, lastVersions, secretsAt, type VersionRow } from "../store.ts";
+
+export interface RollbackNeeds extends WriteNeeds {
+  readonly folders: Folders;
+}
+
+/** A secret as it was, and where. */
+interface Past {
+  readonly row: VersionRow & { readonly value: Buffer };
+  readonly path: string;
+}
+
+interface Scope {
+  readonly ground: Ground;
+  readonly environment: EnvironmentRef;
+  readonly input: FolderRollback;
+}
+
+/** What is there now, inside the scope. */
+interface Present {
+  readonly folders: ReadonlyMap<string, FolderPlace>;
+  readonly rows: readonly SecretRow[];
+}
+
+/** What has to happen; a folder that is missing is known by its path only. */
+type Step =
+  | { readonly kind: "delete"; readonly row: SecretRow; readonly from: FolderPlace }
+  | {
+      readonly kind: "update";
+      readonly row: SecretRow;
+      readonly from: FolderPlace;
+      readonly path: string;
+      readonly key: string;
+      readonly state: SecretState;
+    }
+  | {
+      readonly kind: "create";
+      readonly past: Past;
+      readonly id: string;
+      readonly version: number;
+      readonly createdAt: Date;
+      readonly state: SecretState;
+    };
+
+export type Rollbacks = ReturnType<typeof createRollbacks>;
+
+const stepPath = (step: Step): string =>
+  step.kind === "delete" ? step.from.path : step.kind === "update" ? step.path : step.past.path;
+const stepKey = (step: Step): string =>
+  step.kind === "delete" ? step.row.key : step.kind === "update" ? step.key : step.past.row.key;
+const stepId = (step: Step): string => (step.kind === "create" ? step.id : step.row.id);
+
+export function createRollbacks(needs: RollbackNeeds) {
+  const { db, clock, keyring, access, tags, folders } = needs;
+
+  const stateOf = async (q: Query, row: SecretRow) =>
+    decryptState(await keyring.vaultById(row.keyId, q), row);
+
+  const pastOf = async (q: Query, { environment, input }: Scope): Promise<Past[]> => {
+    const at = { environmentId: environment.id, path: input.secretPath };
+    const then = await foldersAt(q, at, input.recursive ? likeBelow(input.secretPath) : null, input.at);
+    if (then.length === 0) throw badRequest("The folder did not exist at that moment.");
+    const paths = new Map(then.map((folder) => [folder.folderId, folder.path]));
+    const rows = await secretsAt(q, [...paths.keys()], input.at);
+    return rows.flatMap((row) => {
+      const path = paths.get(row.folderId);
+      return path === undefined || row.value === null || row.ownerId !== null
+        ? []
+        : [{ row: { ...row, value: row.value }, path }];
+    });
+  };
+
+  const presentOf = async (
+    q: Query,
+    { environment, input }: Scope,
+    load: (ids: string[]) => Promise<SecretRow[]>,
+  ): Promise<Present> => {
+    const tree = await folderTree(
+      q,
+      environment.id,
+      input.secretPath,
+      input.recursive ? likeBelow(input.secretPath) : "",
+    );
+    const places = new Map<string, FolderPlace>(
+      tree.map((row) => [
+        row.id,
+        {
+          id: row.id,
+          projectId: row.projectId,
+          environmentId: row.environmentId,
+          environment: row.environment,
+          path: row.path,
+        },
+      ]),
+    );
+    return { folders: places, rows: await load([...places.keys()]) };
+  };
+
+  const stepsFor = async (q: Query, past: readonly Past[], present: Present): Promise<Step[]> => {
+    const steps: Step[] = [];
+    const shared = present.rows.filter((row) => row.ownerId === null);
+    const now = new Map(shared.map((row) => [row.id, row]));
+    const wanted = new Set(past.map(({ row }) => row.id));
+    for (const row of shared)
+      if (!wanted.has(row.id))
+        steps.push({ kind: "delete", row, from: present.folders.get(row.folderId) as FolderPlace });
+    const missing = past.filter(({ row }) => !now.has(row.id)).map(({ row }) => row.id);
+    const elsewhere = new Set((await aliveSecrets(q, missing)).map((row) => row.id));
+    const last = new Map((await lastVersions(q, missing)).map((row) => [row.id, row]));
+    for (const one of past) {
+      const state = await stateOf(q, one.row);
+      const row = now.get(one.row.id);
+      if (row) {
+        const from = present.folders.get(row.folderId) as FolderPlace;
+        const isSame =
+          row.key === one.row.key &&
+          from.path === one.path &&
+          JSON.stringify(await stateOf(q, row)) === JSON.stringify(state);
+        if (!isSame) steps.push({ kind: "update", row, from, path: one.path, key: one.row.key, state });
+        continue;
+      }
+      // One that lives on in another folder stays there; here it comes back as a copy.
+      const isElsewhere = elsewhere.has(one.row.id);
+      const known = isElsewhere ? undefined : last.get(one.row.id);
+      steps.push({
+        kind: "create",
+        past: one,
+        id: known ? one.row.id : newId(),
+        version: (known?.version ?? 0) + 1,
+        createdAt: known?.createdAt ?? clock.now(),
+        state,
+      });
+    }
+    return steps;
+  };
+
+  const requireRights = async (
+    { ground, environment }: Scope,
+    steps: readonly Step[],
+  ): Promise<ReadonlyMap<string, TagRef>> => {
+    const lists = steps.flatMap((step) => [
+      step.kind === "create" ? [] : step.row.tagIds,
+      step.kind === "delete" ? [] : step.state.tagIds,
+    ]);
+    const known = await tags.lookUp(ground.project.id, lists);
+    for (const step of steps) {
+      const place = { environment: environment.slug, path: stepPath(step) };
+      require(ground.ability, "create", "secret-rollback", {
+        environment: place.environment,
+        secretPath: place.path,
+      });
+      const after = attributesOf(
+        place,
+        stepKey(step),
+        tagsFor(known, step.kind === "delete" ? step.row.tagIds : step.state.tagIds),
+      );
+      if (step.kind !== "update") {
+        require(ground.ability, step.kind, "secrets", after);
+        continue;
+      }
+      const before = attributesOf(step.from, step.row.key, tagsFor(known, step.row.tagIds));
+      for (const attributes of [before, after]) require(ground.ability, "edit", "secrets", attributes);
+      requireNoGain(ground.ability, before, after);
+    }
+    return known;
+  };
+
+  /** Overrides go where the secret that they override goes. */
+  const withOverrides = async (tx: Tx, change: Change, present: Present): Promise<Change[]> => {
+    if (change.kind === "create") return [change];
+    const { before } = change;
+    const overrides = present.rows.filter(
+      (row) => row.ownerId !== null && row.folderId === before.folderId && row.key === before.key,
+    );
+    if (change.kind === "delete")
+      return [
+        change,
+        ...overrides.map((row): Change => ({ kind: "delete", before: row, from: change.from })),
+      ];
+    const { after } = change;
+    if (after.key === before.key && after.folder.id === before.folderId) return [change];
+    const moved: Change[] = [change];
+    for (const row of overrides)
+      moved.push({
+        kind: "update",
+        before: row,
+        from: change.from,
+        after: nextDraft(row, after.folder, after.key, await stateOf(tx, row)),
+      });
+    return moved;
+  };
+
+  const toChanges = async (
+    tx: Tx,
+    scope: Scope,
+    steps: readonly Step[],
+    { present, known }: { present: Present; known: ReadonlyMap<string, TagRef> },
+  ): Promise<Change[]> => {
+    const changes: Change[] = [];
+    const clean = (state: SecretState): SecretState => ({
+      ...state,
+      tagIds: state.tagIds.filter((id) => known.has(id)),
+    });
+    for (const step of steps) {
+      if (step.kind === "delete") {
+        changes.push(
+          ...(await withOverrides(tx, { kind: "delete", before: step.row, from: step.from }, present)),
+        );
+        continue;
+      }
+      const { folder } = await folders.ensure(tx, scope.ground, scope.environment, stepPath(step));
+      const place: FolderPlace = {
+        id: folder.id,
+        projectId: folder.projectId,
+        environmentId: folder.environmentId,
+        environment: folder.environment,
+        path: folder.path,
+      };
+      if (step.kind === "update") {
+        const change: Change = {
+          kind: "update",
+          before: step.row,
+          from: step.from,
+          after: nextDraft(step.row, place, step.key, clean(step.state)),
+        };
+        changes.push(...(await withOverrides(tx, change, present)));
+      } else {
+        changes.push({
+          kind: "create",
+          after: {
+            id: step.id,
+            folder: place,
+            key: step.past.row.key,
+            ownerId: null,
+            version: step.version,
+            createdAt: step.createdAt,
+            state: clean(step.state),
+          },
+        });
+      }
+    }
+    return changes;
+  };
+
+  const report = (steps: readonly Step[], input: FolderRollback) => ({
+    changes: steps.map((step) => ({
+      change: step.kind,
+      secretKey: stepKey(step),
+      secretPath: stepPath(step),
+      secretId: stepId(step),
+    })),
+    at: input.at,
+    dryRun: input.dryRun,
+  });
+
+  const open = async (actor: MemberActor, projectRef: string, input: FolderRollback): Promise<Scope> => {
+    const ground = await access.ground(actor, projectRef);
+    const environment = await access.environment(ground, input.environment);
+    require(ground.ability, "create", "secret-rollback", {
+      environment: environment.slug,
+      secretPath: input.secretPath,
+    });
+    if (input.at.getTime() > clock.millis()) throw badRequest("That moment is yet to come.");
+    return { ground, environment, input };
+  };
+
+  const preview = (scope: Scope) =>
+    db.read(async (q) => {
+      const steps = await stepsFor(
+        q,
+        await pastOf(q, scope),
+        await presentOf(q, scope, (ids) => secretsInFolders(q, ids, null)),
+      );
+      await requireRights(scope, steps);
+      return report(steps, scope.input);
+    });
+
+  return {
+    async rollback(actor: MemberActor, projectRef: string, input: FolderRollback) {
+      const scope = await open(actor, projectRef, input);
+      if (input.dryRun) return preview(scope);
+      const { orgId, id: projectId } = scope.ground.project;
+      const vault = await keyring.vaultOf({ projectId });
+      return db.write(async (tx) => {
+        await holdTreeAlone(tx, projectId);
+        const present = await presentOf(tx, scope, (ids) => lockInFolders(tx, ids));
+        if (present.folders.size === 0 && input.secretPath !== "/" && !input.recursive)
+          throw folderUnknown(input.secretPath);
+        const steps = await stepsFor(tx, await pastOf(tx, scope), present);
+        const known = await requireRights(scope, steps);
+        const changes = await toChanges(tx, scope, steps, { present, known });
+        const origins: Origin[] = changes.flatMap((change) => [
+          ...(change.kind === "create" ? [] : originsOf(change.from, [change.before.key])),
+          ...(change.kind === "delete" ? [] : originsOf(change.after.folder, [change.after.key])),
+        ]);
+        writeChanges(
+          tx,
+          { actor, orgId, projectId, vault, at: clock.now() },
+          changes,
+          await findDependants(tx, origins),
+        );
+        tx.audit(actor, {
+          event: "rollback-secrets",
+          orgId,
+          projectId,
+          metadata: {
+            environment: scope.environment.slug,
+            secretPath: input.secretPath,
+            recursive: input.recursive,
+            to: input.at,
+            numberOfSecrets: steps.length,
+          },
+        });
+        return report(steps, input);
+      });
+    },
+  };
+}
