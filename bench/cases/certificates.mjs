@@ -5,7 +5,7 @@ import { openWorld } from "../world.mjs";
 const CM = "/api/v1/cert-manager";
 const INSERT = `INSERT INTO certificates (id, project_id, profile_id, not_before, not_after, created_at, updated_at, phase, source, serial_number, common_name,
     key_algorithm, signature_algorithm, search_text, alt_names, key_fingerprint)
-  VALUES ($1,$2,$3,$4,$4::timestamptz + interval '30 days',$4,$4,0,'issued',md5($1::text),'web.example.com','EC_prime256v1','ECDSA-SHA256','web.example.com','[]',$5)`;
+  VALUES ($1::uuid,$2,$3,$4::timestamptz,$4::timestamptz + interval '30 days',$4::timestamptz,$4::timestamptz,0,'issued',md5($1::uuid::text),'web.example.com','EC_prime256v1','ECDSA-SHA256','web.example.com','[]',$5)`;
 
 /** A request made by OpenSSL, as a client would; without it the case is left out. */
 function csrOf() {

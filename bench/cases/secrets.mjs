@@ -67,8 +67,9 @@ export async function prepare({ against } = {}) {
   const read = await world.call("GET", `${PATH}/KEY_7?${query}&secretPath=/spread`);
   const listPath = `${PATH}?${query}&secretPath=/many`;
   const list = await world.call("GET", listPath);
-  const etag = (await fetch(world.keyward.base + listPath, { headers: world.headers })).headers.get("etag");
   const made = await world.call("POST", `${PATH}/SHAPE`, { ...at, secretPath: "/made", secretValue: VALUE });
+  // Last: every change of the project gives its lists another tag.
+  const etag = (await fetch(world.keyward.base + listPath, { headers: world.headers })).headers.get("etag");
   const limit = await world.startLimit(
     limitsOf({
       folder: folders.spread,

@@ -12,10 +12,17 @@ CREATE TABLE root_key (
 CREATE TABLE outbox (
   xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
   seq bigint GENERATED ALWAYS AS IDENTITY (CACHE 1) PRIMARY KEY,
-  at timestamptz NOT NULL DEFAULT now(),
+  at timestamptz NOT NULL DEFAULT clock_timestamp(),
   name text NOT NULL,
   data jsonb NOT NULL
 );
+
+-- The highest number that was ever swept: a node that has not read that far knows that it missed something.
+CREATE TABLE outbox_swept (
+  only_one boolean PRIMARY KEY DEFAULT true CHECK (only_one),
+  seq bigint NOT NULL
+);
+INSERT INTO outbox_swept (seq) VALUES (0);
 
 CREATE TABLE jobs (
   name text PRIMARY KEY,
@@ -105,6 +112,9 @@ CREATE TABLE data_keys (
   created_at timestamptz NOT NULL DEFAULT now(),
   retired_at timestamptz
 );
+CREATE INDEX data_keys_by_parent ON data_keys (parent_id) WHERE parent_id IS NOT NULL;
+CREATE INDEX data_keys_by_org ON data_keys (org_id) WHERE org_id IS NOT NULL;
+CREATE INDEX data_keys_by_project ON data_keys (project_id) WHERE project_id IS NOT NULL;
 CREATE UNIQUE INDEX data_keys_instance ON data_keys (purpose) WHERE org_id IS NULL;
 CREATE UNIQUE INDEX data_keys_active_org ON data_keys (org_id) WHERE project_id IS NULL AND org_id IS NOT NULL AND retired_at IS NULL;
 CREATE UNIQUE INDEX data_keys_active_project ON data_keys (project_id) WHERE project_id IS NOT NULL AND retired_at IS NULL;
@@ -151,7 +161,8 @@ CREATE TABLE identities (
   created_at timestamptz NOT NULL,
   updated_at timestamptz NOT NULL
 );
-CREATE INDEX identities_by_org ON identities (org_id, created_at, id);
+CREATE INDEX identities_by_org ON identities (org_id);
+CREATE INDEX identities_of_org ON identities (org_id, created_at, id) WHERE project_id IS NULL;
 CREATE INDEX identities_by_project ON identities (project_id, created_at, id) WHERE project_id IS NOT NULL;
 
 -- A user's or identity's place in an organisation (project_id null) or in a project.
@@ -169,6 +180,8 @@ CREATE UNIQUE INDEX memberships_org_user ON memberships (org_id, user_id) WHERE 
 CREATE UNIQUE INDEX memberships_org_identity ON memberships (org_id, identity_id) WHERE project_id IS NULL AND identity_id IS NOT NULL;
 CREATE UNIQUE INDEX memberships_project_user ON memberships (project_id, user_id) WHERE project_id IS NOT NULL AND user_id IS NOT NULL;
 CREATE UNIQUE INDEX memberships_project_identity ON memberships (project_id, identity_id) WHERE project_id IS NOT NULL AND identity_id IS NOT NULL;
+-- For the cascade of a deleted project, which knows nothing of the other indexes' conditions.
+CREATE INDEX memberships_by_project ON memberships (project_id) WHERE project_id IS NOT NULL;
 CREATE INDEX memberships_by_user ON memberships (user_id) WHERE user_id IS NOT NULL;
 CREATE INDEX memberships_by_identity ON memberships (identity_id) WHERE identity_id IS NOT NULL;
 
@@ -273,10 +286,14 @@ CREATE TABLE user_sessions (
   id uuid PRIMARY KEY,
   user_id uuid NOT NULL REFERENCES users ON DELETE CASCADE,
   org_id uuid REFERENCES organizations ON DELETE CASCADE,
+  -- The login it goes back to: selecting an organisation makes a branch that ends with its root, at the same time.
+  root_id uuid NOT NULL,
   is_revoked boolean NOT NULL DEFAULT false,
   expires_at timestamptz NOT NULL,
   created_at timestamptz NOT NULL
 );
+CREATE INDEX user_sessions_by_root ON user_sessions (root_id);
+CREATE INDEX user_sessions_by_org ON user_sessions (org_id) WHERE org_id IS NOT NULL;
 CREATE INDEX user_sessions_by_user ON user_sessions (user_id);
 CREATE INDEX user_sessions_by_expiry ON user_sessions (expires_at);
 

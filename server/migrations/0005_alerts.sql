@@ -23,7 +23,8 @@ CREATE TABLE alerts (
   created_at timestamptz NOT NULL,
   updated_at timestamptz NOT NULL
 );
-CREATE INDEX alerts_by_project ON alerts (project_id, created_at DESC, id DESC);
+-- Covering, so that "has any alert of this project changed?" never touches the table.
+CREATE INDEX alerts_by_project ON alerts (project_id, created_at DESC, id DESC) INCLUDE (updated_at);
 CREATE INDEX alerts_by_org ON alerts (org_id, project_id);
 CREATE INDEX alerts_by_application ON alerts (application_id) WHERE application_id IS NOT NULL;
 CREATE INDEX alerts_expiring ON alerts (id) WHERE event_type = 'expiration' AND enabled;

@@ -276,16 +276,17 @@ function assemble(
     // First, because the door waits for every open answer.
     await events.stop();
     await app.close();
-    clearInterval(flushing);
-    rateLimits.stop();
-    await jobs.stop();
-    await alertWork.stop();
-    await flush();
+    // Before anything that may take its time: what was answered must be in the audit log whatever comes next.
     await secrets
       .flush()
       .catch((error: unknown) =>
         log.error({ reason: (error as Error).message }, "readings were not written to the audit log"),
       );
+    clearInterval(flushing);
+    rateLimits.stop();
+    await jobs.stop();
+    await alertWork.stop();
+    await flush();
     await tail.stop();
     await database.close();
   };

@@ -5,6 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { steppedClock, type SteppedClock } from "../src/platform/clock.ts";
 import { readConfig } from "../src/platform/config.ts";
+import { weakenPasswordsForTests } from "../src/platform/crypto/passwords.ts";
 import { createLog, silentLog } from "../src/platform/log.ts";
 import { seal, type Sealed } from "../src/platform/sealed.ts";
 import { openHouse, type House } from "../src/house.ts";
@@ -125,6 +126,7 @@ async function openNode(
 }
 
 export async function openTestHouse(options: TestHouseOptions = {}): Promise<TestHouse> {
+  weakenPasswordsForTests();
   const database = await createTestDatabase();
   const rootKey = seal(randomBytes(32));
   const clock = steppedClock(options.start);

@@ -26,7 +26,9 @@ function launch(env: Record<string, string>) {
     stdio: ["ignore", "pipe", "pipe"],
   });
   // A test that fails half-way must not leave its server behind.
-  process.once("exit", () => child.kill("SIGKILL"));
+  const end = () => child.kill("SIGKILL");
+  process.once("exit", end);
+  child.once("exit", () => process.off("exit", end));
   const exited = new Promise<number | null>((resolve) => child.once("exit", resolve));
   let errors = "";
   child.stderr.on("data", (chunk: Buffer) => (errors += chunk.toString()));

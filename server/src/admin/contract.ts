@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { endpoint, name, slug, uuid } from "../platform/http/endpoint.ts";
+import { endpoint, PASSWORD_COST, name, slug, uuid } from "../platform/http/endpoint.ts";
 import { organization } from "../organizations/contract.ts";
 import { email, newPassword, user } from "../users/contract.ts";
 
@@ -15,6 +15,7 @@ export const bootstrapInstance = endpoint({
     "Set up an empty instance: first organisation, first user, first machine identity. Works exactly once",
   access: "public",
   rate: "login",
+  rateCost: PASSWORD_COST,
   body: z.object({ email, password: newPassword, organization: name(64) }),
   reply: z.object({ message: z.string(), user, organization, identity: adminIdentity }),
   example: {

@@ -24,6 +24,8 @@ export interface AlertWork {
 }
 
 const LOOK_SECONDS = 20;
+/** A moment for further facts to join the first: under load one turn takes many, and nobody notices the wait. */
+const GATHER_MS = 100;
 const isAboutCertificates = (fact: Fact): boolean => fact.name.startsWith("certificate.");
 
 export function createAlertWork({
@@ -52,6 +54,7 @@ export function createAlertWork({
     reacting ??= (async () => {
       while (again) {
         again = false;
+        await new Promise((done) => setTimeout(done, GATHER_MS));
         await takeFacts().catch((error: unknown) =>
           log.warn(
             { reason: (error as Error).message },

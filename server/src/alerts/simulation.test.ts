@@ -10,8 +10,8 @@ import { inventory, openReceiver, type Receiver } from "../../test/alert-receive
  * `KEYWARD_SIMULATION=full` takes ten thousand certificates and hourly steps; the usual run is a small one of the kind.
  */
 const isFull = process.env["KEYWARD_SIMULATION"] === "full";
-const CERTIFICATES = isFull ? 10_000 : 160;
-const STEPS = isFull ? 9600 : 240;
+const CERTIFICATES = isFull ? 10_000 : 150;
+const STEPS = isFull ? 9600 : 180;
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 const START = Date.parse("2026-01-03T05:00:00Z");

@@ -48,7 +48,8 @@ export function createMemberships(needs: {
         customSlugs.length === 0 ? [] : await db.read((q) => findCustomRoles(q, scope, customSlugs));
       const custom = new Map(found.map((role) => [role.slug, role]));
       for (const slug of customSlugs) if (!custom.has(slug)) throw notFound("The role", slug);
-      for (const { role } of assignments) {
+      const rows = assignments.map((assignment) => toRow(assignment, custom.get(assignment.role)?.id ?? null));
+      for (const [index, { role }] of assignments.entries()) {
         if (role === "no-access") continue;
         const wantedRight = {
           action: "assign-role",
@@ -58,9 +59,9 @@ export function createMemberships(needs: {
         if (!scope.granter.can(wantedRight.action, wantedRight.subject, wantedRight.attributes))
           deny(scope.granter, wantedRight);
         const rules: readonly Rule[] = custom.get(role)?.rules ?? builtinRules(kind, role) ?? [];
-        permissions.requireHolds(scope.granter, rules, `the role ${role}`);
+        permissions.requireHolds(scope.granter, rules, `the role ${role}`, rows[index]?.endsAt?.getTime());
       }
-      return assignments.map((assignment) => toRow(assignment, custom.get(assignment.role)?.id ?? null));
+      return rows;
     },
   };
 }

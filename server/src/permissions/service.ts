@@ -42,6 +42,8 @@ interface Rights extends Standing {
    * count, and a denial that ends by itself does not.
    */
   readonly prospects: readonly Rule[];
+  /** The part of the ability that lasts until then. Denials count, however short they are. */
+  readonly lastingUntil: (until: number) => Ability;
 }
 
 export interface Permissions {
@@ -58,8 +60,12 @@ export interface Permissions {
     identity: { readonly id: string; readonly orgId: string },
     projectId: string | null,
   ): Promise<readonly Rule[]>;
-  /** Nobody grants more than they hold: throws what is missing. */
-  requireHolds(holder: Ability, rules: readonly Rule[], what: string): void;
+  /**
+   * Nobody grants more than they hold, nor for longer: throws what is missing. `until` is when the grant ends by
+   * itself, in milliseconds; a grant without an end needs rights without one, or an admin for an hour would be an
+   * admin for ever.
+   */
+  requireHolds(holder: Ability, rules: readonly Rule[], what: string, until?: number): void;
   requireInstanceAdmin(actor: MemberActor): void;
 }
 
@@ -75,8 +81,9 @@ function rightsFrom(
   held: readonly HeldRole[],
   scope: Scope,
   now: number,
-): Pick<Rights, "ability" | "prospects" | "isMember" | "validUntil"> {
+): Omit<Rights, "orgId" | "projectId" | "actorId"> {
   const rules: Rule[] = [];
+  const ending: { readonly rule: Rule; readonly ends: number }[] = [];
   const prospects: Rule[] = [];
   let validUntil = Number.POSITIVE_INFINITY;
   for (const role of held) {
@@ -86,10 +93,18 @@ function rightsFrom(
     const given = role.role === "custom" ? (role.rules ?? []) : (builtinRules(scope, role.role) ?? []);
     const lasts = role.startsAt === null && role.endsAt === null;
     prospects.push(...given.filter((rule) => lasts || rule.inverted !== true));
-    if (now >= starts) rules.push(...given);
+    if (now >= starts) {
+      rules.push(...given);
+      ending.push(...given.map((rule) => ({ rule, ends })));
+    }
     validUntil = Math.min(validUntil, now < starts ? starts : ends);
   }
-  return { ability: compileRules(rules), prospects, isMember: held.length > 0, validUntil };
+  const ability = compileRules(rules);
+  const lastingUntil = (until: number): Ability =>
+    ending.every(({ ends }) => ends >= until)
+      ? ability
+      : compileRules(ending.filter(({ rule, ends }) => rule.inverted || ends >= until).map(({ rule }) => rule));
+  return { ability, prospects, lastingUntil, isMember: held.length > 0, validUntil };
 }
 
 export function deny(ability: Ability, { action, subject, attributes }: Wanted): never {
@@ -111,6 +126,9 @@ export function createPermissions({ db, tail, clock }: PermissionNeeds): Permiss
     cache.dropGroup(actorId === null ? `org:${orgId}` : `actor:${orgId}:${actorId}`);
   });
 
+  // From an ability back to the rights it is of, for asking how long it lasts.
+  const rightsOf = new WeakMap<Ability, Rights>();
+
   const load = async (
     actor: { readonly kind: "identity" | "user"; readonly id: string },
     orgId: string,
@@ -121,12 +139,14 @@ export function createPermissions({ db, tail, clock }: PermissionNeeds): Permiss
       const held = await db.read((q) =>
         projectId ? rolesInProject(q, projectId, actor) : rolesInOrganization(q, orgId, actor),
       );
-      return {
+      const rights = {
         orgId,
         projectId,
         actorId: actor.id,
         ...rightsFrom(held, projectId ? "project" : "organization", clock.millis()),
       };
+      rightsOf.set(rights.ability, rights);
+      return rights;
     };
     const rights = (await cache.get(key, fetch)) as Rights;
     if (clock.millis() < rights.validUntil) return rights;
@@ -153,8 +173,8 @@ export function createPermissions({ db, tail, clock }: PermissionNeeds): Permiss
     },
     rulesOf: async (identity, projectId) =>
       (await load({ kind: "identity", id: identity.id }, identity.orgId, projectId)).prospects,
-    requireHolds(holder, rules, what) {
-      const missing = missingFrom(holder, rules);
+    requireHolds(holder, rules, what, until = Number.POSITIVE_INFINITY) {
+      const missing = missingFrom(rightsOf.get(holder)?.lastingUntil(until) ?? holder, rules);
       if (missing.length > 0)
         throw permissionBoundary(`You cannot grant ${what}: it holds more than you do.`, missing);
     },

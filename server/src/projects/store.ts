@@ -1,3 +1,4 @@
+import { isUuid } from "../platform/ids.ts";
 import { sql, type Query, type Tx } from "../platform/db/index.ts";
 
 export interface ProjectRow {
@@ -19,9 +20,8 @@ const COLUMNS = `p.id, p.org_id AS "orgId", p.name, p.slug, p.description, p.typ
   p.audit_retention_days AS "auditRetentionDays", p.version_limit AS "versionLimit", p.created_at AS "createdAt", p.updated_at AS "updatedAt",
   (SELECT coalesce(json_agg(json_build_object('id', e.id, 'name', e.name, 'slug', e.slug) ORDER BY e.position, e.id), '[]') FROM environments e WHERE e.project_id = p.id) AS environments`;
 
-// An id wins over a slug that happens to look like one.
-const byRef = sql<ProjectRow>(`
-  SELECT ${COLUMNS} FROM projects p WHERE p.org_id = $1 AND (p.id::text = $2 OR p.slug = $2) ORDER BY (p.id::text = $2) DESC LIMIT 1`);
+const byId = sql<ProjectRow>(`SELECT ${COLUMNS} FROM projects p WHERE p.org_id = $1 AND p.id = $2`);
+const bySlug = sql<ProjectRow>(`SELECT ${COLUMNS} FROM projects p WHERE p.org_id = $1 AND p.slug = $2`);
 const ofIdentity = sql<ProjectRow>(`
   SELECT ${COLUMNS} FROM projects p JOIN memberships m ON m.project_id = p.id
   WHERE p.org_id = $1 AND m.identity_id = $2 AND ($3::text IS NULL OR p.type = $3) ORDER BY p.created_at, p.id LIMIT 10000`);
@@ -40,7 +40,9 @@ const remove = sql<{ id: string }>(
   `DELETE FROM projects WHERE id = $1 AND NOT has_delete_protection RETURNING id`,
 );
 
-export const findProject = (q: Query, orgId: string, ref: string) => q.first(byRef, [orgId, ref]);
+/** A slug never looks like an id, so one look is enough. */
+export const findProject = (q: Query, orgId: string, ref: string) =>
+  q.first(isUuid(ref) ? byId : bySlug, [orgId, ref]);
 export const listProjectsOf = (
   q: Query,
   orgId: string,

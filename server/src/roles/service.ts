@@ -22,6 +22,7 @@ import {
   findRoleBySlug,
   insertRole,
   listRoles,
+  lockRole,
   updateRole,
   type RoleRow,
   type RoleScope,
@@ -179,22 +180,20 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
     ): Promise<RoleView> {
       const given = change.permissions === undefined ? undefined : parseRules(change.permissions, place);
       const scope = await locate(actor, place);
-      const before = await find(scope, roleId);
+      const seen = await find(scope, roleId);
       const ability = await require(actor, scope, "edit");
-      const rules = given ?? before.rules;
-      const slug = change.slug ?? before.slug;
-      if (slug !== before.slug) refuseBuiltin(scope, slug);
-      if (given)
-        permissions.requireHolds(ability, [...given, ...lifted(before.rules, given)], `the role ${slug}`);
-      const description = change.description === undefined ? before.description : change.description;
-      return orConflict(slug, () =>
+      if (change.slug !== undefined && change.slug !== seen.slug) refuseBuiltin(scope, change.slug);
+      return orConflict(change.slug ?? seen.slug, () =>
         db.write(async (tx) => {
-          const row = await updateRole(
-            tx,
-            { ...before, slug, name: change.name ?? before.name, description, rules },
-            clock.now(),
-          );
-          if (!row) throw notFound("The role", roleId);
+          // Decided on the row as it is under the lock: someone else's change in between must not be undone.
+          const before = await lockRole(tx, scope, roleId);
+          if (!before) throw notFound("The role", roleId);
+          const slug = change.slug ?? before.slug;
+          if (given)
+            permissions.requireHolds(ability, [...given, ...lifted(before.rules, given)], `the role ${slug}`);
+          const description = change.description === undefined ? before.description : change.description;
+          const after = { ...before, slug, name: change.name ?? before.name, description, rules: given ?? before.rules };
+          const row = (await updateRole(tx, after, clock.now())) as RoleRow;
           tx.audit(actor, {
             event: "update-role",
             ...scope,

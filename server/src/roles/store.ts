@@ -25,6 +25,7 @@ const insert = sql<RoleRow>(`
 const list = sql<RoleRow>(`SELECT ${COLUMNS} FROM roles WHERE ${IN_SCOPE} ORDER BY created_at, id`);
 const bySlug = sql<RoleRow>(`SELECT ${COLUMNS} FROM roles WHERE ${IN_SCOPE} AND slug = $3`);
 const byId = sql<RoleRow>(`SELECT ${COLUMNS} FROM roles WHERE ${IN_SCOPE} AND id = $3`);
+const lockById = sql<RoleRow>(`SELECT ${COLUMNS} FROM roles WHERE ${IN_SCOPE} AND id = $3 FOR UPDATE`);
 const update = sql<RoleRow>(`
   UPDATE roles SET slug = $2, name = $3, description = $4, rules = $5, updated_at = $6 WHERE id = $1 RETURNING ${COLUMNS}`);
 const remove = sql<{ id: string }>(`DELETE FROM roles WHERE id = $1 RETURNING id`);
@@ -63,6 +64,9 @@ export const findRoleBySlug = (q: Query, scope: RoleScope, slug: string) =>
   q.first(bySlug, [scope.orgId, scope.projectId, slug]);
 export const findRole = (q: Query, scope: RoleScope, id: string) =>
   q.first(byId, [scope.orgId, scope.projectId, id]);
+/** As it is now, and until this transaction ends. */
+export const lockRole = (tx: Tx, scope: RoleScope, id: string) =>
+  tx.first(lockById, [scope.orgId, scope.projectId, id]);
 export const updateRole = (tx: Tx, r: RoleRow, at: Date) =>
   tx.first(update, [r.id, r.slug, r.name, r.description, JSON.stringify(r.rules), at]);
 export async function deleteRole(tx: Tx, id: string) {

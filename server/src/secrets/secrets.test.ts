@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { aProject, anIdentity, aRole } from "../../test/builders.ts";
-import { openTestHouse, type Client, type TestHouse } from "../../test/harness.ts";
+import { clientOf, openTestHouse, type Client, type TestHouse } from "../../test/harness.ts";
 import type { NumberedFact } from "../platform/outbox/tail.ts";
 
 let house: TestHouse;
@@ -452,3 +452,220 @@ async function withDatabase<T>(
     await client.end();
   }
 }
+
+test("S-28 nobody makes a value readable for themselves by moving, copying, renaming or importing it", async () => {
+  const { id: projectId } = await aProject(house.owner);
+  for (const name of ["open", "closed"])
+    await house.owner.post("/api/v2/folders", { projectId, environment: "dev", name });
+  const { secret } = (
+    await house.owner.post("/api/v4/secrets/K", at(projectId, { secretPath: "/closed", secretValue: "hush" }))
+  ).body;
+  const everything = ["create", "edit", "delete", "describeSecret"];
+  const role = await aRole(house.owner, projectId, [
+    { subject: "secrets", action: everything },
+    { subject: "secrets", action: "readValue", conditions: { secretPath: { $eq: "/open" } } },
+    { subject: "secrets", action: "readValue", conditions: { secretName: { $glob: "OPEN_*" } } },
+    { subject: ["secret-folders", "secret-imports"], action: ["read", "create", "edit", "delete"] },
+  ]);
+  const thief = (await anIdentity(house.owner, house.base, projectId, { roles: [{ role }] })).client;
+  const trip = {
+    projectId,
+    sourceEnvironment: "dev",
+    sourceSecretPath: "/closed",
+    destinationEnvironment: "dev",
+    destinationSecretPath: "/open",
+    secretIds: [secret.id],
+  };
+  const closed = (
+    await house.owner.get(`/api/v2/folders?projectId=${projectId}&environment=dev&path=/`)
+  ).body.folders.find((f: { name: string }) => f.name === "closed");
+  const attempts = [
+    () => thief.post("/api/v4/secrets/move", trip),
+    () => thief.post("/api/v4/secrets/copy", trip),
+    () => thief.patch("/api/v4/secrets/K", at(projectId, { secretPath: "/closed", newSecretName: "OPEN_K" })),
+    () =>
+      thief.post("/api/v2/secret-imports", {
+        projectId,
+        environment: "dev",
+        path: "/open",
+        import: { environment: "dev", path: "/closed" },
+      }),
+    async () => {
+      const gone = (
+        await house.owner.get(`/api/v2/folders?projectId=${projectId}&environment=dev&path=/`)
+      ).body.folders.find((f: { name: string }) => f.name === "open");
+      await house.owner.delete(`/api/v2/folders/${gone.id}`, { projectId, environment: "dev" });
+      return thief.patch(`/api/v2/folders/${closed.id}`, { projectId, environment: "dev", name: "open" });
+    },
+  ];
+  for (const attempt of attempts) assert.equal((await attempt()).status, 403);
+});
+
+test("S-31 unknown and internal fields are ignored, and a prototype is not a name for one", async () => {
+  const { id: projectId } = await aProject(house.owner);
+  const raw = JSON.stringify(
+    at(projectId, { secretValue: "v", id: "x", version: 9, orgId: "x", ownerId: "x" }),
+  ).replace("{", '{"__proto__":{"type":"personal"},');
+  const made = await house.owner.call("POST", "/api/v4/secrets/constructor", {
+    rawBody: raw,
+    headers: { "content-type": "application/json" },
+  });
+  assert.equal(made.status, 200, JSON.stringify(made.body));
+  assert.deepEqual(
+    [made.body.secret.version, made.body.secret.type, made.body.secret.secretKey],
+    [1, "shared", "constructor"],
+  );
+  const read = await house.owner.get(`/api/v4/secrets/constructor?projectId=${projectId}&environment=dev`);
+  assert.equal(read.body.secret.secretValue, "v");
+});
+
+test("the older shapes of requests reach the same secrets", async () => {
+  const { id: projectId, slug } = await aProject(house.owner);
+  const made = await house.owner.post("/api/v3/secrets/raw/A/", {
+    workspaceId: projectId,
+    environment: "dev",
+    secretValue: "1",
+    secretName: "A",
+  });
+  assert.equal(made.status, 200, JSON.stringify(made.body));
+  const bySlug = await house.owner.get(
+    `/api/v3/secrets/raw?workspaceId=&workspaceSlug=${slug}&environment=dev&secretPath=&include_imports=True`,
+  );
+  assert.deepEqual(
+    bySlug.body.secrets.map((s: { secretKey: string; _id: string; workspace: string }) => [
+      s.secretKey,
+      s._id,
+      s.workspace,
+    ]),
+    [["A", made.body.secret.id, projectId]],
+  );
+  assert.equal(
+    (
+      await house.owner.patch("/api/v3/secrets/raw/A", {
+        projectSlug: slug,
+        environment: "dev",
+        tagIds: [],
+        secretReminderNote: null,
+      })
+    ).body.secret.version,
+    2,
+  );
+  assert.equal(
+    (
+      await house.owner.post("/api/v3/secrets/batch/raw", {
+        workspaceId: projectId,
+        environment: "dev",
+        secrets: [{ secretKey: "B", secretValue: "2" }],
+      })
+    ).status,
+    200,
+  );
+  assert.equal(
+    (
+      await house.owner.delete("/api/v3/secrets/raw/A", {
+        workspaceId: projectId,
+        environment: "dev",
+        type: "personal",
+      })
+    ).status,
+    404,
+  );
+  assert.equal(
+    (await house.owner.delete("/api/v3/secrets/raw/A", { workspaceId: projectId, environment: "dev" }))
+      .status,
+    200,
+  );
+  assert.equal((await house.owner.get("/api/v3/secrets/raw?environment=dev")).status, 422);
+  const folder = await house.owner.post("/api/v1/folders", {
+    workspaceId: projectId,
+    environment: "dev",
+    name: "f",
+    directory: "/",
+  });
+  assert.equal(folder.body.folder.path, "/f");
+  assert.equal(
+    (await house.owner.get(`/api/v1/folders/${folder.body.folder.id}`)).body.folder.environment.envSlug,
+    "dev",
+  );
+  assert.equal(
+    (await house.owner.get(`/api/v1/folders?workspaceId=${projectId}&environment=dev&directory=/`)).body
+      .folders.length,
+    1,
+  );
+  assert.equal(
+    (
+      await house.owner.delete("/api/v1/folders/f", {
+        workspaceId: projectId,
+        environment: "dev",
+        directory: "/",
+        folderName: "f",
+      })
+    ).status,
+    200,
+  );
+});
+
+test("two writers of one secret at once both succeed, one after the other", async () => {
+  const { id: projectId } = await aProject(house.owner);
+  await house.owner.post("/api/v4/secrets/A", at(projectId, { secretValue: "0" }));
+  const second = await house.openNode();
+  const other = { ...house.owner, patch: clientOf(second.base, house.owner.token).patch };
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, (_, n) =>
+      (n % 2 ? house.owner : other).patch("/api/v4/secrets/A", at(projectId, { secretValue: String(n) })),
+    ),
+  );
+  assert.deepEqual(
+    answers.map((answer) => answer.body.secret.version).sort((a, b) => a - b),
+    Array.from({ length: 20 }, (_, n) => n + 2),
+  );
+  const created = await Promise.all(
+    Array.from({ length: 8 }, () =>
+      house.owner.post("/api/v4/secrets/B", at(projectId, { secretValue: "x" })),
+    ),
+  );
+  assert.deepEqual(created.map((answer) => answer.status).sort(), [200, 400, 400, 400, 400, 400, 400, 400]);
+});
+
+test("S-25 a denial of something narrower holds in every list, file and history", async () => {
+  const { id: projectId } = await aProject(house.owner);
+  await house.owner.post("/api/v2/folders", { projectId, environment: "dev", path: "/closed", name: "deep" });
+  const put = (key: string, secretPath: string) =>
+    house.owner.post(`/api/v4/secrets/${key}`, at(projectId, { secretPath, secretValue: `value-${key}` }));
+  const hidden = (await put("HIDDEN", "/closed/deep")).body.secret;
+  await put("SHOWN", "/");
+  await put("REFERS", "/");
+  await house.owner.patch(
+    "/api/v4/secrets/REFERS",
+    at(projectId, { secretValue: "${dev.closed.deep.HIDDEN}" }),
+  );
+  const role = await aRole(house.owner, projectId, [
+    { subject: "secrets", action: "read" },
+    { subject: ["secret-folders", "secret-rollback", "tags"], action: "read" },
+    {
+      subject: "secrets",
+      action: "read",
+      inverted: true,
+      conditions: { secretPath: { $glob: "/closed/**" } },
+    },
+  ]);
+  const { client } = await anIdentity(house.owner, house.base, projectId, { roles: [{ role }] });
+  const answers = [
+    await client.get(list(projectId, "&recursive=true")),
+    await client.get(list(projectId, "&secretPath=/closed/deep")),
+    await client.get(`/api/v3/secrets/raw/id/${hidden.id}`),
+    await client.get(`/api/v4/secrets/id/${hidden.id}/versions`),
+    await client.get(`/api/v1/projects/${projectId}/secrets/export?environment=dev&format=json`),
+    await client.post(`/api/v1/projects/${projectId}/export`, { passphrase: "correct horse battery" }),
+    await client.get(`/api/v4/secrets/HIDDEN?projectId=${projectId}&environment=dev&secretPath=/closed/deep`),
+  ];
+  assert.deepEqual(
+    answers.map((answer) => answer.status),
+    [200, 403, 403, 403, 200, 403, 403],
+  );
+  for (const { body } of answers) assert.ok(!JSON.stringify(body).includes("value-HIDDEN"));
+  assert.deepEqual(
+    answers[0]?.body.secrets.map((s: { secretKey: string }) => s.secretKey),
+    ["REFERS", "SHOWN"],
+  );
+});

@@ -2,6 +2,7 @@ import type { Clock } from "../platform/clock.ts";
 import type { Config } from "../platform/config.ts";
 import type { Db } from "../platform/db/index.ts";
 import { toOpenApi, type Endpoint } from "../platform/http/index.ts";
+import { unavailable } from "../platform/problem.ts";
 import { VERSION } from "../version.ts";
 import { ping } from "./store.ts";
 
@@ -11,13 +12,28 @@ export interface StatusNeeds {
   readonly config: Config;
 }
 
+const PATIENCE_MS = 3000;
+
+/** Whoever asks for the status wants to know now: a database that has not answered by then is away. */
+async function answered<T>(look: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => reject(unavailable()), PATIENCE_MS);
+  });
+  try {
+    return await Promise.race([look, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 export type Status = ReturnType<typeof createStatus>;
 
 export function createStatus({ db, clock, config }: StatusNeeds) {
   let document: string | undefined;
   return {
     async check() {
-      await db.read(ping);
+      await answered(db.read(ping));
       return { date: clock.now(), message: "Ok", emailConfigured: config.smtpUrl !== undefined };
     },
     /** Printed once, at the first request: most nodes are never asked. */

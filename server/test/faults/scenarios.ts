@@ -67,8 +67,15 @@ function postmasterOf(dataDir: string): { pid: number; connection: pg.ClientConf
   };
 }
 
-const gather = (faults: string[], load: Load): void => {
-  faults.push(...load.strange.slice(0, 5).map((one) => `a strange answer: ${one}`));
+/** What was strange, with what the server's log says about it. */
+const gather = (faults: string[], load: Load, servers: readonly (ServerProcess | undefined)[]): void => {
+  const bugs = servers.flatMap(
+    (server) => server?.lines.filter((line) => line.includes("failed on a bug")) ?? [],
+  );
+  for (const one of load.strange.slice(0, 5)) {
+    const id = /req-\w+/.exec(one)?.[0] ?? "no id";
+    faults.push(`a strange answer: ${one} ${bugs.find((line) => line.includes(id))?.slice(0, 900) ?? ""}`);
+  }
 };
 
 /** R-01: kill -9 of the server, of its PostgreSQL, or of both, at random moments under load. */
@@ -116,7 +123,7 @@ export async function crashes({ seed, seconds, say }: ScenarioOptions): Promise<
       }
       for (const [status, count] of Object.entries(load.statuses))
         statuses[status] = (statuses[status] ?? 0) + count;
-      gather(faults, load);
+      gather(faults, load, [server]);
       const { base } = server;
       if (
         !(await holds(
@@ -189,7 +196,7 @@ export async function badWire({ seed, seconds, say }: ScenarioOptions): Promise<
   const load = startLoad({ seed, generation: 0, writers: 4, place, ledger, base: () => node.base });
   const phases: Record<string, number> = {};
   // Until a silent wire is given up as dead half a minute passes.
-  const PHASES = [
+  const PHASES = process.env["KEYWARD_FAULTS_PHASE"]?.split(",") ?? [
     "slow",
     "cuts",
     "cut-after-commit",
@@ -246,7 +253,7 @@ export async function badWire({ seed, seconds, say }: ScenarioOptions): Promise<
       );
     }
     await load.stop();
-    gather(faults, load);
+    gather(faults, load, [node]);
     faults.push(...(await judge(node.base, place, ledger)));
     const isJudged = ledger.acknowledged > 0;
     if (!isJudged) faults.push("nothing was acknowledged: the load did not run");
@@ -346,7 +353,7 @@ export async function pausedNode({ seed, seconds, say }: ScenarioOptions): Promi
       );
     }
     await load.stop();
-    gather(faults, load);
+    gather(faults, load, nodes);
     for (const node of nodes) faults.push(...(await judge(node.base, place, ledger)));
     faults.push(
       ...(await judgeTables(cluster.database.connection, ledger)).filter(

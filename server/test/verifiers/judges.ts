@@ -26,12 +26,18 @@ export interface Judge {
 }
 
 const run = (command: string, args: readonly string[], cwd: string, input?: string) => {
-  const { status, stdout, stderr, error } = spawnSync(command, args, { cwd, encoding: "utf8", timeout: 240_000, ...(input === undefined ? {} : { input }) });
+  const { status, stdout, stderr, error } = spawnSync(command, args, {
+    cwd,
+    encoding: "utf8",
+    timeout: 240_000,
+    ...(input === undefined ? {} : { input }),
+  });
   if (error) throw error;
   return { isAccepted: status === 0, output: `${stdout}${stderr}` };
 };
 
-export const isInstalled = ({ probe: [command, ...args] }: Judge): boolean => spawnSync(command, args, { stdio: "ignore" }).error === undefined;
+export const isInstalled = ({ probe: [command, ...args] }: Judge): boolean =>
+  spawnSync(command, args, { stdio: "ignore" }).error === undefined;
 
 /** One folder per case: leaf.pem, middle.pem (perhaps empty), root.pem. */
 export function layOut(cases: readonly Case[], directory: string): void {
@@ -41,7 +47,10 @@ export function layOut(cases: readonly Case[], directory: string): void {
     writeFileSync(join(folder, "leaf.pem"), `${leaf}\n`);
     writeFileSync(join(folder, "middle.pem"), intermediates.map((pem) => `${pem}\n`).join(""));
     writeFileSync(join(folder, "root.pem"), `${root}\n`);
-    writeFileSync(join(folder, "chain.pem"), [leaf, ...intermediates, root].map((pem) => `${pem}\n`).join(""));
+    writeFileSync(
+      join(folder, "chain.pem"),
+      [leaf, ...intermediates, root].map((pem) => `${pem}\n`).join(""),
+    );
   }
 }
 
@@ -61,12 +70,19 @@ const allAtOnce =
   (ask: (directory: string, folders: readonly string[], at: number) => string): Judge["judge"] =>
   (cases, directory) => {
     const at = Math.floor((cases[0]?.at.getTime() ?? 0) / 1000);
-    const lines = ask(directory, cases.map((_, index) => `case-${index}`), at).split("\n");
-    if (!lines.includes(`judged ${cases.length}`)) throw new Error(`the judge did not finish: ${lines.join("\n")}`);
-    return new Map(lines.flatMap((line) => {
-      const [, index, words] = /^refused case-(\d+) (.*)$/.exec(line) ?? [];
-      return index === undefined ? [] : [[cases[Number(index)]?.name ?? index, words ?? ""]];
-    }));
+    const lines = ask(
+      directory,
+      cases.map((_, index) => `case-${index}`),
+      at,
+    ).split("\n");
+    if (!lines.includes(`judged ${cases.length}`))
+      throw new Error(`the judge did not finish: ${lines.join("\n")}`);
+    return new Map(
+      lines.flatMap((line) => {
+        const [, index, words] = /^refused case-(\d+) (.*)$/.exec(line) ?? [];
+        return index === undefined ? [] : [[cases[Number(index)]?.name ?? index, words ?? ""]];
+      }),
+    );
   };
 
 const GO = `package main
@@ -131,15 +147,45 @@ export const JUDGES: readonly Judge[] = [
     name: "OpenSSL, strict",
     probe: ["openssl", "version"],
     judge: oneByOne((folder, { at }) =>
-      run("openssl", ["verify", "-x509_strict", "-policy_check", "-attime", String(Math.floor(at.getTime() / 1000)), "-CAfile", "root.pem", "-untrusted", "chain.pem", "leaf.pem"], folder),
+      run(
+        "openssl",
+        [
+          "verify",
+          "-x509_strict",
+          "-policy_check",
+          "-attime",
+          String(Math.floor(at.getTime() / 1000)),
+          "-CAfile",
+          "root.pem",
+          "-untrusted",
+          "chain.pem",
+          "leaf.pem",
+        ],
+        folder,
+      ),
     ),
   },
   {
     name: "GnuTLS",
     probe: ["certtool", "--version"],
     judge: oneByOne((folder, { at }) => {
-      const verdict = run("certtool", ["--verify", "--load-ca-certificate", "root.pem", "--infile", "chain.pem", "--attime", at.toISOString()], folder);
-      return { ...verdict, isAccepted: verdict.isAccepted && /Chain verification output: Verified/.test(verdict.output) };
+      const verdict = run(
+        "certtool",
+        [
+          "--verify",
+          "--load-ca-certificate",
+          "root.pem",
+          "--infile",
+          "chain.pem",
+          "--attime",
+          at.toISOString(),
+        ],
+        folder,
+      );
+      return {
+        ...verdict,
+        isAccepted: verdict.isAccepted && /Chain verification output: Verified/.test(verdict.output),
+      };
     }),
   },
   {
@@ -151,7 +197,11 @@ export const JUDGES: readonly Judge[] = [
       run("certutil", ["-A", "-d", ".", "-n", "root", "-t", "CT,C,C", "-a", "-i", "root.pem"], folder);
       const middle = intermediates.length > 0 ? ["-a", "middle.pem"] : [];
       const stamp = at.toISOString().replace(/[-:T]/g, "").slice(2, 14);
-      return run("vfychain", ["-d", ".", "-pp", "-u", "0", "-b", `${stamp}Z`, "-a", "leaf.pem", ...middle], folder);
+      return run(
+        "vfychain",
+        ["-d", ".", "-pp", "-u", "0", "-b", `${stamp}Z`, "-a", "leaf.pem", ...middle],
+        folder,
+      );
     }),
   },
   {

@@ -13,14 +13,29 @@ const dns = (value: string) => ({ type: "dns_name", value });
 const NAMES: Readonly<Record<string, Record<string, unknown>>> = {
   "dns name": { commonName: "a.example.com", altNames: [dns("a.example.com"), dns("*.example.com")] },
   "no subject": { commonName: "", altNames: [dns("b.example.com")] },
-  addresses: { commonName: "c.example.com", altNames: [dns("c.example.com"), { type: "ip_address", value: "10.1.2.3" }, { type: "ip_address", value: "2001:db8::1" }] },
+  addresses: {
+    commonName: "c.example.com",
+    altNames: [
+      dns("c.example.com"),
+      { type: "ip_address", value: "10.1.2.3" },
+      { type: "ip_address", value: "2001:db8::1" },
+    ],
+  },
   "all kinds": {
-    commonName: "Jörg's Gerät, 東京", organization: "Acme + Söhne", country: "DE",
-    altNames: [dns("xn--bcher-kva.example"), { type: "email", value: "a@example.com" }, { type: "uri", value: "spiffe://example.com/x" }, { type: "upn", value: "x@corp.example.com" }],
+    commonName: "Jörg's Gerät, 東京",
+    organization: "Acme + Söhne",
+    country: "DE",
+    altNames: [
+      dns("xn--bcher-kva.example"),
+      { type: "email", value: "a@example.com" },
+      { type: "uri", value: "spiffe://example.com/x" },
+      { type: "upn", value: "x@corp.example.com" },
+    ],
   },
 };
 
-const split = (pem: string): string[] => pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+const split = (pem: string): string[] =>
+  pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
 
 describe("every certificate of the matrix is accepted by every judge", () => {
   let house: TestHouse;
@@ -30,19 +45,35 @@ describe("every certificate of the matrix is accepted by every judge", () => {
     const { id: projectId } = await certProject(house.owner);
     for (const [index, keyAlgorithm] of AUTHORITY_KEYS.entries()) {
       const root = await aRoot(house.owner, projectId, { keyAlgorithm, commonName: `Root ${keyAlgorithm}` });
-      const nameConstraints = { permitted: [{ type: "dns_name", value: "example.com" }, { type: "dns_name", value: "example" }], excluded: [] };
-      const intermediate = await anIntermediate(house.owner, projectId, root.id, { keyAlgorithm, commonName: `Middle ${keyAlgorithm}`, ...(index === 1 ? { nameConstraints } : {}) });
+      const nameConstraints = {
+        permitted: [
+          { type: "dns_name", value: "example.com" },
+          { type: "dns_name", value: "example" },
+        ],
+        excluded: [],
+      };
+      const intermediate = await anIntermediate(house.owner, projectId, root.id, {
+        keyAlgorithm,
+        commonName: `Middle ${keyAlgorithm}`,
+        ...(index === 1 ? { nameConstraints } : {}),
+      });
       for (const caId of [root.id, intermediate.id]) {
         const profile = await aProfile(house.owner, projectId, caId);
         for (const leafKey of LEAF_KEYS) {
           for (const [what, attributes] of Object.entries(NAMES)) {
             // An RSA key takes a quarter of a second; one kind of name shows what the key changes.
             if (leafKey === "RSA_2048" && what !== "dns name") continue;
-            const { certificate, certificateChain } = await issue(house.owner, profile.id, { ...attributes, keyAlgorithm: leafKey });
+            const { certificate, certificateChain } = await issue(house.owner, profile.id, {
+              ...attributes,
+              keyAlgorithm: leafKey,
+            });
             const chain = split(certificateChain);
             cases.push({
               name: `${keyAlgorithm}, ${caId === root.id ? "root" : "intermediate"}, ${leafKey}, ${what}`,
-              leaf: certificate, intermediates: chain.slice(0, -1), root: chain.at(-1) ?? "", at: new Date(house.clock.millis() + 60_000),
+              leaf: certificate,
+              intermediates: chain.slice(0, -1),
+              root: chain.at(-1) ?? "",
+              at: new Date(house.clock.millis() + 60_000),
               hasEd25519: keyAlgorithm === "Ed25519" || leafKey === "Ed25519",
             });
           }

@@ -48,6 +48,10 @@ const expiring = slowSql<AlertRow>(
 const ofProjects = sql<AlertRow>(
   `SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.project_id = ANY($1::uuid[]) AND a.enabled AND ${HAS_CHANNEL}`,
 );
+// A fingerprint of a project's alerts: any that comes, goes or changes alters it.
+const fingerprints = sql<{ projectId: string; fingerprint: string }>(`
+  SELECT project_id AS "projectId", count(*) || ' ' || max(updated_at) || ' ' || sum(extract(epoch FROM updated_at)) AS fingerprint
+  FROM alerts WHERE project_id = ANY($1::uuid[]) GROUP BY project_id`);
 const readCursor = sql<{ at: Date }>(`SELECT evaluated_until AS at FROM alert_cursor`);
 const moveCursor = sql(`
   INSERT INTO alert_cursor (evaluated_until) VALUES ($1) ON CONFLICT (only_one) DO UPDATE SET evaluated_until = $1`);
@@ -132,6 +136,8 @@ export const readDueAuthorities = (q: Query, projectIds: readonly string[], now:
 export const readCertificates = (q: Query, ids: readonly string[]) => q.rows(byIds, [ids]);
 export const readExpiring = (q: Query) => q.rows(expiring);
 export const readAlertsOf = (q: Query, projectIds: readonly string[]) => q.rows(ofProjects, [projectIds]);
+export const readFingerprints = (q: Query, projectIds: readonly string[]) =>
+  q.rows(fingerprints, [projectIds]);
 export const readEvaluatedUntil = async (q: Query): Promise<Date | null> =>
   (await q.first(readCursor))?.at ?? null;
 export const writeEvaluatedUntil = (tx: Tx, at: Date) => tx.later(moveCursor, [at]);

@@ -9,6 +9,7 @@ import type { Clock } from "../../platform/clock.ts";
 import { openToken, signToken, type Claims, type Keyring } from "../../platform/crypto/index.ts";
 import type { Db, Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
+import { inBatches } from "../../platform/jobs/index.ts";
 import { createFactCache, type Tail } from "../../platform/outbox/index.ts";
 import { addressForbidden } from "../../platform/problem.ts";
 import { identityChanged, identityDeleted } from "../../identities/index.ts";
@@ -95,7 +96,7 @@ export function createAccessTokens({ db, clock, tail, keyring }: AccessTokenNeed
       authMethod: method,
       orgId: bearer.orgId,
       iat: Math.floor(clock.millis() / 1000),
-      exp: Math.floor(expiresAt.getTime() / 1000),
+      exp: Math.ceil(expiresAt.getTime() / 1000),
     });
 
   /** The token's id if it is one of an identity and in time. */
@@ -221,6 +222,8 @@ export function createAccessTokens({ db, clock, tail, keyring }: AccessTokenNeed
     },
 
     sweep: () =>
-      db.write((tx) => sweepTokens(tx, new Date(clock.millis() - KEEP_EXPIRED_MS)), { audited: false }),
+      inBatches((batch) =>
+        db.write((tx) => sweepTokens(tx, new Date(clock.millis() - KEEP_EXPIRED_MS), batch), { audited: false }),
+      ),
   };
 }

@@ -68,7 +68,8 @@ const revoke = sql<{ id: string }>(
 const dropOfMethod = sql(`DELETE FROM access_tokens WHERE identity_id = $1 AND auth_method = $2`);
 const touch = sql(`
   UPDATE access_tokens t SET last_used_at = u.at FROM unnest($1::uuid[], $2::timestamptz[]) AS u (id, at) WHERE t.id = u.id`);
-const sweep = sql(`DELETE FROM access_tokens WHERE expires_at < $1`);
+const sweep = sql<{ id: string }>(`
+  DELETE FROM access_tokens WHERE id IN (SELECT id FROM access_tokens WHERE expires_at < $1 LIMIT $2) RETURNING id`);
 
 export interface NewToken {
   readonly id: string;
@@ -117,4 +118,4 @@ export const dropTokensOfMethod = (tx: Tx, identityId: string, method: string) =
   tx.rows(dropOfMethod, [identityId, method]);
 export const touchTokens = (tx: Tx, used: ReadonlyMap<string, Date>) =>
   tx.rows(touch, [[...used.keys()], [...used.values()]]);
-export const sweepTokens = (tx: Tx, before: Date) => tx.rows(sweep, [before]);
+export const sweepTokens = async (tx: Tx, before: Date, batch: number) => (await tx.rows(sweep, [before, batch])).length;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { endpoint, uuid } from "../../platform/http/endpoint.ts";
+import { endpoint, PASSWORD_COST, uuid } from "../../platform/http/endpoint.ts";
 import { email, newPassword, user } from "../../users/contract.ts";
 
 const room = "auth";
@@ -12,6 +12,7 @@ export const passwordLogin = endpoint({
   summary: "Log a person in with e-mail address and password",
   access: "public",
   rate: "login",
+  rateCost: PASSWORD_COST,
   acceptsForm: true,
   body: z.object({ email, password: z.string().min(1).max(1024) }),
   reply: z.object({ accessToken: z.string(), expiresIn: z.number(), tokenType: z.literal("Bearer") }),
@@ -54,6 +55,7 @@ export const changePassword = endpoint({
   path: "/api/v1/auth/password",
   room,
   rate: "login",
+  rateCost: PASSWORD_COST,
   summary: "Change your password; every session of yours ends",
   body: z.object({ currentPassword: z.string().min(1).max(1024), newPassword }),
   reply: z.object({ message: z.string() }),

@@ -3,7 +3,9 @@ import type { Caller, MemberActor, UserActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
 import { hashPassword, signToken, type Claims, type Keyring } from "../../platform/crypto/index.ts";
 import type { Db, Tx } from "../../platform/db/index.ts";
+import { networkOf } from "../../platform/http/index.ts";
 import { newId } from "../../platform/ids.ts";
+import { inBatches } from "../../platform/jobs/index.ts";
 import { createFactCache, type Tail } from "../../platform/outbox/index.ts";
 import { badRequest, notFound } from "../../platform/problem.ts";
 import type { Sealed } from "../../platform/sealed.ts";
@@ -17,11 +19,12 @@ import {
 } from "../../users/index.ts";
 import { sessionsChanged } from "../events.ts";
 import { forgetFailures, sweepLockouts } from "../lockouts/store.ts";
-import { tokenExpired, tokenInvalid, tokenRevoked } from "../model.ts";
+import { credentialsWrong, tokenExpired, tokenInvalid, tokenRevoked } from "../model.ts";
 import { createPasswordAttempts, PASSWORD_METHOD } from "./attempts/service.ts";
 import {
   findSession,
-  insertSession,
+  insertBranchSession,
+  insertRootSession,
   isOrgMember,
   revokeSession,
   revokeSessions,
@@ -46,46 +49,51 @@ export const toUserView = (row: UserRow): UserView => ({
   superAdmin: row.isInstanceAdmin,
 });
 
+export interface OpenedSession {
+  readonly token: string;
+  readonly expiresIn: number;
+}
+
 export type Sessions = ReturnType<typeof createSessions>;
 
 export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
   const key = keyring.instanceKey("token-signing");
   const attempts = createPasswordAttempts({ db, clock, keyring });
-  const live = createFactCache<SessionState>(tail, CACHED_SESSIONS);
+  const live = createFactCache<SessionState>(tail, CACHED_SESSIONS, (session) => [
+    session.userId,
+    session.orgId ?? "",
+  ]);
   tail.onHint((fact) => {
     if (sessionsChanged.is(fact)) {
       const { userId, sessionId } = fact.data;
-      if (sessionId === null) live.dropWhere((session) => session.userId === userId);
+      if (sessionId === null) live.dropGroup(userId);
       else live.drop(sessionId);
     } else if (accessChanged.is(fact) && fact.data.projectId === null) {
-      live.dropWhere(
-        (session) =>
-          session.orgId === fact.data.orgId &&
-          (fact.data.actorId === null || fact.data.actorId === session.userId),
-      );
+      live.dropGroup(fact.data.actorId ?? fact.data.orgId);
     }
   });
 
-  const open = (
-    tx: Tx,
-    user: { readonly id: string },
-    orgId: string | null,
-  ): { token: string; expiresIn: number } => {
-    const at = clock.now();
-    const id = newId();
-    const expiresAt = new Date(at.getTime() + SESSION_SECONDS * 1000);
-    insertSession(tx, { id, userId: user.id, orgId, expiresAt, at });
+  const sign = (session: { id: string; userId: string; orgId: string | null; expiresAt: Date }): OpenedSession => {
+    const now = clock.millis();
     const token = signToken(key, {
       authTokenType: "accessToken",
-      userId: user.id,
-      tokenVersionId: id,
+      userId: session.userId,
+      tokenVersionId: session.id,
       authMethod: PASSWORD_METHOD,
-      organizationId: orgId,
-      subOrganizationId: orgId,
-      iat: Math.floor(at.getTime() / 1000),
-      exp: Math.floor(expiresAt.getTime() / 1000),
+      organizationId: session.orgId,
+      subOrganizationId: session.orgId,
+      iat: Math.floor(now / 1000),
+      exp: Math.ceil(session.expiresAt.getTime() / 1000),
     });
-    return { token, expiresIn: SESSION_SECONDS };
+    return { token, expiresIn: Math.ceil((session.expiresAt.getTime() - now) / 1000) };
+  };
+
+  const openRoot = async (tx: Tx, user: UserRow): Promise<OpenedSession> => {
+    const at = clock.now();
+    const session = { id: newId(), userId: user.id, orgId: null, expiresAt: new Date(at.getTime() + SESSION_SECONDS * 1000) };
+    const opened = await insertRootSession(tx, { ...session, passwordHash: user.passwordHash ?? "", at });
+    if (!opened) throw credentialsWrong();
+    return sign(session);
   };
 
   const asActor = (session: SessionState, caller: Caller): UserActor => ({
@@ -110,11 +118,11 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
       email: string,
       password: Sealed<string>,
       caller: Caller,
-    ): Promise<{ token: string; expiresIn: number }> {
+    ): Promise<OpenedSession> {
       const user = await db.read((q) => findUserByEmail(q, email));
       return attempts.attempt({ email, user, password, caller }, (known) =>
         db.write(async (tx) => {
-          await forgetFailures(tx, known.id, PASSWORD_METHOD, caller.ip);
+          await forgetFailures(tx, known.id, PASSWORD_METHOD, networkOf(caller.ip));
           const { id, email: name, isInstanceAdmin } = known;
           tx.audit(
             {
@@ -133,7 +141,7 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
               metadata: { method: PASSWORD_METHOD },
             },
           );
-          return open(tx, known, null);
+          return openRoot(tx, known);
         }),
       );
     },
@@ -141,12 +149,15 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
     async selectOrganization(
       actor: MemberActor,
       orgId: string,
-    ): Promise<{ token: string; expiresIn: number }> {
+    ): Promise<OpenedSession> {
       const user = requireUser(actor);
       if (!(await db.read((q) => isOrgMember(q, orgId, user.id)))) throw notFound("The organisation", orgId);
       return db.write(async (tx) => {
         tx.audit(actor, { event: "select-organization", orgId, metadata: {} });
-        return open(tx, user, orgId);
+        const id = newId();
+        const opened = await insertBranchSession(tx, { id, parentId: user.tokenId, orgId, at: clock.now() });
+        if (!opened) throw tokenRevoked();
+        return sign({ id, userId: user.id, orgId, expiresAt: opened.expiresAt });
       });
     },
 
@@ -174,7 +185,8 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
       await db.write(async (tx) => {
         await revokeSession(tx, user.tokenId);
         tx.audit(user, { event: "logout", orgId: user.orgId, metadata: {} });
-        tx.emit(sessionsChanged({ userId: user.id, sessionId: user.tokenId }));
+        // The branches of this login are many sessions: all of the person's are looked at anew.
+        tx.emit(sessionsChanged({ userId: user.id, sessionId: null }));
       });
     },
 
@@ -185,7 +197,7 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
       await attempts.attempt({ email: actingUser.name, user, password: current, caller }, async ({ id }) => {
         const hash = await hashPassword(next);
         await db.write(async (tx) => {
-          await forgetFailures(tx, id, PASSWORD_METHOD, caller.ip);
+          await forgetFailures(tx, id, PASSWORD_METHOD, networkOf(caller.ip));
           await setPasswordHash(tx, id, hash, clock.now());
           await revokeSessions(tx, id);
           tx.audit(actingUser, { event: "change-password", orgId: actingUser.orgId, metadata: {} });
@@ -200,13 +212,9 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
       return toUserView(row);
     },
 
-    sweep: () =>
-      db.write(
-        async (tx) => {
-          await sweepSessions(tx, clock.now());
-          await sweepLockouts(tx, new Date(clock.millis() - KEEP_LOCKOUTS_MS));
-        },
-        { audited: false },
-      ),
+    async sweep(): Promise<void> {
+      await inBatches((batch) => db.write((tx) => sweepSessions(tx, clock.now(), batch), { audited: false }));
+      await db.write((tx) => sweepLockouts(tx, new Date(clock.millis() - KEEP_LOCKOUTS_MS)), { audited: false });
+    },
   };
 }

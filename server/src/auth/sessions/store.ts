@@ -8,9 +8,17 @@ export interface SessionState {
   readonly isInstanceAdmin: boolean;
 }
 
-const insert = sql(
-  `INSERT INTO user_sessions (id, user_id, org_id, expires_at, created_at) VALUES ($1, $2, $3, $4, $5)`,
-);
+// Only while the password is still the one that was checked: a change that came in between wins.
+const openRoot = sql<{ id: string }>(`
+  INSERT INTO user_sessions (id, root_id, user_id, org_id, expires_at, created_at)
+  SELECT $1, $1, u.id, NULL, $3, $4 FROM users u WHERE u.id = $2 AND u.password_hash = $5 FOR SHARE
+  RETURNING id`);
+// A branch lives as long as the login it goes back to, and comes only from a session that is alive at this moment.
+const openBranch = sql<{ expiresAt: Date }>(`
+  INSERT INTO user_sessions (id, root_id, user_id, org_id, expires_at, created_at)
+  SELECT $1, s.root_id, s.user_id, $3, s.expires_at, $4 FROM user_sessions s
+  WHERE s.id = $2 AND NOT s.is_revoked AND s.expires_at > $4 FOR SHARE
+  RETURNING expires_at AS "expiresAt"`);
 // A session for an organisation ends with the membership there.
 const state = sql<SessionState>(`
   SELECT s.id, u.id AS "userId", u.email, s.org_id AS "orgId", u.is_instance_admin AS "isInstanceAdmin"
@@ -20,17 +28,28 @@ const state = sql<SessionState>(`
 const member = sql<{ id: string }>(
   `SELECT id FROM memberships WHERE org_id = $1 AND project_id IS NULL AND user_id = $2`,
 );
-const revoke = sql(`UPDATE user_sessions SET is_revoked = true WHERE id = $1`);
+const revoke = sql(`
+  UPDATE user_sessions SET is_revoked = true WHERE root_id = (SELECT root_id FROM user_sessions WHERE id = $1)`);
 const revokeAll = sql(`UPDATE user_sessions SET is_revoked = true WHERE user_id = $1`);
-const sweep = sql(`DELETE FROM user_sessions WHERE expires_at < $1`);
+const sweep = sql<{ id: string }>(`
+  DELETE FROM user_sessions WHERE id IN (SELECT id FROM user_sessions WHERE expires_at < $1 LIMIT $2) RETURNING id`);
 
-export const insertSession = (
-  tx: Tx,
-  s: { id: string; userId: string; orgId: string | null; expiresAt: Date; at: Date },
-): void => tx.later(insert, [s.id, s.userId, s.orgId, s.expiresAt, s.at]);
+export interface RootSession {
+  readonly id: string;
+  readonly userId: string;
+  readonly passwordHash: string;
+  readonly expiresAt: Date;
+  readonly at: Date;
+}
+
+export const insertRootSession = (tx: Tx, s: RootSession) =>
+  tx.first(openRoot, [s.id, s.userId, s.expiresAt, s.at, s.passwordHash]);
+export const insertBranchSession = (tx: Tx, s: { id: string; parentId: string; orgId: string; at: Date }) =>
+  tx.first(openBranch, [s.id, s.parentId, s.orgId, s.at]);
 export const findSession = (q: Query, id: string) => q.first(state, [id]);
 export const isOrgMember = async (q: Query, orgId: string, userId: string) =>
   (await q.first(member, [orgId, userId])) !== undefined;
+/** The session's whole tree: the login it goes back to and every organisation selected from it. */
 export const revokeSession = (tx: Tx, id: string) => tx.rows(revoke, [id]);
 export const revokeSessions = (tx: Tx, userId: string) => tx.rows(revokeAll, [userId]);
-export const sweepSessions = (tx: Tx, before: Date) => tx.rows(sweep, [before]);
+export const sweepSessions = async (tx: Tx, before: Date, batch: number) => (await tx.rows(sweep, [before, batch])).length;

@@ -25,6 +25,7 @@ import {
   deleteTokenAuth,
   findTokenAuth,
   insertTokenAuth,
+  lockTokenAuth,
   updateTokenAuth,
   type TokenAuthRow,
 } from "./store.ts";
@@ -113,11 +114,13 @@ export function createTokenAuths({ db, clock, control, tokens }: TokenAuthNeeds)
     async update(actor: MemberActor, identityId: string, change: TokenAuthChange): Promise<TokenAuthView> {
       const identity = await control.require(actor, identityId, "edit-auth");
       const given = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
-      const settings = { ...(await find(identityId)), ...given } as TokenAuthRow;
-      checkLifetimes(settings);
       return db.write(async (tx) => {
-        const row = await updateTokenAuth(tx, identityId, settings, clock.now());
-        if (!row) throw notFound("Token auth of the identity", identityId);
+        // Merged under the lock: two changes at once must not undo each other.
+        const before = await lockTokenAuth(tx, identityId);
+        if (!before) throw notFound("Token auth of the identity", identityId);
+        const settings = { ...before, ...given } as TokenAuthRow;
+        checkLifetimes(settings);
+        const row = (await updateTokenAuth(tx, identityId, settings, clock.now())) as TokenAuthRow;
         tx.audit(actor, {
           event: "update-token-auth",
           orgId: identity.orgId,

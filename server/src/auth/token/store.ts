@@ -23,6 +23,7 @@ const update = sql<TokenAuthRow>(`
   UPDATE token_auths SET access_token_ttl = $2, access_token_max_ttl = $3, access_token_period = $4, access_token_uses_limit = $5,
     access_token_trusted_ips = $6, updated_at = $7 WHERE identity_id = $1 RETURNING ${COLUMNS}`);
 const remove = sql<TokenAuthRow>(`DELETE FROM token_auths WHERE identity_id = $1 RETURNING ${COLUMNS}`);
+const lockByIdentity = sql<TokenAuthRow>(`SELECT ${COLUMNS} FROM token_auths WHERE identity_id = $1 FOR UPDATE`);
 const byIdentity = sql<TokenAuthRow>(`SELECT ${COLUMNS} FROM token_auths WHERE identity_id = $1`);
 const claimMethod = sql(`UPDATE identities SET auth_methods = '{token-auth}' WHERE id = $1`);
 
@@ -73,3 +74,6 @@ export const updateTokenAuth = (tx: Tx, identityId: string, s: TokenAuthSettings
   ]);
 export const deleteTokenAuth = (tx: Tx, identityId: string) => tx.first(remove, [identityId]);
 export const findTokenAuth = (q: Query, identityId: string) => q.first(byIdentity, [identityId]);
+
+/** As it is now, and until this transaction ends. */
+export const lockTokenAuth = (tx: Tx, identityId: string) => tx.first(lockByIdentity, [identityId]);

@@ -30,6 +30,7 @@ import {
   insertUniversalAuth,
   listClientSecrets,
   revokeClientSecret,
+  lockUniversalAuth,
   updateUniversalAuth,
   type ClientSecretRow,
   type UniversalAuthRow,
@@ -114,11 +115,13 @@ export function createUniversalAuths({ db, clock, keyring, control }: UniversalA
     ): Promise<UniversalAuthView> {
       const identity = await control.require(actor, identityId, "edit-auth");
       const given = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
-      const settings = { ...(await find(identityId)), ...given } as UniversalAuthRow;
-      checkLifetimes(settings);
       return db.write(async (tx) => {
-        const row = await updateUniversalAuth(tx, identityId, settings, clock.now());
-        if (!row) throw notFound("Universal auth of the identity", identityId);
+        // Merged under the lock: two changes at once must not undo each other.
+        const before = await lockUniversalAuth(tx, identityId);
+        if (!before) throw notFound("Universal auth of the identity", identityId);
+        const settings = { ...before, ...given } as UniversalAuthRow;
+        checkLifetimes(settings);
+        const row = (await updateUniversalAuth(tx, identityId, settings, clock.now())) as UniversalAuthRow;
         if (!row.lockoutEnabled) await forgetFailures(tx, identityId, METHOD, null);
         tx.audit(actor, {
           event: "update-universal-auth",

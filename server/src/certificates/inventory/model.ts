@@ -114,3 +114,63 @@ export function decodeCursor(text: string): Cursor {
     throw invalidField(["cursor"], "this is not a cursor of this list");
   return { at, id };
 }
+
+/** The newest names of a profile: enough to tell a common term from a rare one. */
+export interface SearchSample {
+  readonly texts: readonly string[];
+  /** Most certificates of this database are in the profile: then intersecting with it costs more than it saves. */
+  readonly isDominant: boolean;
+}
+
+/**
+ * How to look for a term. A common one is met soon by walking the list in its order. A rare one is found through the
+ * trigram index, and quickest by its rarest part alone: every further trigram costs a posting list to read. The
+ * whole term is compared afterwards in any case, so a bad guess costs time and never correctness.
+ */
+export type SearchPlan =
+  | { readonly kind: "walk" }
+  | { readonly kind: "index"; readonly part: string; readonly isByProfile: boolean };
+
+export const SAMPLE_SIZE = 500;
+const COMMON_SHARE = 0.01;
+const PART_LENGTHS = [5, 6, 7, 8];
+/** What a sample has not shown may still be as common as this among older names. */
+const UNSEEN_SHARE = 0.01;
+/** How much a needless candidate row weighs against reading a sample's worth of postings. */
+const CANDIDATE_WEIGHT = 20_000;
+
+export function planSearch(term: string, { texts, isDominant }: SearchSample): SearchPlan {
+  const wanted = term.toLowerCase();
+  if (wanted.length < 3 || texts.length < SAMPLE_SIZE) return { kind: "walk" };
+  if (texts.filter((text) => text.includes(wanted)).length >= SAMPLE_SIZE * COMMON_SHARE)
+    return { kind: "walk" };
+  return { kind: "index", part: rarestPart(wanted, texts), isByProfile: !isDominant };
+}
+
+function rarestPart(term: string, texts: readonly string[]): string {
+  const known = new Map<string, number>();
+  const frequency = (gram: string): number => {
+    const counted = known.get(gram) ?? texts.filter((text) => text.includes(gram)).length + 1;
+    known.set(gram, counted);
+    return counted;
+  };
+  const scoreOf = (part: string): number => {
+    const grams = [
+      ...new Set(Array.from({ length: part.length - 2 }, (_, at) => part.slice(at, at + 3))),
+    ].map(frequency);
+    const candidates = grams.reduce(
+      (share, count) => share * Math.max(count / texts.length, UNSEEN_SHARE),
+      1,
+    );
+    return grams.reduce((sum, count) => sum + count, 0) + CANDIDATE_WEIGHT * candidates;
+  };
+  let [best, bestScore] = [term, scoreOf(term)];
+  for (const length of PART_LENGTHS) {
+    for (let at = 0; at + length <= term.length; at += 1) {
+      const part = term.slice(at, at + length);
+      const score = scoreOf(part);
+      if (score < bestScore) [best, bestScore] = [part, score];
+    }
+  }
+  return best;
+}

@@ -305,4 +305,61 @@ describe("operation 1: the certificates of a profile", () => {
       { numRuns: 12 },
     );
   });
+
+  test("a search through the index finds what a look at every row finds, rare and common, in every status", async () => {
+    const one = await fresh();
+    const now = house.clock.millis();
+    const kinds = ["api", "web", "00000", "a_b%c"];
+    const rows = Array.from({ length: 1_600 }, (_, index) => ({
+      cn: `${kinds[index % 4]}-${index * 7919}.${index % 3 === 0 ? "prod" : "dev"}.example.com`,
+      at: new Date(now - DAY + index * 1000),
+      end: new Date(index % 5 === 0 ? now - DAY / 2 : now + DAY),
+      revokedAt: index % 11 === 0 ? new Date(now - 1000) : null,
+    }));
+    await plant(house, one, rows);
+    const statusOf = (row: (typeof rows)[number]) =>
+      row.revokedAt ? "revoked" : row.end.getTime() <= now ? "expired" : "active";
+    const terms = [
+      "api-79190.",
+      "WEB-",
+      "-0.",
+      "00000-",
+      "a_b%c-",
+      "7919",
+      "api-x",
+      "55433",
+      "0.prod",
+      "example.com",
+      "zebra",
+      ".",
+      "9",
+    ];
+    const rare = rows.filter((_, index) => index % 97 === 0).map(({ cn }) => cn.slice(2, 11));
+    const look = async (isFolded: boolean) => {
+      for (const term of [...terms, ...rare]) {
+        for (const status of ["", "active", "expired", "revoked"]) {
+          const expected = rows
+            .filter(
+              (row) =>
+                (status === "" || statusOf(row) === status) &&
+                row.cn.toLowerCase().includes(term.toLowerCase()),
+            )
+            .map(({ cn }) => cn)
+            .reverse();
+          const answer = names(
+            await one.list(`?limit=100&search=${encodeURIComponent(term)}&status=${status}`),
+          );
+          // Serial numbers are searched too, and these are random: what must be there is there, and nothing else by name.
+          const byName = answer.filter((cn) => cn.toLowerCase().includes(term.toLowerCase()));
+          if (byName.length === answer.length)
+            assert.deepEqual(answer, expected.slice(0, 100), `${term} ${status} ${isFolded}`);
+          else assert.ok(/^[0-9a-f]+$/i.test(term), term);
+        }
+      }
+    };
+    await look(false);
+    house.clock.advance(61_000);
+    await house.house.jobs.runDue();
+    await look(true);
+  });
 });

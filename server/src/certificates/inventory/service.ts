@@ -1,4 +1,5 @@
 import type { KeyObject } from "node:crypto";
+import { LRUCache } from "lru-cache";
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
 import type { Keyring } from "../../platform/crypto/index.ts";
@@ -11,14 +12,21 @@ import { addSeconds, judged, statusOf } from "../model.ts";
 import type { Profiles } from "../profiles/service.ts";
 import { buildJks, buildPkcs12, certificateToPem, exportPkcs8Pem, fingerprintsOf } from "../x509/index.ts";
 import type { CertificateView, ProfileListQuery } from "./contract.ts";
-import { attributesOf, toListed, type CertificateRow } from "./model.ts";
+import {
+  attributesOf,
+  planSearch,
+  SAMPLE_SIZE,
+  toListed,
+  type CertificateRow,
+  type SearchSample,
+} from "./model.ts";
 import {
   findCertificate,
   findLatestActive,
   removeCertificate,
   setRenewalTime,
 } from "./store/certificates.ts";
-import { listOfProfile } from "./store/profile-list.ts";
+import { listOfProfile, sampleProfile, searchInProfile } from "./store/profile-list.ts";
 
 export interface InventoryNeeds {
   readonly db: Db;
@@ -27,6 +35,11 @@ export interface InventoryNeeds {
   readonly permissions: Permissions;
   readonly profiles: Profiles;
 }
+
+/** A sample only guides the search, so it may be a minute old. */
+const SAMPLE_MS = 60_000;
+const SMALL_SAMPLE_MS = 5_000;
+const SAMPLED_PROFILES = 200;
 
 export type Inventory = ReturnType<typeof createInventory>;
 
@@ -121,6 +134,25 @@ export function createInventory({ db, clock, keyring, permissions, profiles }: I
     };
   };
 
+  const samples = new LRUCache<string, SearchSample>({ max: SAMPLED_PROFILES });
+
+  const takeSample = async (profileId: string): Promise<SearchSample> => {
+    const sample = await db.read((q) => sampleProfile(q, profileId));
+    samples.set(profileId, sample, { ttl: sample.texts.length < SAMPLE_SIZE ? SMALL_SAMPLE_MS : SAMPLE_MS });
+    return sample;
+  };
+
+  const searchProfile = async (
+    profileId: string,
+    query: ProfileListQuery & { readonly search: string },
+    now: Date,
+  ) => {
+    const sample = samples.get(profileId) ?? (await takeSample(profileId));
+    return db.read((q) =>
+      searchInProfile(q, profileId, query, { now, plan: planSearch(query.search, sample) }),
+    );
+  };
+
   return {
     find,
 
@@ -128,7 +160,9 @@ export function createInventory({ db, clock, keyring, permissions, profiles }: I
     async ofProfile(actor: MemberActor, profileId: string, query: ProfileListQuery) {
       const profile = await profiles.find(actor, profileId, "read");
       const now = clock.now();
-      const rows = await db.read((q) => listOfProfile(q, profile.id, query, now));
+      const rows = query.search
+        ? await searchProfile(profile.id, { ...query, search: query.search }, now)
+        : await db.read((q) => listOfProfile(q, profile.id, query, now));
       return { certificates: rows.map((row) => toListed(row, now)) };
     },
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { endpoint, moment, uuid } from "../../platform/http/endpoint.ts";
+import { endpoint, PASSWORD_COST, moment, uuid } from "../../platform/http/endpoint.ts";
 import { assignments } from "../../memberships/contract.ts";
 import { projectRef } from "../../projects/contract.ts";
 import { email, newPassword } from "../../users/contract.ts";
@@ -68,6 +68,7 @@ export const acceptInvitation = endpoint({
     "Accept an invitation: a new address gets an account with this password, a known one proves its own",
   access: "public",
   rate: "login",
+  rateCost: PASSWORD_COST,
   body: z.object({
     // Any text: a malformed token is refused in the same words as an unknown one.
     token: z.string().max(1024),

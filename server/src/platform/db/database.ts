@@ -60,6 +60,8 @@ export interface DatabaseOptions {
 }
 
 const READING_LANES = 4;
+/** Statements on the lanes are quick ones; a lane that is silent for this long holds up everyone behind it. */
+const LANE_SILENCE_MS = 10_000;
 const ATTEMPTS = 4;
 const STATEMENT_MS = 30_000;
 /**
@@ -148,6 +150,11 @@ async function commit(client: pg.ClientBase, pending: Pending): Promise<void> {
 async function transact<T>(pool: pg.Pool, clock: Clock, change: (tx: Tx) => Promise<T>, mustAudit: boolean) {
   const client = await pool.connect();
   let broken = false;
+  // pg takes a failure of a connection that is lent out for nobody's business unless someone listens.
+  const lost = () => {
+    broken = true;
+  };
+  client.on("error", lost);
   try {
     const pending: Pending = { statements: [], facts: [], audits: [] };
     corkForThisTick(client);
@@ -168,6 +175,7 @@ async function transact<T>(pool: pg.Pool, clock: Clock, change: (tx: Tx) => Prom
     throw error;
   } finally {
     client.release(broken);
+    client.removeListener("error", lost);
   }
 }
 
@@ -200,7 +208,7 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
     each.on("connect", (client) => void client.on("error", onError));
   }
   const lanes = openLanes(
-    { ...base, options: `${limits} -c default_transaction_read_only=on` },
+    { ...base, options: `${limits} -c default_transaction_read_only=on`, query_timeout: LANE_SILENCE_MS },
     READING_LANES,
   );
   const listeners: ((facts: readonly Fact[]) => void)[] = [];

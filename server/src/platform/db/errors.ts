@@ -23,7 +23,7 @@ const AWAY_CODES = new Set([
   "58030", // I/O error
 ]);
 const AWAY_WORDS =
-  /connection terminated|timeout exceeded when trying to connect|connection ended|client has encountered a connection error|not queryable|query read timeout/i;
+  /connection terminated|timeout expired|timeout exceeded when trying to connect|connection ended|client has encountered a connection error|not queryable|query read timeout/i;
 
 interface DatabaseError {
   readonly code?: string;
@@ -34,8 +34,9 @@ interface DatabaseError {
 const look = (error: unknown): DatabaseError => (typeof error === "object" && error !== null ? error : {});
 
 export function isAway(error: unknown): boolean {
+  if (error instanceof Problem) return false;
   const { code, message } = look(error);
-  if (code !== undefined && (AWAY_CODES.has(code) || code.startsWith("08"))) return true;
+  if (code !== undefined) return AWAY_CODES.has(code) || code.startsWith("08");
   return AWAY_WORDS.test(message ?? "");
 }
 

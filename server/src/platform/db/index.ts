@@ -1,3 +1,4 @@
+export { sever } from "./cork.ts";
 export type { AuditEntry, Database, Db, Query, Tx } from "./database.ts";
 export { openDatabase } from "./database.ts";
 export { isForeignKeyViolation, isUniqueViolation } from "./errors.ts";

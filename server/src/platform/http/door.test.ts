@@ -217,7 +217,7 @@ describe("rate limits", () => {
   let house: TestHouse;
   before(async () => {
     house = await openTestHouse({
-      env: { KEYWARD_RATE_LIMIT_READ: "20", KEYWARD_RATE_LIMIT_LOGIN: "10" },
+      env: { KEYWARD_RATE_LIMIT_READ: "20", KEYWARD_RATE_LIMIT_LOGIN: "25" },
       start: new Date("2030-01-01T00:00:10Z"),
     });
   });
@@ -259,10 +259,25 @@ describe("rate limits", () => {
     assert.ok(seen.has(429));
   });
 
+  it("weigh a password heavier than an ordinary login", async () => {
+    house.clock.advance(60_000);
+    const attempt = { email: "nobody@example.com", password: "wrong wrong" };
+    const statuses = [];
+    for (let n = 0; n < 3; n += 1) statuses.push((await house.anonymous.post("/api/v3/auth/login", attempt)).status);
+    assert.deepEqual(statuses, [401, 429, 429]);
+  });
+
+  it("leave room to log in again for a fleet whose tokens have all ended", async () => {
+    house.clock.advance(60_000);
+    for (let n = 0; n < 30; n += 1) await house.as("not-a-token").get("/api/v1/organization");
+    const login = await house.anonymous.post("/api/v1/auth/universal-auth/login", { clientId: "x", clientSecret: "y" });
+    assert.equal(login.status, 401);
+  });
+
   it("S-50 are not escaped by forged forwarding headers", async () => {
     house.clock.advance(60_000);
     let last = 0;
-    for (let n = 0; n < 15; n += 1) {
+    for (let n = 0; n < 30; n += 1) {
       last = (
         await house.anonymous.post(
           "/api/v1/auth/universal-auth/login",

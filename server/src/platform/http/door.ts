@@ -12,12 +12,13 @@ import { newRequestId } from "../ids.ts";
 import type { Log } from "../log.ts";
 import { badRequest, notFound, Problem, tooManyRequests } from "../problem.ts";
 import type { Sealed } from "../sealed.ts";
-import { clientAddress, isListed } from "./client-address.ts";
+import { clientAddress, isListed, networkOf } from "./client-address.ts";
+import type { Endpoint } from "./endpoint.ts";
 import { asProblem, toEnvelope } from "./envelope.ts";
 import { parseInput, UNSTORABLE_ESCAPES } from "./input.ts";
 import type { Metrics } from "./metrics.ts";
 import { createPicker } from "./picker.ts";
-import type { Bucket, RateLimits } from "./rate-limits.ts";
+import type { RateLimits } from "./rate-limits.ts";
 import { Raw, type ReplyControl, type Route } from "./serve.ts";
 import { EventStream } from "./sse.ts";
 
@@ -139,8 +140,13 @@ function addBodyParsers(app: FastifyInstance): void {
   );
 }
 
-function countRequest(needs: DoorNeeds, bucket: Bucket, key: string, reply: FastifyReply): void {
-  const verdict = needs.rateLimits.count(bucket, key);
+function countRequest(
+  needs: DoorNeeds,
+  { rate, rateCost }: Pick<Endpoint, "rate" | "rateCost">,
+  key: string,
+  reply: FastifyReply,
+): void {
+  const verdict = needs.rateLimits.count(rate, key, rateCost);
   if (!verdict) return;
   reply.raw.setHeader("x-ratelimit-limit", verdict.limit);
   reply.raw.setHeader("x-ratelimit-remaining", verdict.remaining);
@@ -168,15 +174,18 @@ function addHooks(app: FastifyInstance, needs: DoorNeeds): void {
     reply.headers(SECURITY_HEADERS).header("x-request-id", request.id);
     const endpoint = request.routeOptions.config.route?.endpoint;
     if (!endpoint) return;
-    if (endpoint.access === "public") return countRequest(needs, endpoint.rate, ip, reply);
+    if (endpoint.access === "public") return countRequest(needs, endpoint, networkOf(ip), reply);
     try {
       request.visit.actor = await needs.authenticate(request.headers.authorization, caller);
     } catch (error) {
-      // Guessing tokens is limited like guessing passwords: by address, because there is no caller yet.
-      countRequest(needs, "login", ip, reply);
+      // Guessing tokens is limited by address, because there is no caller yet, and apart from logins: a fleet whose
+      // tokens have all ended must still be able to log in again.
+      if (error instanceof Problem && error.status < 500) {
+        countRequest(needs, { rate: "login", rateCost: 1 }, `token:${networkOf(ip)}`, reply);
+      }
       throw error;
     }
-    countRequest(needs, endpoint.rate, request.visit.actor.id, reply);
+    countRequest(needs, endpoint, request.visit.actor.id, reply);
   });
 
   app.addHook("onResponse", (request, reply, done) => {

@@ -28,6 +28,8 @@ export interface Endpoint<
   readonly reply: R;
   readonly access: "token" | "public";
   readonly rate: "read" | "write" | "login";
+  /** How many ordinary requests one of these counts for: hashing a password costs us a hundred times a look. */
+  readonly rateCost: number;
   readonly acceptsForm: boolean;
   readonly maxBodyBytes: number | undefined;
   /** What a good answer is written in. */
@@ -54,6 +56,7 @@ export interface EndpointSpec<
   readonly reply: R;
   readonly access?: "token" | "public";
   readonly rate?: "read" | "write" | "login";
+  readonly rateCost?: number;
   readonly acceptsForm?: boolean;
   readonly maxBodyBytes?: number;
   readonly replyType?: string;
@@ -73,6 +76,7 @@ export function endpoint<
     body: nothing as unknown as B,
     access: "token",
     rate: spec.method === "GET" ? "read" : "write",
+    rateCost: 1,
     acceptsForm: false,
     maxBodyBytes: undefined,
     replyType: "application/json",
@@ -80,6 +84,9 @@ export function endpoint<
     ...spec,
   };
 }
+
+/** For endpoints that hash a password: thirty a minute where six hundred logins are allowed. */
+export const PASSWORD_COST = 20;
 
 /** A moment in a reply. Rows carry Date objects; on the wire it is ISO 8601 UTC with milliseconds. */
 export const moment = z.date().meta({ type: "string", format: "date-time" });

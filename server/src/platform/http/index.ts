@@ -1,4 +1,4 @@
-export { clientAddress, isListed, plainAddress } from "./client-address.ts";
+export { clientAddress, isListed, networkOf, plainAddress } from "./client-address.ts";
 export { docsPage, docsPageCsp } from "./docs-page.ts";
 export { createDoor } from "./door.ts";
 export { endpoint, moment, name, queryBoolean, queryInteger, slug, uuid, type Endpoint } from "./endpoint.ts";

@@ -17,8 +17,8 @@ export interface Verdict {
 }
 
 export interface RateLimits {
-  /** Counts one request of this caller; undefined when the bucket has no limit. */
-  count(bucket: Bucket, caller: string): Verdict | undefined;
+  /** Counts one request of this caller, or as many as it costs; undefined when the bucket has no limit. */
+  count(bucket: Bucket, caller: string, cost?: number): Verdict | undefined;
   share(): Promise<void>;
   start(): void;
   stop(): void;
@@ -84,7 +84,7 @@ export function createRateLimits(needs: {
   };
 
   return {
-    count(bucket, caller) {
+    count(bucket, caller, cost = 1) {
       const limit = limits[bucket];
       if (limit === 0) return undefined;
       const now = clock.millis();
@@ -92,7 +92,8 @@ export function createRateLimits(needs: {
       const key = `${bucket}:${caller}`;
       let counter = counters.get(key);
       if (!counter) counters.set(key, (counter = { shared: 0, fresh: 0 }));
-      counter.fresh += 1;
+      // Whatever it costs, a caller who has done nothing yet may do it once.
+      counter.fresh += Math.min(cost, limit);
       const used = counter.shared + counter.fresh;
       const resetSeconds = Math.max(1, Math.ceil((windowStart + WINDOW_MS - now) / 1000));
       return { allowed: used <= limit, limit, remaining: Math.max(0, limit - used), resetSeconds };

@@ -1,1 +1,1 @@
-export { createJobs, type Job, type Jobs } from "./jobs.ts";
+export { createJobs, inBatches, type Job, type Jobs } from "./jobs.ts";

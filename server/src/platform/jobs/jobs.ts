@@ -27,10 +27,11 @@ export interface Jobs {
 
 const TICK_MS = 1000;
 
+// A time further ahead than an interval or a lease can reach was written by a clock that ran ahead: it does not bind.
 const claim = sql<{ name: string }>(`
   INSERT INTO jobs AS j (name, next_at, leased_until, leased_by) VALUES ($1, $2, $3, $4)
   ON CONFLICT (name) DO UPDATE SET leased_until = $3, leased_by = $4
-    WHERE j.next_at <= $2 AND (j.leased_until IS NULL OR j.leased_until <= $2)
+    WHERE (j.next_at <= $2 OR j.next_at > $5) AND (j.leased_until IS NULL OR j.leased_until <= $2 OR j.leased_until > $3)
   RETURNING name`);
 const finish = sql(
   `UPDATE jobs SET next_at = $2, leased_until = NULL, leased_by = NULL, last_finished_at = $3, last_error = $4 WHERE name = $1 AND leased_by = $5`,
@@ -47,7 +48,10 @@ export function createJobs(needs: { readonly db: Db; readonly clock: Clock; read
   const runOne = async (job: Job): Promise<boolean> => {
     const now = clock.now();
     const lease = new Date(now.getTime() + (job.leaseSeconds ?? 60) * 1000);
-    const claimed = await db.write((tx) => tx.first(claim, [job.name, now, lease, node]), { audited: false });
+    const furthest = new Date(now.getTime() + job.everySeconds * 1000);
+    const claimed = await db.write((tx) => tx.first(claim, [job.name, now, lease, node, furthest]), {
+      audited: false,
+    });
     if (!claimed) return false;
     let failure: string | null = null;
     try {
@@ -97,4 +101,11 @@ export function createJobs(needs: { readonly db: Db; readonly clock: Clock; read
       await running;
     },
   };
+}
+
+const BATCH = 5000;
+
+/** Large clean-ups in small bites, each its own transaction: a backlog shrinks instead of timing out. */
+export async function inBatches(bite: (batch: number) => Promise<number>): Promise<void> {
+  while ((await bite(BATCH)) === BATCH);
 }

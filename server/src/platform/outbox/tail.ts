@@ -15,7 +15,7 @@
  */
 import type pg from "pg";
 import type { Clock } from "../clock.ts";
-import type { Database } from "../db/index.ts";
+import { sever, type Database } from "../db/index.ts";
 import type { Log } from "../log.ts";
 import type { Fact } from "./fact.ts";
 
@@ -43,6 +43,7 @@ export const CHANNEL = "keyward_outbox";
 export const RETENTION_SECONDS = 120;
 const POLL_MS = 200;
 const HOLE_POLL_MS = 3;
+const HOLE_HUNCH_MS = 20;
 const FRESH_MS = 1000;
 const BELL_INTERVAL_MS = 10;
 const BATCH = 2000;
@@ -53,14 +54,15 @@ const BATCH = 2000;
 const HOLE_PATIENCE_MS = 60_000;
 
 interface Page {
-  readonly oldest: number | null;
+  /** The highest number that was swept: nothing below it will ever be seen again. */
+  readonly swept: number;
   /** The last number that was drawn. */
   readonly drawn: number | null;
   readonly facts: NumberedFact[] | null;
 }
 
 const PAGE = `
-  SELECT (SELECT min(seq) FROM outbox) AS oldest, pg_sequence_last_value('outbox_seq_seq') AS drawn,
+  SELECT (SELECT seq FROM outbox_swept) AS swept, pg_sequence_last_value('outbox_seq_seq') AS drawn,
          (SELECT json_agg(f) FROM (SELECT seq, xid::text::bigint AS xid, name, data FROM outbox WHERE seq > $1 ORDER BY seq LIMIT ${BATCH}) f) AS facts`;
 
 // Every transaction that has an id holds a lock on it until after its commit is visible, and a number is drawn only
@@ -72,8 +74,8 @@ const RUNNING = `
 
 interface Hole {
   readonly seq: number;
-  /** Transactions that were running when the hole was seen and have not been seen to end. */
-  readonly suspects: Set<string>;
+  /** Transactions that were running when we asked and have not been seen to end. */
+  suspects: Set<string> | undefined;
   readonly since: number;
 }
 
@@ -137,7 +139,7 @@ class OutboxTail implements Tail {
     await this.#connect();
     const client = this.#client as pg.Client;
     const { rows } = await client.query<{ last: number }>(
-      "SELECT coalesce(max(seq), pg_sequence_last_value('outbox_seq_seq'), 0) AS last FROM outbox",
+      "SELECT greatest(coalesce(max(seq), 0), (SELECT seq FROM outbox_swept)) AS last FROM outbox",
     );
     // Everything that is under way now must have ended before we say "from here on I see all".
     const suspects = await this.#running();
@@ -207,7 +209,7 @@ class OutboxTail implements Tail {
     } catch (error) {
       // It may be waiting for an answer that never comes; the next ring takes a new one.
       if (this.#bell === bell) this.#bell = undefined;
-      void bell.end().catch(() => undefined);
+      sever(bell);
       throw error;
     }
   }
@@ -235,7 +237,8 @@ class OutboxTail implements Tail {
       delay = await this.#read();
     } catch (error) {
       this.#needs.log.warn({ reason: (error as Error).message }, "the outbox cannot be read; trying again");
-      await this.#client?.end().catch(() => undefined);
+      // Not asked to end, which could wait for ever on a host that is gone: cut.
+      if (this.#client) sever(this.#client);
       this.#client = undefined;
     } finally {
       this.#polling = false;
@@ -250,7 +253,7 @@ class OutboxTail implements Tail {
   async #read(): Promise<number> {
     const startedAt = this.#needs.clock.elapsed();
     // Before the look: whoever has ended by now is seen by it.
-    if (this.#hole) await this.#clear(this.#hole.suspects);
+    if (this.#hole?.suspects) await this.#clear(this.#hole.suspects);
     const { rows } = await (this.#client as pg.Client).query<Page>({
       name: "outbox-tail",
       text: PAGE,
@@ -258,7 +261,7 @@ class OutboxTail implements Tail {
     });
     const page = rows[0];
     if (!page) throw new Error("the outbox query answered no row");
-    this.#noticeGap(page, startedAt);
+    this.#noticeGap(page);
     const ready: NumberedFact[] = [];
     const facts = page.facts ?? [];
     const isBlocked = this.#takeInOrder(facts, ready);
@@ -266,8 +269,10 @@ class OutboxTail implements Tail {
     for (const fact of ready) this.#hint(fact);
     if (ready.length > 0) for (const listener of this.#factListeners) listener(ready);
     if (isBlocked) return this.#waitAtHole();
+    // A full page says that there is more: only who has read everything may call itself fresh.
+    if (facts.length === BATCH) return 0;
     this.#syncedAt = startedAt;
-    return facts.length === BATCH ? 0 : POLL_MS;
+    return POLL_MS;
   }
 
   /** True if there is a hole that someone may still fill. */
@@ -287,17 +292,18 @@ class OutboxTail implements Tail {
 
   #isDead(seq: number): boolean {
     if (this.#hole?.seq !== seq) return false;
-    return (
-      this.#hole.suspects.size === 0 || this.#needs.clock.elapsed() - this.#hole.since > HOLE_PATIENCE_MS
-    );
+    const { suspects, since } = this.#hole;
+    return suspects?.size === 0 || this.#needs.clock.elapsed() - since > HOLE_PATIENCE_MS;
   }
 
   async #waitAtHole(): Promise<number> {
     const seq = this.#last + 1;
-    if (this.#hole?.seq !== seq) {
-      this.#hole = { seq, suspects: await this.#running(), since: this.#needs.clock.elapsed() };
-    }
-    return this.#hole.suspects.size === 0 ? 0 : HOLE_POLL_MS;
+    const now = this.#needs.clock.elapsed();
+    if (this.#hole?.seq !== seq) this.#hole = { seq, suspects: undefined, since: now };
+    // Nearly always its transaction is just committing: looking again is cheaper than asking who is running.
+    if (!this.#hole.suspects && now - this.#hole.since > HOLE_HUNCH_MS)
+      this.#hole.suspects = await this.#running();
+    return this.#hole.suspects?.size === 0 ? 0 : HOLE_POLL_MS;
   }
 
   async #running(): Promise<Set<string>> {
@@ -314,18 +320,20 @@ class OutboxTail implements Tail {
     for (const xid of suspects) if (!running.has(xid)) suspects.delete(xid);
   }
 
-  /** Facts were swept before we saw them, or the database was set back to an older state than we have seen. */
-  #noticeGap(page: Page, now: number): void {
-    const away = now - this.#syncedAt;
+  /**
+   * Facts were swept before we saw them, or the database was set back to an older state than we have seen. Decided
+   * by numbers, not by clocks: a stopwatch stands still while a machine sleeps.
+   */
+  #noticeGap(page: Page): void {
     const isSetBack = this.#last > 0 && (page.drawn ?? 0) < this.#last;
-    const isSwept =
-      page.oldest !== null && page.oldest > this.#last + 1 && away > (RETENTION_SECONDS * 1000) / 2;
-    if (!isSetBack && !(Number.isFinite(away) && isSwept)) return;
+    const isSwept = page.swept > this.#last;
+    if (!isSetBack && !isSwept) return;
     this.#needs.log.warn(
-      { awaySeconds: Math.round(away / 1000), isSetBack },
+      { isSetBack, isSwept },
       "facts were lost to this node; whoever depends on them starts over",
     );
-    if (isSetBack) this.#last = page.drawn ?? 0;
+    this.#last = isSetBack ? (page.drawn ?? 0) : page.swept;
+    this.#hole = undefined;
     for (const listener of this.#gapListeners) listener();
   }
 }

@@ -1,3 +1,4 @@
+/** Files in and out, through the door. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { aProject, anIdentity, aRole } from "../../../test/builders.ts";

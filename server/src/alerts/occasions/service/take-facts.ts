@@ -1,4 +1,5 @@
 /** From facts about certificates to messages, waiting occasions and resolutions: one transaction per batch. */
+import { LRUCache } from "lru-cache";
 import type { Tx } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
 import {
@@ -25,7 +26,36 @@ const EVENT_OF: ReadonlyMap<string, EventType> = new Map<string, EventType>([
   [certificateRenewalFailed.factName, "renewal-failed"],
 ]);
 
+/**
+ * Facts come by the hundred per second, alerts change rarely: they are read and compiled once and remembered for as
+ * long as their fingerprint, which is asked in the very transaction that uses them, stays the same.
+ */
+function rememberAlerts() {
+  const remembered = new LRUCache<
+    string,
+    { readonly fingerprint: string; readonly alerts: readonly Ready[] }
+  >({ max: 500 });
+  return async (tx: Tx, projectIds: readonly string[]): Promise<Map<string, readonly Ready[]>> => {
+    const current = new Map(
+      (await store.readFingerprints(tx, projectIds)).map((row) => [row.projectId, row.fingerprint]),
+    );
+    const stale = [...current]
+      .filter(([id, fingerprint]) => remembered.get(id)?.fingerprint !== fingerprint)
+      .map(([id]) => id);
+    if (stale.length > 0) {
+      const fresh = groupBy(
+        (await store.readAlertsOf(tx, stale)).map(makeReady),
+        ({ alert }) => alert.projectId,
+      );
+      for (const id of stale)
+        remembered.set(id, { fingerprint: current.get(id) ?? "", alerts: fresh.get(id) ?? [] });
+    }
+    return new Map([...current.keys()].map((id) => [id, remembered.get(id)?.alerts ?? []]));
+  };
+}
+
 export function createFactReader({ clock, publicUrl, resolvingTypes }: OccasionNeeds) {
+  const alertsOf = rememberAlerts();
   interface Found {
     readonly fact: InboxRow;
     readonly certificate: CertificateRow;
@@ -122,10 +152,7 @@ export function createFactReader({ clock, publicUrl, resolvingTypes }: OccasionN
     const taken = await store.takeFacts(tx, FACT_BATCH);
     if (taken.length === 0) return 0;
     const now = clock.now();
-    const alerts = (await store.readAlertsOf(tx, [...new Set(taken.map((fact) => fact.projectId))])).map(
-      makeReady,
-    );
-    const byProject = groupBy(alerts, ({ alert }) => alert.projectId);
+    const byProject = await alertsOf(tx, [...new Set(taken.map((fact) => fact.projectId))]);
     const certificates = new Map(
       (
         await store.readCertificates(
@@ -143,7 +170,7 @@ export function createFactReader({ clock, publicUrl, resolvingTypes }: OccasionN
       const overId = overBy(fact);
       if (overId !== undefined) over.set(overId, fact);
     }
-    await resolve(tx, over, alerts, now);
+    await resolve(tx, over, [...byProject.values()].flat(), now);
     if (waiting.length > 0) store.addOccasions(tx, waiting, now);
     store.removeFacts(
       tx,

@@ -9,6 +9,7 @@ import { systemActor, type Caller } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import { checkPassword, type Keyring } from "../../../platform/crypto/index.ts";
 import type { Db } from "../../../platform/db/index.ts";
+import { networkOf } from "../../../platform/http/index.ts";
 import type { Problem } from "../../../platform/problem.ts";
 import type { Sealed } from "../../../platform/sealed.ts";
 import type { UserRow } from "../../../users/index.ts";
@@ -84,8 +85,8 @@ export function createPasswordAttempts(needs: {
   return {
     attempt({ email, user, password, caller }, onRight) {
       const subjectId = user?.id ?? standInFor(email);
-      return inTurn(`${subjectId} ${caller.ip}`, async () => {
-        const locked = await reserve(subjectId, caller.ip);
+      return inTurn(`${subjectId} ${networkOf(caller.ip)}`, async () => {
+        const locked = await reserve(subjectId, networkOf(caller.ip));
         if (locked) {
           await refused(user, caller, "locked-out");
           throw locked;

@@ -4,6 +4,7 @@ import { systemActor, type Caller, type IdentityActor } from "../../../platform/
 import type { Clock } from "../../../platform/clock.ts";
 import type { Keyring } from "../../../platform/crypto/index.ts";
 import type { Db } from "../../../platform/db/index.ts";
+import { networkOf } from "../../../platform/http/index.ts";
 import { addressForbidden, type Problem } from "../../../platform/problem.ts";
 import type { Sealed } from "../../../platform/sealed.ts";
 import type { GrantedToken } from "../../access-tokens/contract.ts";
@@ -79,7 +80,7 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
       };
       await countFailure(
         tx,
-        { subjectId: state.identityId, method: METHOD, address: caller.ip },
+        { subjectId: state.identityId, method: METHOD, address: networkOf(caller.ip) },
         policy,
         clock.now(),
       );
@@ -107,7 +108,7 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
       const digest = digestOf(keyring, clientSecret.open());
       // An unknown id takes the same look as a known one.
       const state = await db.read((q) =>
-        findLogin(q, isUuid(clientId) ? clientId : newId(), digest, caller.ip),
+        findLogin(q, isUuid(clientId) ? clientId : newId(), digest, networkOf(caller.ip)),
       );
       if (!state) throw await refuse(undefined, caller, clientId, "unknown-client");
       const now = clock.now();
@@ -135,7 +136,7 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
           });
           return undefined;
         }
-        if (state.hasFailures) await forgetFailures(tx, state.identityId, METHOD, caller.ip);
+        if (state.hasFailures) await forgetFailures(tx, state.identityId, METHOD, networkOf(caller.ip));
         const settings = {
           ttl: state.accessTokenTTL,
           maxTtl: state.accessTokenMaxTTL,

@@ -5,11 +5,11 @@
  * - unfiltered and every status: a range of one index, in the order of the answer. "Expired" is what the sweep has
  *   moved to phase 1, merged with the few live rows whose time has passed since.
  * - a deep page adds up counted blocks instead of walking rows, then starts inside the right block.
- * - a search is never a named statement: its plan depends on how common the term is.
+ * - a search is never a named statement; model.ts chooses between walking the list and the trigram index.
  */
 import { escapeLike, searchSql, sql, type Query } from "../../../platform/db/index.ts";
 import type { Status } from "../../model.ts";
-import type { ListedCertificate } from "../model.ts";
+import { SAMPLE_SIZE, type ListedCertificate, type SearchPlan, type SearchSample } from "../model.ts";
 
 const COLUMNS = `c.id, c.serial_number AS "serialNumber", c.common_name AS "commonName", c.not_before AS "notBefore", c.not_after AS "notAfter", c.revoked_at AS "revokedAt", c.created_at AS "createdAt"`;
 const ORDER = `ORDER BY c.created_at DESC, c.id DESC`;
@@ -40,8 +40,8 @@ const deep = sql<ListedCertificate>(`
   start AS MATERIALIZED (SELECT until_at, until_id, $2::bigint - before AS skip FROM marks WHERE before <= $2::bigint ORDER BY before DESC LIMIT 1)
   SELECT ${COLUMNS} FROM start, LATERAL (
     SELECT * FROM certificates c WHERE c.profile_id = $1 AND (c.created_at, c.id) <= (start.until_at, start.until_id) ${ORDER} OFFSET start.skip LIMIT $3) c ${ORDER}`);
-const hasBlocksBefore = sql<{ tail: number | null }>(`
-  SELECT (SELECT count(*) FROM certificates c WHERE c.profile_id = $1 AND (c.created_at, c.id) > (b.until_at, b.until_id)) AS tail
+const isInTail = sql<{ isInTail: boolean }>(`
+  SELECT $2::bigint < (SELECT count(*) FROM certificates c WHERE c.profile_id = $1 AND (c.created_at, c.id) > (b.until_at, b.until_id)) AS "isInTail"
   FROM (SELECT until_at, until_id FROM certificate_blocks WHERE profile_id = $1 ORDER BY until_at DESC, until_id DESC LIMIT 1) b`);
 
 const STATUS_CONDITION: Readonly<Record<Status, string>> = {
@@ -49,17 +49,33 @@ const STATUS_CONDITION: Readonly<Record<Status, string>> = {
   active: "AND c.phase = 0 AND c.not_after > $5",
   expired: "AND c.phase < 2 AND c.not_after <= $5",
 };
-// $5 is always given; this keeps its type known where no condition uses it.
-const found = (condition: string) =>
+// Wrapped in an expression, a column is compared but not looked up: the plan is chosen in model.ts, from a sample of
+// the very profile, and not by the planner from statistics of the whole table. `$5 IS NOT NULL` only gives $5 a type.
+const FORMS = {
+  walk: "c.profile_id = $1 AND (c.search_text || '') LIKE $4 AND $6::text IS NULL",
+  byProfile: "c.profile_id = $1 AND c.search_text LIKE $6 AND (c.search_text || '') LIKE $4",
+  byTerm: "c.profile_id::text = $1 AND c.search_text LIKE $6 AND (c.search_text || '') LIKE $4",
+} as const;
+const found = (form: string, condition: string) =>
   searchSql<ListedCertificate>(
-    `SELECT ${COLUMNS} FROM certificates c WHERE c.profile_id = $1 AND c.search_text LIKE $4 AND $5::timestamptz IS NOT NULL ${condition} ${ORDER} OFFSET $2 LIMIT $3`,
+    `SELECT ${COLUMNS} FROM certificates c WHERE ${form} AND $5::timestamptz IS NOT NULL ${condition} ${ORDER} OFFSET $2 LIMIT $3`,
   );
-const search = found("");
-const searchByStatus = {
-  revoked: found(STATUS_CONDITION.revoked),
-  active: found(STATUS_CONDITION.active),
-  expired: found(STATUS_CONDITION.expired),
+const searchesOf = (form: string) => ({
+  any: found(form, ""),
+  revoked: found(form, STATUS_CONDITION.revoked),
+  active: found(form, STATUS_CONDITION.active),
+  expired: found(form, STATUS_CONDITION.expired),
+});
+const SEARCHES = {
+  walk: searchesOf(FORMS.walk),
+  byProfile: searchesOf(FORMS.byProfile),
+  byTerm: searchesOf(FORMS.byTerm),
 };
+const sample = sql<{ text: string }>(
+  `SELECT c.search_text AS text FROM certificates c WHERE c.profile_id = $1 ${ORDER} LIMIT ${SAMPLE_SIZE}`,
+);
+const share = sql<{ isDominant: boolean }>(`
+  SELECT 4 * (SELECT coalesce(sum(count), 0) FROM certificate_blocks WHERE profile_id = $1) > (SELECT reltuples FROM pg_class WHERE oid = 'certificates'::regclass) AS "isDominant"`);
 
 export interface ProfilePage {
   readonly offset: number;
@@ -77,10 +93,38 @@ async function listAll(
   { offset, limit }: ProfilePage,
 ): Promise<ListedCertificate[]> {
   if (offset >= DEEP_OFFSET) {
-    const tail = (await q.first(hasBlocksBefore, [profileId]))?.tail;
-    if (typeof tail === "number" && tail <= offset) return q.rows(deep, [profileId, offset, limit]);
+    const rows = await q.rows(deep, [profileId, offset, limit]);
+    if (rows.length > 0) return rows;
+    // Nothing: past the end, or among rows that are not folded into blocks yet.
+    if ((await q.first(isInTail, [profileId, offset]))?.isInTail === false) return [];
   }
   return q.rows(all, [profileId, offset, limit]);
+}
+
+export async function sampleProfile(q: Query, profileId: string): Promise<SearchSample> {
+  const [texts, part] = await Promise.all([q.rows(sample, [profileId]), q.first(share, [profileId])]);
+  return { texts: texts.map(({ text }) => text), isDominant: part?.isDominant === true };
+}
+
+export async function searchInProfile(
+  q: Query,
+  profileId: string,
+  page: ProfilePage & { readonly search: string },
+  { now, plan }: { readonly now: Date; readonly plan: SearchPlan },
+): Promise<ListedCertificate[]> {
+  // Names are kept one per line, so a term with a line break is in none of them.
+  if (/[\r\n]/.test(page.search)) return [];
+  const pattern = (text: string): string => `%${escapeLike(text.toLowerCase())}%`;
+  const form = plan.kind === "walk" ? "walk" : plan.isByProfile ? "byProfile" : "byTerm";
+  const part = plan.kind === "walk" ? null : pattern(plan.part);
+  return q.rows(SEARCHES[form][page.status ?? "any"], [
+    profileId,
+    page.offset,
+    page.limit,
+    pattern(page.search),
+    now,
+    part,
+  ]);
 }
 
 export async function listOfProfile(
@@ -90,12 +134,6 @@ export async function listOfProfile(
   now: Date,
 ): Promise<ListedCertificate[]> {
   const { offset, limit, status } = page;
-  if (page.search !== undefined && page.search !== "") {
-    // Names are kept one per line, so a term with a line break is in none of them.
-    if (/[\r\n]/.test(page.search)) return [];
-    const pattern = `%${escapeLike(page.search.toLowerCase())}%`;
-    return q.rows(status ? searchByStatus[status] : search, [profileId, offset, limit, pattern, now]);
-  }
   if (status === undefined) return listAll(q, profileId, page);
   if (status === "revoked") return q.rows(revoked, [profileId, offset, limit]);
   return q.rows(status === "active" ? active : expired, [profileId, offset, limit, now]);

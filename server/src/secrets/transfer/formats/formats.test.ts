@@ -130,6 +130,16 @@ test("what people write by hand is understood", () => {
   );
 });
 
+test("S-45 hostile files are read or refused in a time that grows with their size", () => {
+  const spaces = " ".repeat(300_000);
+  const breaks = "\n".repeat(300_000);
+  assert.throws(() => readYaml(`A${spaces}x`), FormatError);
+  assert.equal(readYaml(`A: |\n  x${breaks}  y\n`).get("A")?.length, 300_003);
+  assert.throws(() => readDotenv(`A${spaces}x`), FormatError);
+  assert.equal(readDotenv(`A=x${spaces}#`).get("A"), "x");
+  assert.equal(readYaml(`A: x${spaces}#`).get("A"), "x");
+});
+
 test("what would be a guess is refused, and the message holds no value", () => {
   const files: [(text: string) => Entries, string][] = [
     [readDotenv, "hunter2"],

@@ -76,9 +76,11 @@ class Reader {
       if (!/^\s*:(\s|$)/.test(rest)) this.#fail("expected a colon after the name");
       return { text, rest: rest.slice(rest.indexOf(":") + 1).trim() };
     }
-    const match = /^([^\s:#&*!|>%@`[\]{},"'-][^:#]*?)\s*:(?:\s+(.*))?$/.exec(line);
-    if (!match) return this.#fail("expected NAME: value");
-    return { text: match[1] ?? "", rest: (match[2] ?? "").trim() };
+    const colon = /:(\s|$)/.exec(line);
+    const name = line.slice(0, colon?.index ?? 0).trim();
+    if (!colon || name === "" || /^[#&*!|>%@`[\]{},"'-]|\s#/.test(name))
+      return this.#fail("expected NAME: value");
+    return { text: name, rest: line.slice(colon.index + 1).trim() };
   }
 
   #value(rest: string): string {
@@ -143,7 +145,10 @@ class Reader {
     }
     const text = lines.join("\n");
     if (chomp === "+") return `${text}`;
-    const body = text.replace(/\n+$/, "");
+    // By hand: a regular expression would look at every run of line breaks again and again.
+    let end = text.length;
+    while (text[end - 1] === "\n") end -= 1;
+    const body = text.slice(0, end);
     return chomp === "-" || body === "" ? body : `${body}\n`;
   }
 }

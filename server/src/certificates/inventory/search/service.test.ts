@@ -1,0 +1,273 @@
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { anIdentity, aRole, unique } from "../../../../test/builders.ts";
+import { aPki, issue, ok, type Pki } from "../../../../test/certificates.ts";
+import { openTestHouse, type TestHouse } from "../../../../test/harness.ts";
+
+const CERTS = "/api/v1/cert-manager/certificates";
+
+describe("the inventory of a project", () => {
+  let house: TestHouse;
+  let pki: Pki;
+  before(async () => {
+    house = await openTestHouse();
+    pki = await aPki(house);
+  });
+  after(() => house.close());
+
+  const search = async (one: Pki, query = "") =>
+    ok(await house.owner.get(`/api/v1/projects/${one.project.id}/certificates/search${query}`));
+
+  test("pages by cursor meet every certificate once, also while others are issued", async () => {
+    const one = await aPki(house);
+    const issued = new Set<string>();
+    for (let index = 0; index < 9; index += 1)
+      issued.add((await issue(house.owner, one.profile.id)).certificateId);
+    const met: string[] = [];
+    let cursor = "";
+    do {
+      const page = await search(one, `?limit=4${cursor === "" ? "" : `&cursor=${cursor}`}`);
+      met.push(...page.certificates.map(({ id }: { id: string }) => id));
+      cursor = page.nextCursor ?? "";
+      await issue(house.owner, one.profile.id);
+    } while (cursor !== "");
+    for (const id of issued) assert.equal(met.filter((each) => each === id).length, 1);
+    assert.equal(
+      (await house.owner.get(`/api/v1/projects/${one.project.id}/certificates/search?cursor=nonsense`))
+        .status,
+      422,
+    );
+  });
+
+  test("filters narrow: status, term, profile, source, end; the root stands in it as an authority", async () => {
+    const one = await aPki(house);
+    const name = unique("needle");
+    const { certificateId } = await issue(house.owner, one.profile.id, { commonName: name, ttl: "2d" });
+    await issue(house.owner, one.profile.id, { ttl: "50d" });
+    const ids = async (query: string) =>
+      (await search(one, query)).certificates.map(({ id }: { id: string }) => id);
+    assert.deepEqual(await ids(`?search=${name.toUpperCase()}`), [certificateId]);
+    assert.deepEqual(
+      await ids(`?expiresBefore=${new Date(house.clock.millis() + 10 * 86_400_000).toISOString()}`),
+      [certificateId],
+    );
+    assert.equal((await ids(`?profileId=${one.profile.id}`)).length, 2);
+    assert.deepEqual(await ids("?source=imported"), []);
+    assert.deepEqual(await ids("?status=revoked"), []);
+    const authorities = (await search(one)).certificates.filter(({ isCA }: { isCA: boolean }) => isCA);
+    assert.deepEqual(
+      authorities.map(({ id }: { id: string }) => id),
+      [one.root.configuration.activeCaCertId],
+    );
+  });
+
+  test("a right that is bound to names shows those names only", async () => {
+    const one = await aPki(house);
+    await issue(house.owner, one.profile.id, { commonName: "visible.example.com", altNames: [] });
+    await issue(house.owner, one.profile.id, { commonName: "hidden.example.org", altNames: [] });
+    const role = await aRole(house.owner, one.project.id, [
+      { subject: "certificates", action: "read", conditions: { commonName: { $glob: "*.example.com" } } },
+    ]);
+    const { client } = await anIdentity(house.owner, house.base, one.project.id, { roles: [{ role }] });
+    const found = ok(await client.get(`/api/v1/projects/${one.project.id}/certificates/search`)).certificates;
+    assert.deepEqual(
+      found.map(({ commonName }: { commonName: string }) => commonName),
+      ["visible.example.com"],
+    );
+    const lines = (await client.get(`/api/v1/projects/${one.project.id}/certificates/export`)).body
+      .trim()
+      .split("\n");
+    assert.equal(lines.length, 1);
+  });
+
+  test("the export is one line per certificate, as JSON or as CSV that no spreadsheet runs", async () => {
+    const one = await aPki(house);
+    for (const commonName of ['=HYPERLINK("x")', "a,b"])
+      await issue(house.owner, one.profile.id, { commonName, altNames: [] });
+    const get = async (format: string) =>
+      (await house.owner.get(`/api/v1/projects/${one.project.id}/certificates/export?format=${format}`))
+        .body as string;
+    const rows = (await get("ndjson"))
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    assert.equal(rows.length, 3);
+    assert.deepEqual([rows[0].commonName, rows[0].status], ["a,b", "active"]);
+    const csv = (await get("csv")).trim().split("\r\n");
+    assert.equal(csv.length, 4);
+    assert.match(csv[0] ?? "", /^id,serialNumber,commonName/);
+    assert.ok(
+      csv.some((line) => line.includes(`"'=HYPERLINK(""x"")"`)) && csv.some((line) => line.includes('"a,b"')),
+    );
+  });
+
+  test("acting on a query: a dry run counts, the real one revokes or renews each and says which failed", async () => {
+    const one = await aPki(house);
+    const name = unique("old");
+    for (let index = 0; index < 3; index += 1)
+      await issue(house.owner, one.profile.id, { commonName: `${name}-${index}`, altNames: [] });
+    const keep = await issue(house.owner, one.profile.id);
+    const bulk = (what: string, body: Record<string, unknown>) =>
+      house.owner.post(`/api/v1/projects/${one.project.id}/certificates/bulk-${what}`, body);
+    assert.deepEqual(ok(await bulk("renew", { query: { search: name }, dryRun: true })), {
+      matched: 3,
+      done: 0,
+      failed: [],
+      dryRun: true,
+    });
+    assert.equal(ok(await bulk("renew", { query: { search: name } })).done, 3);
+    assert.equal((await one.list()).body.certificates.length, 7);
+    const again = ok(await bulk("renew", { query: { search: name } }));
+    assert.deepEqual([again.matched, again.done, again.failed.length], [6, 3, 3]);
+    assert.match(again.failed[0].message, /renewed already/);
+    const revoked = ok(await bulk("revoke", { query: { search: name }, revocationReason: "SUPERSEDED" }));
+    assert.deepEqual([revoked.matched, revoked.done], [9, 9]);
+    assert.equal(ok(await house.owner.get(`${CERTS}/${keep.certificateId}`)).certificate.status, "active");
+    assert.equal((await bulk("revoke", { query: {}, revocationReason: "BORED" })).status, 422);
+  });
+
+  test("a certificate from elsewhere is listed like ours, with its key sealed, and can be removed; ours cannot while it lives", async () => {
+    const one = await aPki(house);
+    const foreign = await issue(house.owner, pki.profile.id, { commonName: "foreign.example.com" });
+    const body = {
+      certificatePem: foreign.certificate,
+      chainPem: foreign.certificateChain,
+      privateKeyPem: foreign.privateKey,
+      projectId: one.project.id,
+      profileId: one.profile.id,
+      friendlyName: "From elsewhere",
+    };
+    const { certificateId } = ok(await house.owner.post(`${CERTS}/import-certificate`, body));
+    const shown = ok(await house.owner.get(`${CERTS}/${certificateId}`)).certificate;
+    assert.deepEqual(
+      [shown.source, shown.friendlyName, shown.hasPrivateKey, shown.serialNumber],
+      ["imported", "From elsewhere", true, foreign.serialNumber],
+    );
+    assert.equal((await one.list("?search=foreign")).body.certificates[0].id, certificateId);
+    assert.equal(ok(await house.owner.get(`${CERTS}/${certificateId}/private-key`)), foreign.privateKey);
+    const other = await issue(house.owner, pki.profile.id);
+    assert.equal(
+      (await house.owner.post(`${CERTS}/import-certificate`, { ...body, privateKeyPem: other.privateKey }))
+        .status,
+      400,
+      "another's key",
+    );
+    assert.equal(
+      (
+        await house.owner.post(`${CERTS}/import-certificate`, {
+          certificatePem: "nonsense",
+          projectId: one.project.id,
+        })
+      ).status,
+      400,
+    );
+    assert.equal(
+      (await house.owner.post(`${CERTS}/${certificateId}/revoke`, {})).status,
+      400,
+      "not ours to revoke",
+    );
+    ok(await house.owner.delete(`${CERTS}/${certificateId}`));
+    assert.equal((await house.owner.get(`${CERTS}/${certificateId}`)).status, 404);
+    assert.equal((await house.owner.delete(`${CERTS}/${foreign.certificateId}`)).status, 400);
+  });
+
+  test("the newest active bundle of a profile", async () => {
+    const one = await aPki(house);
+    const path = `/api/v1/cert-manager/certificate-profiles/${one.profile.id}/certificates/latest-active-bundle`;
+    assert.equal(ok(await house.owner.get(path)).certificate, null);
+    const first = await issue(house.owner, one.profile.id);
+    const second = await issue(house.owner, one.profile.id);
+    assert.equal(ok(await house.owner.get(path)).serialNumber, second.serialNumber);
+    ok(await house.owner.post(`${CERTS}/${second.certificateId}/revoke`, {}));
+    const bundle = ok(await house.owner.get(path));
+    assert.deepEqual(
+      [bundle.serialNumber, bundle.privateKey, bundle.certificateChain],
+      [first.serialNumber, first.privateKey, first.certificateChain],
+    );
+  });
+
+  test("a deleted project's certificates are cleared out in the background", async () => {
+    const one = await aPki(house);
+    const { certificateId } = await issue(house.owner, one.profile.id);
+    ok(await house.owner.delete(`/api/v1/projects/${one.project.id}`));
+    assert.equal((await house.owner.get(`${CERTS}/${certificateId}`)).status, 404);
+    house.clock.advance(700_000);
+    await house.house.jobs.runDue();
+    const left = await house.house.database.read((q) =>
+      q.rows({ name: undefined, text: "SELECT id FROM certificates WHERE project_id = $1", isSlow: true }, [
+        one.project.id,
+      ]),
+    );
+    assert.deepEqual(left, []);
+  });
+
+  test("clients' path: application by name, its profiles by slug, the profile by slug without a project", async () => {
+    const tenant = await house.newTenant();
+    const project = ok(
+      await tenant.post("/api/v1/projects", { projectName: "certs", type: "cert-manager" }),
+    ).project;
+    const root = ok(
+      await tenant.post("/api/v1/cert-manager/ca/internal", {
+        name: "root",
+        status: "active",
+        configuration: { type: "root", commonName: "R", keyAlgorithm: "EC_prime256v1" },
+      }),
+    );
+    assert.equal(root.projectId, project.id);
+    const { certificatePolicy } = ok(
+      await tenant.post("/api/v1/cert-manager/certificate-policies", { name: "any" }),
+    );
+    const { certificateProfile } = ok(
+      await tenant.post("/api/v1/cert-manager/certificate-profiles", {
+        caId: root.id,
+        certificatePolicyId: certificatePolicy.id,
+        slug: "web",
+      }),
+    );
+    const { application } = ok(
+      await tenant.post("/api/v1/cert-manager/applications", {
+        name: "shop",
+        profileIds: [certificateProfile.id],
+      }),
+    );
+    assert.equal(
+      ok(await tenant.get("/api/v1/cert-manager/applications/by-name/shop")).application.id,
+      application.id,
+    );
+    assert.deepEqual(
+      ok(await tenant.get(`/api/v1/cert-manager/applications/${application.id}/profiles`)).profiles.map(
+        ({ profileSlug }: { profileSlug: string }) => profileSlug,
+      ),
+      ["web"],
+    );
+    assert.equal(
+      ok(await tenant.get("/api/v1/cert-manager/certificate-profiles/slug/web")).certificateProfile.id,
+      certificateProfile.id,
+    );
+    const { certificate } = ok(
+      await tenant.post(CERTS, {
+        profileId: certificateProfile.id,
+        applicationId: application.id,
+        attributes: { commonName: "x", ttl: "24h" },
+      }),
+    );
+    assert.equal(
+      ok(await tenant.get(`${CERTS}/${certificate.certificateId}`)).certificate.applicationId,
+      application.id,
+    );
+    assert.equal(
+      (
+        await tenant.post("/api/v1/cert-manager/certificate-profiles", {
+          caId: root.id,
+          certificatePolicyId: certificatePolicy.id,
+          slug: "web",
+        })
+      ).status,
+      409,
+    );
+    assert.equal(
+      (await tenant.delete(`/api/v1/cert-manager/certificate-policies/${certificatePolicy.id}`)).status,
+      409,
+    );
+  });
+});

@@ -1,0 +1,119 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import fc from "fast-check";
+import { nameFrom, type GeneralName } from "../x509/index.ts";
+import type { Wish } from "../issuance/gate/model.ts";
+import type { PolicyRules } from "./contract.ts";
+import { judge, matchesPattern, usagesUnder } from "./model.ts";
+
+const FROM = new Date("2026-01-01T00:00:00Z");
+const wishOf = (more: Partial<Wish> = {}): Wish => ({
+  subject: nameFrom({ commonName: "a.example.com" }),
+  altNames: [{ type: "dns_name", value: "a.example.com" }],
+  keyUsages: ["digital_signature"],
+  extendedKeyUsages: ["server_auth"],
+  isCa: false,
+  pathLength: undefined,
+  nameConstraints: undefined,
+  notBefore: FROM,
+  notAfter: new Date(FROM.getTime() + 30 * 86_400_000),
+  signatureAlgorithm: undefined,
+  ...more,
+});
+const codes = (rules: PolicyRules, more: Partial<Wish> = {}, key = "EC_prime256v1") =>
+  judge(rules, wishOf(more), { key, signature: "ECDSA-SHA256" }).map(({ code, field }) => `${field} ${code}`);
+const altNames = (type: "dns_name" | "ip_address", value: string): GeneralName[] => [{ type, value }];
+
+describe("patterns", () => {
+  test("a star stands for any run of characters, and nothing else is special", () => {
+    const piece = fc.constantFrom("*", "a", "b", ".", "?", "[", "+");
+    fc.assert(
+      fc.property(
+        fc.array(piece, { maxLength: 6 }),
+        fc.array(fc.constantFrom("a", "B", ".", "?", "[", "+"), { maxLength: 8 }),
+        (pattern, text) => {
+          const slow = new RegExp(
+            `^${pattern.map((each) => (each === "*" ? ".*" : each.replace(/[.?[+]/g, "\\$&"))).join("")}$`,
+            "is",
+          );
+          assert.equal(matchesPattern(pattern.join(""), text.join("")), slow.test(text.join("")));
+        },
+      ),
+      { numRuns: 2000 },
+    );
+  });
+});
+
+describe("a policy", () => {
+  test("that says nothing allows everything but authorities", () => {
+    assert.deepEqual(codes({}), []);
+    assert.deepEqual(codes({ subject: [], sans: null }), []);
+    assert.deepEqual(codes({}, { isCa: true }), ["basicConstraints policy.ca_denied"]);
+  });
+
+  test("judges each part by allowed, required and denied", () => {
+    const sans = (rule: Record<string, string[]>): PolicyRules => ({ sans: [{ type: "dns_name", ...rule }] });
+    assert.deepEqual(codes(sans({ allowed: ["*.example.com"] })), []);
+    assert.deepEqual(codes(sans({ allowed: ["*.example.org"] })), ["altNames.dns_name policy.not_allowed"]);
+    assert.deepEqual(codes(sans({ denied: ["a.*"] })), ["altNames.dns_name policy.denied"]);
+    assert.deepEqual(codes(sans({ required: ["b.*"] })), ["altNames.dns_name policy.required"]);
+    assert.deepEqual(codes(sans({ allowed: ["b.*"], required: ["a.*"] })), [], "what is required is allowed");
+    assert.deepEqual(
+      codes(sans({ allowed: ["*"] }), { altNames: altNames("ip_address", "10.0.0.1") }),
+      ["altNames.ip_address policy.not_listed"],
+      "no other type slips by",
+    );
+    assert.deepEqual(codes({ subject: [{ type: "organization", required: ["Acme"] }] }), [
+      "organization policy.required",
+      "common_name policy.not_listed",
+    ]);
+  });
+
+  test("knows address ranges", () => {
+    const rules: PolicyRules = {
+      sans: [{ type: "ip_address", allowed: ["10.0.0.0/8", "2001:db8::/32", "192.168.1.*"] }],
+    };
+    const verdict = (address: string) =>
+      codes(rules, { altNames: altNames("ip_address", address) }).length === 0;
+    assert.deepEqual(["10.255.0.1", "2001:db8::5", "192.168.1.7"].map(verdict), [true, true, true]);
+    assert.deepEqual(["11.0.0.1", "2001:db9::5", "192.168.2.7"].map(verdict), [false, false, false]);
+  });
+
+  test("reads algorithm names in both spellings, and lifetimes to the second", () => {
+    assert.deepEqual(
+      codes({ algorithms: { keyAlgorithm: ["ECDSA-P256"], signature: ["SHA256-ECDSA"] } }),
+      [],
+    );
+    assert.deepEqual(codes({ algorithms: { keyAlgorithm: ["RSA-2048"], signature: ["RSA-SHA256"] } }), [
+      "keyAlgorithm policy.key_algorithm",
+      "signatureAlgorithm policy.signature_algorithm",
+    ]);
+    assert.deepEqual(
+      codes({ algorithms: { keyAlgorithm: ["ML-DSA-44", "EC_prime256v1"] } }),
+      [],
+      "an unknown name never matches and harms nobody",
+    );
+    assert.deepEqual(codes({ validity: { max: "30d" } }), []);
+    assert.deepEqual(
+      codes({ validity: { max: "30d" } }, { notAfter: new Date(FROM.getTime() + 30 * 86_400_000 + 1000) }),
+      ["ttl policy.validity"],
+    );
+  });
+
+  test("bounds authorities by path length", () => {
+    const rules: PolicyRules = { basicConstraints: { isCA: "required", maxPathLength: 1 } };
+    assert.deepEqual(codes(rules), ["basicConstraints policy.ca_required"]);
+    assert.deepEqual(codes(rules, { isCa: true, pathLength: 1 }), []);
+    for (const pathLength of [2, undefined])
+      assert.deepEqual(codes(rules, { isCa: true, pathLength }), [
+        "basicConstraints.pathLength policy.path_length",
+      ]);
+  });
+
+  test("fills usages that nobody asked for within what it allows", () => {
+    assert.deepEqual(usagesUnder({ allowed: ["b"], required: ["c"] }, undefined, ["a", "b"]), ["c", "b"]);
+    assert.deepEqual(usagesUnder({ denied: ["a"] }, undefined, ["a", "b"]), ["b"]);
+    assert.deepEqual(usagesUnder({ required: ["c"] }, ["a"], ["b"]), ["a", "c"]);
+    assert.deepEqual(usagesUnder(null, undefined, ["a"]), ["a"]);
+  });
+});
