@@ -102,9 +102,9 @@ export async function seed({ database, projectId }, profileId, count) {
   await database.query(
     `INSERT INTO certificate_blocks
      SELECT $1::uuid, (array_agg(created_at ORDER BY created_at DESC, id DESC))[1], (array_agg(id ORDER BY created_at DESC, id DESC))[1], count(*)
-     FROM (SELECT created_at, id, (row_number() OVER (ORDER BY created_at, id) - 1) / 1000 AS b FROM certificates
+     FROM (SELECT created_at, id, (row_number() OVER (ORDER BY created_at, id) - 1) / 2000 AS b FROM certificates
        WHERE profile_id = $1 AND created_at < now() - interval '2 minutes') x
-     GROUP BY b HAVING count(*) = 1000 ON CONFLICT DO NOTHING`,
+     GROUP BY b HAVING count(*) = 2000 ON CONFLICT DO NOTHING`,
     [profileId],
   );
   await database.query("VACUUM ANALYZE certificates");

@@ -10,14 +10,14 @@ describe(`real processes under faults (KEYWARD_FAULTS_SEED=${seed})`, () => {
   after(() => stopOwnPostgres());
 
   it("R-01 kill -9 of server or database loses nothing acknowledged and leaves nothing half done", async () => {
-    assert.deepEqual((await crashes({ seed, seconds: 4 })).faults, []);
+    assert.deepEqual((await crashes({ seed, seconds: 2 })).faults, []);
   });
 
   it("R-02 a bad wire to the database means 503 and a retry, never a lost, doubled or half-done change", async () => {
-    assert.deepEqual((await badWire({ seed, seconds: 4 })).faults, []);
+    assert.deepEqual((await badWire({ seed, seconds: 3 })).faults, []);
   });
 
   it("R-03 a paused node of three stops nobody else and catches up", async () => {
-    assert.deepEqual((await pausedNode({ seed, seconds: 3 })).faults, []);
+    assert.deepEqual((await pausedNode({ seed, seconds: 2 })).faults, []);
   });
 });

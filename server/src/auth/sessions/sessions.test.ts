@@ -241,4 +241,26 @@ describe("a person's session", () => {
       assert.equal((await change(house.owner.token, "x", "another long password")).status, 400);
     });
   });
+
+  it("cannot be prolonged by selecting an organisation: the branch ends with the login it goes back to", async () => {
+    forgetFailures();
+    const root = await session();
+    house.clock.advance(11 * 3_600_000);
+    const branch = (await house.as(root).post(SELECT, { organizationId: house.owner.orgId })).body.token as string;
+    assert.equal((await house.as(branch).get("/api/v1/projects")).status, 200);
+    house.clock.advance(3_600_000 + 1000);
+    assert.equal((await house.as(branch).get("/api/v1/projects")).status, 401);
+    assert.equal((await house.as(branch).post(SELECT, { organizationId: house.owner.orgId })).status, 401);
+  });
+
+  it("takes everything that was opened from the same login along when it is ended", async () => {
+    forgetFailures();
+    const root = await session();
+    const first = (await house.as(root).post(SELECT, { organizationId: house.owner.orgId })).body.token as string;
+    const second = (await house.as(first).post(SELECT, { organizationId: house.owner.orgId })).body.token as string;
+    const other = await session();
+    assert.equal((await house.as(first).post("/api/v1/auth/logout")).status, 200);
+    for (const token of [root, first, second]) assert.equal((await house.as(token).post("/api/v1/auth/checkAuth")).status, 401);
+    assert.equal((await house.as(other).post("/api/v1/auth/checkAuth")).status, 200, "another login is not touched");
+  });
 });

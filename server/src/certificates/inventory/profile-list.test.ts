@@ -244,7 +244,7 @@ describe("operation 1: the certificates of a profile", () => {
         one.profile.id,
       ]),
     );
-    assert.equal(folded.rows[0].n, 5, "five full blocks were folded");
+    assert.equal(folded.rows[0].n, 2, "two full blocks were folded");
     for (const offset of offsets)
       assert.deepEqual(await page(offset), before.get(offset), `offset ${offset}`);
     const newest = await issue(one.client, one.profile.id);

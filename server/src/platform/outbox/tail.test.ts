@@ -109,6 +109,48 @@ describe("the tail of the outbox", () => {
     }
   });
 
+  it("notices that facts were swept before it saw them, also when nothing is left of them", async () => {
+    let gaps = 0;
+    const away = createTail({ database: reader, clock: systemClock, log: silentLog });
+    away.onGap(() => (gaps += 1));
+    await away.start();
+    assert.equal(gaps, 0, "what was swept before it came is no gap");
+    const admin = new pg.Client(test.connection);
+    await admin.connect();
+    // As if this node had slept through a fact and its sweep: both happen in one instant.
+    await admin.query(`BEGIN; INSERT INTO outbox (name, data) VALUES ('numbered', '{"n": 1}');
+      WITH gone AS (DELETE FROM outbox RETURNING seq) UPDATE outbox_swept SET seq = (SELECT last_value FROM outbox_seq_seq); COMMIT`);
+    await admin.end();
+    await until(() => gaps === 1, "the gap");
+    await until(() => away.isFresh(), "freshness again");
+    assert.equal(gaps, 1);
+    await away.stop();
+  });
+
+  it("does not call itself fresh while there is more to read", async () => {
+    let ahead = 0;
+    const clock = { ...systemClock, elapsed: () => systemClock.elapsed() + ahead };
+    const late = createTail({ database: reader, clock, log: silentLog });
+    const freshAtPage: boolean[] = [];
+    late.onFacts((facts) => {
+      if (facts.length < 2000) return;
+      freshAtPage.push(late.isFresh());
+      // Five seconds pass with the first page: what was known before is old, and only a complete look makes it new.
+      if (freshAtPage.length === 1) ahead = 5000;
+    });
+    await late.start();
+    const admin = new pg.Client(test.connection);
+    await admin.connect();
+    const before = late.position();
+    await admin.query(
+      `INSERT INTO outbox (name, data) SELECT 'numbered', jsonb_build_object('n', n) FROM generate_series(1, 9000) n`,
+    );
+    await admin.end();
+    await until(() => late.position() >= before + 9000 && late.isFresh(), "all pages");
+    assert.deepEqual(freshAtPage.slice(1), [false, false, false]);
+    await late.stop();
+  });
+
   it("is fresh while it can look, and says so no longer once its connection is cut for good", async () => {
     assert.ok(tail.isFresh());
     const other = openDatabase({

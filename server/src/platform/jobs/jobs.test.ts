@@ -1,0 +1,89 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { createTestDatabase, stopOwnPostgres, type TestDatabase } from "../../../test/postgres.ts";
+import { steppedClock } from "../clock.ts";
+import { openDatabase, type Database } from "../db/index.ts";
+import { silentLog } from "../log.ts";
+import { createJobs, inBatches } from "./index.ts";
+
+describe("jobs", () => {
+  let test: TestDatabase;
+  let db: Database;
+  const clock = steppedClock();
+  before(async () => {
+    test = await createTestDatabase();
+    db = openDatabase({ connection: test.connection, connections: 8, clock, onError: () => undefined });
+  });
+  after(async () => {
+    await db.close();
+    await test.drop();
+    await stopOwnPostgres();
+  });
+
+  const node = (name: string, run: () => Promise<void>, everySeconds = 60) => {
+    const jobs = createJobs({ db, clock, log: silentLog });
+    jobs.add({ name, everySeconds, run });
+    return jobs;
+  };
+
+  it("run on one node of many, once per interval", async () => {
+    let runs = 0;
+    const nodes = Array.from({ length: 6 }, () => node("once", async () => void (runs += 1)));
+    await Promise.all(nodes.map((each) => each.runDue()));
+    assert.equal(runs, 1);
+    clock.advance(61_000);
+    await Promise.all(nodes.map((each) => each.runDue()));
+    assert.equal(runs, 2);
+  });
+
+  it("are taken over when the node that ran them died", async () => {
+    const dead = node("orphan", () => new Promise(() => undefined));
+    void dead.runDue();
+    let runs = 0;
+    const heir = node("orphan", async () => void (runs += 1));
+    const deadline = Date.now() + 5000;
+    // The claim of the dead node must be in the database first.
+    const claimed = async () => (await heir.runDue()).length === 0;
+    while (!(await claimed()) && Date.now() < deadline) runs = 0;
+    clock.advance(61_000);
+    await heir.runDue();
+    assert.equal(runs, 1);
+  });
+
+  it("go on at their next time after a failure", async () => {
+    let runs = 0;
+    const jobs = node("failing", async () => {
+      runs += 1;
+      throw new Error("not today");
+    });
+    await jobs.runDue();
+    await jobs.runDue();
+    assert.equal(runs, 1);
+    clock.advance(61_000);
+    await jobs.runDue();
+    assert.equal(runs, 2);
+  });
+
+  it("R-13 are not stopped by a clock that once ran a year ahead", async () => {
+    let runs = 0;
+    const jobs = node("skewed", async () => void (runs += 1));
+    clock.advance(365 * 86_400_000);
+    await jobs.runDue();
+    clock.advance(-365 * 86_400_000 + 61_000);
+    await jobs.runDue();
+    assert.equal(runs, 2);
+  });
+
+  it("do large clean-ups in bites until nothing is left", async () => {
+    const bites: number[] = [];
+    let left = 12_000;
+    await inBatches(async (batch) => {
+      const bite = Math.min(batch, left);
+      left -= bite;
+      bites.push(bite);
+      return bite;
+    });
+    assert.equal(left, 0);
+    assert.ok(bites.length > 1);
+  });
+});
