@@ -35,7 +35,10 @@ const catalogueTable = Object.entries(CATALOGUE)
     [
       `### In ${scope === "project" ? "a project" : "the organisation"}\n`,
       "| subject | actions | attributes for conditions |\n|---|---|---|",
-      ...subjects.map((s) => `| ${code([s.subject, ...(s.aliases ?? [])])} | ${code(s.actions)} | ${code(Object.keys(s.attributes))} |`),
+      ...subjects.map(
+        (s) =>
+          `| ${code([s.subject, ...(s.aliases ?? [])])} | ${code(s.actions)} | ${code(Object.keys(s.attributes))} |`,
+      ),
     ].join("\n"),
   )
   .join("\n\n");

@@ -91,7 +91,11 @@ const FLUSH_MS = 2000;
 async function prepareDatabase(database: Database, options: HouseOptions): Promise<void> {
   const client = await database.connect({ isPatient: true });
   try {
-    await checkRootKey(options.rootKey.open(), (text) => client.query(text), options.config.rootKeyPrevious?.open());
+    await checkRootKey(
+      options.rootKey.open(),
+      (text) => client.query(text),
+      options.config.rootKeyPrevious?.open(),
+    );
     const applied = await migrate(client, MIGRATIONS);
     if (applied.length > 0) options.log.info({ applied }, "the database schema was brought up to date");
   } finally {

@@ -20,18 +20,29 @@ describe("S-21 who holds a role for an hour", () => {
 
   it("cannot make it permanent, for itself or for another", async () => {
     const { identity, path } = await anHourlyAdmin();
-    const self = await identity.client.patch(`${path}/memberships/identities/${identity.id}`, { roles: [{ role: "admin" }] });
+    const self = await identity.client.patch(`${path}/memberships/identities/${identity.id}`, {
+      roles: [{ role: "admin" }],
+    });
     assert.deepEqual([self.status, self.body.error], [403, "PermissionBoundaryError"]);
-    const other = await identity.client.post(`${path}/identities`, { name: "heir", roles: [{ role: "viewer" }] });
+    const other = await identity.client.post(`${path}/identities`, {
+      name: "heir",
+      roles: [{ role: "viewer" }],
+    });
     assert.deepEqual([other.status, other.body.error], [403, "PermissionBoundaryError"]);
   });
 
   it("can pass it on for as long as it lasts, and not a minute longer", async () => {
     const { identity, path } = await anHourlyAdmin();
     const within = { role: "viewer", isTemporary: true, temporaryRange: "30m" };
-    assert.equal((await identity.client.post(`${path}/identities`, { name: "guest", roles: [within] })).status, 200);
+    assert.equal(
+      (await identity.client.post(`${path}/identities`, { name: "guest", roles: [within] })).status,
+      200,
+    );
     const beyond = { ...within, temporaryRange: "61m" };
-    assert.equal((await identity.client.post(`${path}/identities`, { name: "guest", roles: [beyond] })).status, 403);
+    assert.equal(
+      (await identity.client.post(`${path}/identities`, { name: "guest", roles: [beyond] })).status,
+      403,
+    );
   });
 
   it("cannot write a role, nor make credentials for someone whose rights last longer", async () => {
@@ -39,7 +50,10 @@ describe("S-21 who holds a role for an hour", () => {
     const role = { slug: "mine", name: "Mine", permissions: [{ subject: "secrets", action: "readValue" }] };
     assert.equal((await identity.client.post(`${path}/roles`, role)).status, 403);
     const lasting = await anIdentity(house.owner, house.base, project.id, { roles: [{ role: "admin" }] });
-    const secret = await identity.client.post(`/api/v1/auth/universal-auth/identities/${lasting.id}/client-secrets`, {});
+    const secret = await identity.client.post(
+      `/api/v1/auth/universal-auth/identities/${lasting.id}/client-secrets`,
+      {},
+    );
     assert.deepEqual([secret.status, secret.body.error], [403, "PermissionBoundaryError"]);
   });
 

@@ -48,7 +48,9 @@ export function createMemberships(needs: {
         customSlugs.length === 0 ? [] : await db.read((q) => findCustomRoles(q, scope, customSlugs));
       const custom = new Map(found.map((role) => [role.slug, role]));
       for (const slug of customSlugs) if (!custom.has(slug)) throw notFound("The role", slug);
-      const rows = assignments.map((assignment) => toRow(assignment, custom.get(assignment.role)?.id ?? null));
+      const rows = assignments.map((assignment) =>
+        toRow(assignment, custom.get(assignment.role)?.id ?? null),
+      );
       for (const [index, { role }] of assignments.entries()) {
         if (role === "no-access") continue;
         const wantedRight = {

@@ -103,7 +103,9 @@ function rightsFrom(
   const lastingUntil = (until: number): Ability =>
     ending.every(({ ends }) => ends >= until)
       ? ability
-      : compileRules(ending.filter(({ rule, ends }) => rule.inverted || ends >= until).map(({ rule }) => rule));
+      : compileRules(
+          ending.filter(({ rule, ends }) => rule.inverted || ends >= until).map(({ rule }) => rule),
+        );
   return { ability, prospects, lastingUntil, isMember: held.length > 0, validUntil };
 }
 

@@ -14,22 +14,40 @@ describe("configuration", () => {
   });
 
   for (const [name, value] of [
-    ["PORT", "eighty"], ["PORT", "-1"], ["PORT", "65536"], ["PORT", "8080.5"], ["KEYWARD_HOST", "not a host"],
-    ["DATABASE_URL", "mysql://x"], ["KEYWARD_ROOT_KEY", "short"], ["KEYWARD_ROOT_KEY", Buffer.alloc(16).toString("base64")],
-    ["KEYWARD_TRUSTED_PROXIES", "10.0.0.0/33"], ["KEYWARD_TRUSTED_PROXIES", "ten"], ["KEYWARD_LOG_LEVEL", "loud"],
-    ["KEYWARD_PUBLIC_URL", "ftp://x"], ["KEYWARD_RATE_LIMIT_READ", "many"],
+    ["PORT", "eighty"],
+    ["PORT", "-1"],
+    ["PORT", "65536"],
+    ["PORT", "8080.5"],
+    ["KEYWARD_HOST", "not a host"],
+    ["DATABASE_URL", "mysql://x"],
+    ["KEYWARD_ROOT_KEY", "short"],
+    ["KEYWARD_ROOT_KEY", Buffer.alloc(16).toString("base64")],
+    ["KEYWARD_TRUSTED_PROXIES", "10.0.0.0/33"],
+    ["KEYWARD_TRUSTED_PROXIES", "ten"],
+    ["KEYWARD_LOG_LEVEL", "loud"],
+    ["KEYWARD_PUBLIC_URL", "ftp://x"],
+    ["KEYWARD_RATE_LIMIT_READ", "many"],
   ] as const) {
     it(`refuses ${name}=${value} with one line that names the variable`, () => {
-      assert.throws(() => readConfig({ [name]: value }), (error: Error) => error.message.startsWith(`${name} must`) && !error.message.includes("\n"));
+      assert.throws(
+        () => readConfig({ [name]: value }),
+        (error: Error) => error.message.startsWith(`${name} must`) && !error.message.includes("\n"),
+      );
     });
   }
 
   it("never repeats a wrong secret value in its complaint", () => {
-    assert.throws(() => readConfig({ KEYWARD_ROOT_KEY: "hunter2-hunter2" }), (error: Error) => !error.message.includes("hunter2"));
+    assert.throws(
+      () => readConfig({ KEYWARD_ROOT_KEY: "hunter2-hunter2" }),
+      (error: Error) => !error.message.includes("hunter2"),
+    );
   });
 
   it("wants a root key for a shared database", () => {
-    assert.throws(() => readConfig({ DATABASE_URL: "postgres://db/keyward" }), /KEYWARD_ROOT_KEY must be set/);
+    assert.throws(
+      () => readConfig({ DATABASE_URL: "postgres://db/keyward" }),
+      /KEYWARD_ROOT_KEY must be set/,
+    );
     assert.ok(readConfig({ DATABASE_URL: "postgres://db/keyward", KEYWARD_ROOT_KEY: KEY }).rootKey);
   });
 

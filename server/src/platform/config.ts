@@ -174,10 +174,31 @@ export const VARIABLES = {
     1000,
     [1, 10_000_000],
   ),
-  smtpUrl: text("KEYWARD_SMTP_URL", "Mail server for alerts: smtp://user:password@host:587 (STARTTLS; demanded with ?requireTLS=true) or smtps://…", "(no mail)", (t) => (t === undefined ? undefined : new Sealed(parseUrl(t, ["smtp:", "smtps:"])))),
-  mailFrom: text("KEYWARD_MAIL_FROM", "Sender of mails, such as Keyward <keyward@example.com>.", "Keyward <keyward@localhost>", (t) => (t === undefined || !/[\r\n]/.test(t) ? (t ?? "Keyward <keyward@localhost>") : wrong("must be one line"))),
-  pagerDutyUrl: text("KEYWARD_PAGERDUTY_URL", "PagerDuty's Events API; accounts in Europe use https://events.eu.pagerduty.com/v2/enqueue.", "https://events.pagerduty.com/v2/enqueue", (t) => (t === undefined ? "https://events.pagerduty.com/v2/enqueue" : parseUrl(t, ["https:", "http:"]))),
-  allowPrivateTargets: text("KEYWARD_ALLOW_PRIVATE_TARGETS", "Private addresses that webhooks may reach (CIDR list); also allows plain http.", "(none)", parseCidrs),
+  smtpUrl: text(
+    "KEYWARD_SMTP_URL",
+    "Mail server for alerts: smtp://user:password@host:587 (STARTTLS; demanded with ?requireTLS=true) or smtps://…",
+    "(no mail)",
+    (t) => (t === undefined ? undefined : new Sealed(parseUrl(t, ["smtp:", "smtps:"]))),
+  ),
+  mailFrom: text(
+    "KEYWARD_MAIL_FROM",
+    "Sender of mails, such as Keyward <keyward@example.com>.",
+    "Keyward <keyward@localhost>",
+    (t) =>
+      t === undefined || !/[\r\n]/.test(t) ? (t ?? "Keyward <keyward@localhost>") : wrong("must be one line"),
+  ),
+  pagerDutyUrl: text(
+    "KEYWARD_PAGERDUTY_URL",
+    "PagerDuty's Events API; accounts in Europe use https://events.eu.pagerduty.com/v2/enqueue.",
+    "https://events.pagerduty.com/v2/enqueue",
+    (t) => (t === undefined ? "https://events.pagerduty.com/v2/enqueue" : parseUrl(t, ["https:", "http:"])),
+  ),
+  allowPrivateTargets: text(
+    "KEYWARD_ALLOW_PRIVATE_TARGETS",
+    "Private addresses that webhooks may reach (CIDR list); also allows plain http.",
+    "(none)",
+    parseCidrs,
+  ),
   auditReads: choice(
     "KEYWARD_AUDIT_READS",
     "When a reading of secret values is in the audit log: within a second, before the answer, or never.",

@@ -7,7 +7,14 @@ import { pino } from "pino";
  */
 export type Log = Pick<pino.Logger, "debug" | "info" | "warn" | "error" | "fatal">;
 
-const LEVELS: Record<number, string> = { 10: "TRACE", 20: "DEBUG", 30: "INFO ", 40: "WARN ", 50: "ERROR", 60: "FATAL" };
+const LEVELS: Record<number, string> = {
+  10: "TRACE",
+  20: "DEBUG",
+  30: "INFO ",
+  40: "WARN ",
+  50: "ERROR",
+  60: "FATAL",
+};
 const HIDDEN = new Set(["level", "time", "msg", "pid", "hostname"]);
 
 function prettyStream(out: NodeJS.WritableStream): Writable {
@@ -19,15 +26,22 @@ function prettyStream(out: NodeJS.WritableStream): Writable {
         .map(([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`)
         .join(" ");
       const time = new Date(Number(line["time"])).toISOString().slice(11, 23);
-      out.write(`${time} ${LEVELS[Number(line["level"])] ?? "?"} ${String(line["msg"] ?? "")}${rest ? `  ${rest}` : ""}\n`);
+      out.write(
+        `${time} ${LEVELS[Number(line["level"])] ?? "?"} ${String(line["msg"] ?? "")}${rest ? `  ${rest}` : ""}\n`,
+      );
       done();
     },
   });
 }
 
-export function createLog(level: string, out: NodeJS.WritableStream & { readonly isTTY?: boolean } = process.stdout): Log {
+export function createLog(
+  level: string,
+  out: NodeJS.WritableStream & { readonly isTTY?: boolean } = process.stdout,
+): Log {
   const options: pino.LoggerOptions = { level, base: { pid: process.pid } };
-  return out.isTTY ? pino(options, prettyStream(out)) : pino(options, pino.destination({ fd: 1, sync: false }));
+  return out.isTTY
+    ? pino(options, prettyStream(out))
+    : pino(options, pino.destination({ fd: 1, sync: false }));
 }
 
 export const silentLog: Log = pino({ level: "silent" });

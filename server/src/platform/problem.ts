@@ -49,14 +49,20 @@ export const permissionBoundary = (message: string, missingPermissions: readonly
 export const addressForbidden = (message: string): Problem => new Problem(403, "ForbiddenError", message);
 /** One sentence for "unknown" and "someone else's", so that existence never leaks. */
 export const notFound = (what: string, id?: string): Problem =>
-  new Problem(404, "NotFound", id === undefined ? `${what} was not found.` : `${what} ${quote(id)} was not found.`);
+  new Problem(
+    404,
+    "NotFound",
+    id === undefined ? `${what} was not found.` : `${what} ${quote(id)} was not found.`,
+  );
 export const conflict = (message: string): Problem => new Problem(409, "Conflict", message);
 export const invalid = (issues: readonly Issue[]): Problem =>
   new Problem(422, "ValidationFailure", issues.map((issue) => issue.message).join("; "), { issues });
 export const invalidField = (path: readonly (string | number)[], message: string): Problem =>
   invalid([{ code: "custom", path, message }]);
 export const tooManyRequests = (seconds: number, what: string): Problem =>
-  new Problem(429, "RateLimitExceeded", `${what} Try again in ${seconds} seconds.`, { retryAfterSeconds: seconds });
+  new Problem(429, "RateLimitExceeded", `${what} Try again in ${seconds} seconds.`, {
+    retryAfterSeconds: seconds,
+  });
 export const unavailable = (cause?: unknown): Problem =>
   new Problem(503, "ServiceUnavailable", "The database cannot be reached at the moment.", {
     retryAfterSeconds: 2,

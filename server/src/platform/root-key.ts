@@ -27,8 +27,14 @@ export async function readOrCreateRootKey(dataDir: string): Promise<Sealed<Buffe
 /** Written whole and synced before it gets its name: a key that half exists would be a key that is lost. */
 async function create(path: string, dataDir: string): Promise<void> {
   // A new key beside old data would only hide that the old key is gone.
-  const hasData = await access(join(dataDir, "postgres", "PG_VERSION")).then(() => true, () => false);
-  if (hasData) throw new ConfigError(`The data folder ${dataDir} holds a database but no ${FILE}. Restore that file from your backup, or set KEYWARD_ROOT_KEY.`);
+  const hasData = await access(join(dataDir, "postgres", "PG_VERSION")).then(
+    () => true,
+    () => false,
+  );
+  if (hasData)
+    throw new ConfigError(
+      `The data folder ${dataDir} holds a database but no ${FILE}. Restore that file from your backup, or set KEYWARD_ROOT_KEY.`,
+    );
   const draft = `${path}.${process.pid}.new`;
   const file = await open(draft, "wx", 0o600);
   try {

@@ -50,8 +50,7 @@ export function createProjects(needs: ProjectNeeds) {
   const { db, clock, permissions } = needs;
   const cache = createFactCache<ProjectRow>(needs.tail, CACHED_PROJECTS, (row) => [row.id]);
   needs.tail.onHint((fact) => {
-    if (projectChanged.is(fact) || projectDeleted.is(fact))
-      cache.dropGroup(fact.data.projectId);
+    if (projectChanged.is(fact) || projectDeleted.is(fact)) cache.dropGroup(fact.data.projectId);
   });
 
   /** The project behind an id or slug, inside the caller's organisation; anything else is not found. */

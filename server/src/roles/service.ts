@@ -192,7 +192,13 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
           if (given)
             permissions.requireHolds(ability, [...given, ...lifted(before.rules, given)], `the role ${slug}`);
           const description = change.description === undefined ? before.description : change.description;
-          const after = { ...before, slug, name: change.name ?? before.name, description, rules: given ?? before.rules };
+          const after = {
+            ...before,
+            slug,
+            name: change.name ?? before.name,
+            description,
+            rules: given ?? before.rules,
+          };
           const row = (await updateRole(tx, after, clock.now())) as RoleRow;
           tx.audit(actor, {
             event: "update-role",

@@ -68,12 +68,10 @@ describe("the provisioning sequence of external-secrets' end-to-end tests", () =
     });
     assert.equal(secret.status, 200);
     const sdk = new InfisicalSDK({ siteUrl: server.base });
-    await sdk
-      .auth()
-      .universalAuth.login({
-        clientId: auth.body.identityUniversalAuth.clientId,
-        clientSecret: secret.body.clientSecret,
-      });
+    await sdk.auth().universalAuth.login({
+      clientId: auth.body.identityUniversalAuth.clientId,
+      clientSecret: secret.body.clientSecret,
+    });
     const token = sdk.auth().getAccessToken() as string;
     assert.equal(
       (await clientOf(server.base, token).get("/api/v1/projects/slug/eso-project")).body.id,

@@ -44,29 +44,25 @@ describe("the Node SDK", () => {
   });
 
   test("creates, gets, updates, renames and deletes a secret", async () => {
-    const { secret: created } = await sdk
-      .secrets()
-      .createSecret("API_KEY", {
-        ...dev(),
-        secretValue: "one",
-        secretComment: "why",
-        secretReminderNote: "soon",
-        secretReminderRepeatDays: 7,
-      });
+    const { secret: created } = await sdk.secrets().createSecret("API_KEY", {
+      ...dev(),
+      secretValue: "one",
+      secretComment: "why",
+      secretReminderNote: "soon",
+      secretReminderRepeatDays: 7,
+    });
     assert.equal(created.secretKey, "API_KEY");
     const read = await sdk.secrets().getSecret({ ...dev(), secretName: "API_KEY" });
     assert.deepEqual(
       [read.secretValue, read.secretComment, read.id, read.environment],
       ["one", "why", created.id, "dev"],
     );
-    const { secret: updated } = await sdk
-      .secrets()
-      .updateSecret("API_KEY", {
-        ...dev(),
-        secretValue: "two",
-        newSecretName: "NEW_KEY",
-        metadata: { team: "core" },
-      });
+    const { secret: updated } = await sdk.secrets().updateSecret("API_KEY", {
+      ...dev(),
+      secretValue: "two",
+      newSecretName: "NEW_KEY",
+      metadata: { team: "core" },
+    });
     assert.deepEqual([updated.id, updated.secretKey, updated.version], [created.id, "NEW_KEY", 2]);
     await assert.rejects(sdk.secrets().getSecret({ ...dev(), secretName: "API_KEY" }), /404/);
     const { secret: gone } = await sdk.secrets().deleteSecret("NEW_KEY", dev());
@@ -102,14 +98,12 @@ describe("the Node SDK", () => {
       "HOST",
       "URL",
     ]);
-    const raw = await sdk
-      .secrets()
-      .listSecrets({
-        ...dev(),
-        secretPath: "/api",
-        expandSecretReferences: false,
-        attachToProcessEnv: false,
-      });
+    const raw = await sdk.secrets().listSecrets({
+      ...dev(),
+      secretPath: "/api",
+      expandSecretReferences: false,
+      attachToProcessEnv: false,
+    });
     assert.equal(raw.secrets[1]?.secretValue, "pg://${HOST}");
     const imported = await house.owner.post("/api/v1/secret-imports", {
       workspaceId: projectId,
@@ -148,6 +142,17 @@ describe("the Node SDK", () => {
     assert.deepEqual(
       keysOf((await owner.secrets().listSecrets({ projectId: project.id, environment: "qa" })).secrets),
       ["IN_QA"],
+    );
+  });
+
+  test("invites people to a project", async () => {
+    const owner = new InfisicalSDK({ siteUrl: house.base }).auth().accessToken(house.owner.token);
+    const memberships = await owner
+      .projects()
+      .inviteMembers({ projectId, emails: [house.ownerUser.email], roleSlugs: ["viewer"] });
+    assert.deepEqual(
+      memberships.map((membership) => membership.userId),
+      [house.ownerUser.id],
     );
   });
 });

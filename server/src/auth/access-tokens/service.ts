@@ -223,7 +223,9 @@ export function createAccessTokens({ db, clock, tail, keyring }: AccessTokenNeed
 
     sweep: () =>
       inBatches((batch) =>
-        db.write((tx) => sweepTokens(tx, new Date(clock.millis() - KEEP_EXPIRED_MS), batch), { audited: false }),
+        db.write((tx) => sweepTokens(tx, new Date(clock.millis() - KEEP_EXPIRED_MS), batch), {
+          audited: false,
+        }),
       ),
   };
 }

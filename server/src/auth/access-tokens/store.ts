@@ -118,4 +118,5 @@ export const dropTokensOfMethod = (tx: Tx, identityId: string, method: string) =
   tx.rows(dropOfMethod, [identityId, method]);
 export const touchTokens = (tx: Tx, used: ReadonlyMap<string, Date>) =>
   tx.rows(touch, [[...used.keys()], [...used.values()]]);
-export const sweepTokens = async (tx: Tx, before: Date, batch: number) => (await tx.rows(sweep, [before, batch])).length;
+export const sweepTokens = async (tx: Tx, before: Date, batch: number) =>
+  (await tx.rows(sweep, [before, batch])).length;

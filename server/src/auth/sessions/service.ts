@@ -73,7 +73,12 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
     }
   });
 
-  const sign = (session: { id: string; userId: string; orgId: string | null; expiresAt: Date }): OpenedSession => {
+  const sign = (session: {
+    id: string;
+    userId: string;
+    orgId: string | null;
+    expiresAt: Date;
+  }): OpenedSession => {
     const now = clock.millis();
     const token = signToken(key, {
       authTokenType: "accessToken",
@@ -90,7 +95,12 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
 
   const openRoot = async (tx: Tx, user: UserRow): Promise<OpenedSession> => {
     const at = clock.now();
-    const session = { id: newId(), userId: user.id, orgId: null, expiresAt: new Date(at.getTime() + SESSION_SECONDS * 1000) };
+    const session = {
+      id: newId(),
+      userId: user.id,
+      orgId: null,
+      expiresAt: new Date(at.getTime() + SESSION_SECONDS * 1000),
+    };
     const opened = await insertRootSession(tx, { ...session, passwordHash: user.passwordHash ?? "", at });
     if (!opened) throw credentialsWrong();
     return sign(session);
@@ -114,11 +124,7 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
   };
 
   return {
-    async login(
-      email: string,
-      password: Sealed<string>,
-      caller: Caller,
-    ): Promise<OpenedSession> {
+    async login(email: string, password: Sealed<string>, caller: Caller): Promise<OpenedSession> {
       const user = await db.read((q) => findUserByEmail(q, email));
       return attempts.attempt({ email, user, password, caller }, (known) =>
         db.write(async (tx) => {
@@ -146,10 +152,7 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
       );
     },
 
-    async selectOrganization(
-      actor: MemberActor,
-      orgId: string,
-    ): Promise<OpenedSession> {
+    async selectOrganization(actor: MemberActor, orgId: string): Promise<OpenedSession> {
       const user = requireUser(actor);
       if (!(await db.read((q) => isOrgMember(q, orgId, user.id)))) throw notFound("The organisation", orgId);
       return db.write(async (tx) => {
@@ -214,7 +217,9 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
 
     async sweep(): Promise<void> {
       await inBatches((batch) => db.write((tx) => sweepSessions(tx, clock.now(), batch), { audited: false }));
-      await db.write((tx) => sweepLockouts(tx, new Date(clock.millis() - KEEP_LOCKOUTS_MS)), { audited: false });
+      await db.write((tx) => sweepLockouts(tx, new Date(clock.millis() - KEEP_LOCKOUTS_MS)), {
+        audited: false,
+      });
     },
   };
 }

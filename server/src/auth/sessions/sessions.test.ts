@@ -246,7 +246,8 @@ describe("a person's session", () => {
     forgetFailures();
     const root = await session();
     house.clock.advance(11 * 3_600_000);
-    const branch = (await house.as(root).post(SELECT, { organizationId: house.owner.orgId })).body.token as string;
+    const branch = (await house.as(root).post(SELECT, { organizationId: house.owner.orgId })).body
+      .token as string;
     assert.equal((await house.as(branch).get("/api/v1/projects")).status, 200);
     house.clock.advance(3_600_000 + 1000);
     assert.equal((await house.as(branch).get("/api/v1/projects")).status, 401);
@@ -256,11 +257,18 @@ describe("a person's session", () => {
   it("takes everything that was opened from the same login along when it is ended", async () => {
     forgetFailures();
     const root = await session();
-    const first = (await house.as(root).post(SELECT, { organizationId: house.owner.orgId })).body.token as string;
-    const second = (await house.as(first).post(SELECT, { organizationId: house.owner.orgId })).body.token as string;
+    const first = (await house.as(root).post(SELECT, { organizationId: house.owner.orgId })).body
+      .token as string;
+    const second = (await house.as(first).post(SELECT, { organizationId: house.owner.orgId })).body
+      .token as string;
     const other = await session();
     assert.equal((await house.as(first).post("/api/v1/auth/logout")).status, 200);
-    for (const token of [root, first, second]) assert.equal((await house.as(token).post("/api/v1/auth/checkAuth")).status, 401);
-    assert.equal((await house.as(other).post("/api/v1/auth/checkAuth")).status, 200, "another login is not touched");
+    for (const token of [root, first, second])
+      assert.equal((await house.as(token).post("/api/v1/auth/checkAuth")).status, 401);
+    assert.equal(
+      (await house.as(other).post("/api/v1/auth/checkAuth")).status,
+      200,
+      "another login is not touched",
+    );
   });
 });

@@ -52,4 +52,5 @@ export const isOrgMember = async (q: Query, orgId: string, userId: string) =>
 /** The session's whole tree: the login it goes back to and every organisation selected from it. */
 export const revokeSession = (tx: Tx, id: string) => tx.rows(revoke, [id]);
 export const revokeSessions = (tx: Tx, userId: string) => tx.rows(revokeAll, [userId]);
-export const sweepSessions = async (tx: Tx, before: Date, batch: number) => (await tx.rows(sweep, [before, batch])).length;
+export const sweepSessions = async (tx: Tx, before: Date, batch: number) =>
+  (await tx.rows(sweep, [before, batch])).length;

@@ -23,7 +23,9 @@ const update = sql<TokenAuthRow>(`
   UPDATE token_auths SET access_token_ttl = $2, access_token_max_ttl = $3, access_token_period = $4, access_token_uses_limit = $5,
     access_token_trusted_ips = $6, updated_at = $7 WHERE identity_id = $1 RETURNING ${COLUMNS}`);
 const remove = sql<TokenAuthRow>(`DELETE FROM token_auths WHERE identity_id = $1 RETURNING ${COLUMNS}`);
-const lockByIdentity = sql<TokenAuthRow>(`SELECT ${COLUMNS} FROM token_auths WHERE identity_id = $1 FOR UPDATE`);
+const lockByIdentity = sql<TokenAuthRow>(
+  `SELECT ${COLUMNS} FROM token_auths WHERE identity_id = $1 FOR UPDATE`,
+);
 const byIdentity = sql<TokenAuthRow>(`SELECT ${COLUMNS} FROM token_auths WHERE identity_id = $1`);
 const claimMethod = sql(`UPDATE identities SET auth_methods = '{token-auth}' WHERE id = $1`);
 

@@ -74,7 +74,9 @@ const update = sql<UniversalAuthRow>(`
 const remove = sql<UniversalAuthRow>(
   `DELETE FROM universal_auths u WHERE u.identity_id = $1 RETURNING ${COLUMNS}`,
 );
-const lockByIdentity = sql<UniversalAuthRow>(`SELECT ${COLUMNS} FROM universal_auths u WHERE u.identity_id = $1 FOR UPDATE`);
+const lockByIdentity = sql<UniversalAuthRow>(
+  `SELECT ${COLUMNS} FROM universal_auths u WHERE u.identity_id = $1 FOR UPDATE`,
+);
 const byIdentity = sql<UniversalAuthRow>(`SELECT ${COLUMNS} FROM universal_auths u WHERE u.identity_id = $1`);
 const addMethod = sql(
   `UPDATE identities SET auth_methods = array_append(array_remove(auth_methods, $2), $2), updated_at = $3 WHERE id = $1`,

@@ -15,6 +15,7 @@ import type { Authorities } from "../authorities/service.ts";
 import type { Issuer } from "../authorities/issuers/model.ts";
 import type { Issuers } from "../authorities/issuers/service.ts";
 import { attributesOf, type CertificateRow } from "../inventory/model.ts";
+import { makeKey } from "./keys/service.ts";
 import { findCertificate, findCertificateById } from "../inventory/store/certificates.ts";
 import { asRefusal, judged } from "../model.ts";
 import type { PolicyRules } from "../policies/contract.ts";
@@ -24,9 +25,9 @@ import type { ProfileRow } from "../profiles/store.ts";
 import {
   certificateToPem,
   commonNameOf,
-  exportPkcs8Pem,
+  encodePem,
+  exportPkcs8,
   exportSpki,
-  generateKeys,
   hasErrors,
   keyAlgorithmOf,
   parseCsrPem,
@@ -97,7 +98,7 @@ export function createIssuance(needs: IssuanceNeeds) {
     }
   };
 
-  const keyFor = async (brief: Brief): Promise<{ publicKey: Buffer; privateKey: KeyObject | undefined }> => {
+  const keyFor = async (brief: Brief): Promise<{ publicKey: Buffer; privateKey: Buffer | undefined }> => {
     if (brief.csr) return { publicKey: brief.csr.publicKey, privateKey: undefined };
     const algorithm = judged("keyAlgorithm", () =>
       keyAlgorithmFor({
@@ -106,8 +107,9 @@ export function createIssuance(needs: IssuanceNeeds) {
         rules: brief.rules,
       }),
     );
-    const pair = brief.key ? { publicKey: brief.key, privateKey: brief.key } : await generateKeys(algorithm);
-    return { publicKey: exportSpki(pair.publicKey), privateKey: pair.privateKey };
+    return brief.key
+      ? { publicKey: exportSpki(brief.key), privateKey: exportPkcs8(brief.key) }
+      : makeKey(algorithm);
   };
 
   const orderOf = async (brief: Brief): Promise<Order> => {
@@ -152,7 +154,7 @@ export function createIssuance(needs: IssuanceNeeds) {
       certificate: certificateToPem(der).trimEnd(),
       issuingCaCertificate: certificateToPem(chain[0] ?? der).trimEnd(),
       certificateChain: chainToPem(withoutRoot(chain, removeRoot)),
-      ...(order.privateKey ? { privateKey: exportPkcs8Pem(order.privateKey).trimEnd() } : {}),
+      ...(order.privateKey ? { privateKey: encodePem("PRIVATE KEY", order.privateKey).trimEnd() } : {}),
       serialNumber: issued.serialNumber,
       certificateId: issued.certificateId,
     };
@@ -173,7 +175,8 @@ export function createIssuance(needs: IssuanceNeeds) {
     const issued = await gate.replay(probe);
     if (!issued) return undefined;
     const row = await db.read((q) => findCertificateById(q, issued.certificateId));
-    const privateKey = row && (await privateKeyOf(row));
+    const key = row && (await privateKeyOf(row));
+    const privateKey = key && exportPkcs8(key);
     return { requestId: issued.requestId, view: await viewOf(issued, { ...probe, privateKey }, removeRoot) };
   };
 

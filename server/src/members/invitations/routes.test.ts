@@ -18,7 +18,7 @@ import {
   refusalOf,
   sessionIn,
   type Person,
-} from "../test-people.ts";
+} from "../../../test/people.ts";
 
 const PATH = "/api/v1/organization/invitations";
 const DAY_MS = 86_400_000;

@@ -14,7 +14,7 @@ import {
   look,
   membershipIdOf,
   type Person,
-} from "../test-people.ts";
+} from "../../../test/people.ts";
 
 const PATH = "/api/v1/organization/members";
 

@@ -12,7 +12,7 @@ import {
   look,
   refusalOf,
   type Person,
-} from "../test-people.ts";
+} from "../../../test/people.ts";
 
 const pathOf = (project: { id: string }) => `/api/v1/projects/${project.id}/memberships`;
 

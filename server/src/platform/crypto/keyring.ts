@@ -53,7 +53,9 @@ const instanceKeys = sql<KeyRow & { purpose: string }>(
   `SELECT ${COLUMNS}, purpose FROM data_keys WHERE org_id IS NULL`,
 );
 const rootKeyRow = sql<{ checkValue: Buffer }>(`SELECT check_value AS "checkValue" FROM root_key`);
-const retireProjectKey = sql<{ id: string }>(`UPDATE data_keys SET retired_at = now() WHERE project_id = $1 AND retired_at IS NULL RETURNING id`);
+const retireProjectKey = sql<{ id: string }>(
+  `UPDATE data_keys SET retired_at = now() WHERE project_id = $1 AND retired_at IS NULL RETURNING id`,
+);
 const rootWrapped = sql<KeyRow>(`SELECT ${COLUMNS} FROM data_keys WHERE parent_id IS NULL FOR UPDATE`);
 const rewrap = sql(`UPDATE data_keys SET wrapped = $2 WHERE id = $1`);
 const replaceRootKey = sql(`UPDATE root_key SET check_value = $1`);
@@ -87,7 +89,8 @@ export async function checkRootKey(
   if (known && !isKeyOf(known, rootKey) && !(previous && isKeyOf(known, previous))) throw wrongKey();
 }
 
-const isKeyOf = (checkValue: Buffer, rootKey: Buffer): boolean => timingSafeEqual(checkValue, checkValueOf(rootKey));
+const isKeyOf = (checkValue: Buffer, rootKey: Buffer): boolean =>
+  timingSafeEqual(checkValue, checkValueOf(rootKey));
 
 const wrapContext = (row: Pick<KeyRow, "id" | "orgId" | "projectId">): string[] => [
   "data_keys",
@@ -232,7 +235,10 @@ class EnvelopeKeyring implements Keyring {
   async #unwrap(row: KeyRow, q?: Query): Promise<Buffer> {
     const known = this.#plain.get(row.id);
     if (known) return known;
-    const plain = row.parentId === null ? this.#openRootWrapped(row).plain : decrypt(await this.#keyOf(row.parentId, q), row.wrapped, wrapContext(row));
+    const plain =
+      row.parentId === null
+        ? this.#openRootWrapped(row).plain
+        : decrypt(await this.#keyOf(row.parentId, q), row.wrapped, wrapContext(row));
     this.#plain.set(row.id, plain);
     return plain;
   }

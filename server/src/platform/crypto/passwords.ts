@@ -34,7 +34,8 @@ const waiting: (() => void)[] = [];
 
 async function gated<T>(work: () => Promise<T>): Promise<T> {
   if (running >= AT_ONCE) {
-    if (waiting.length >= MAX_WAITING) throw tooManyRequests(5, "Too many passwords are being checked at the moment.");
+    if (waiting.length >= MAX_WAITING)
+      throw tooManyRequests(5, "Too many passwords are being checked at the moment.");
     await new Promise<void>((resolve) => waiting.push(resolve));
   } else running += 1;
   try {

@@ -2,7 +2,8 @@ import type { Socket } from "node:net";
 import type pg from "pg";
 
 // pg has no word for either of these; its stream is what its own pipelining corks, too.
-const streamOf = (client: pg.ClientBase): Socket => (client as unknown as { connection: { stream: Socket } }).connection.stream;
+const streamOf = (client: pg.ClientBase): Socket =>
+  (client as unknown as { connection: { stream: Socket } }).connection.stream;
 
 /** Cuts a connection off without a word, because there may be nobody left to hear it. */
 export const sever = (client: pg.ClientBase): void => void streamOf(client).destroy();

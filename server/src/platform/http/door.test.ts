@@ -263,14 +263,18 @@ describe("rate limits", () => {
     house.clock.advance(60_000);
     const attempt = { email: "nobody@example.com", password: "wrong wrong" };
     const statuses = [];
-    for (let n = 0; n < 3; n += 1) statuses.push((await house.anonymous.post("/api/v3/auth/login", attempt)).status);
+    for (let n = 0; n < 3; n += 1)
+      statuses.push((await house.anonymous.post("/api/v3/auth/login", attempt)).status);
     assert.deepEqual(statuses, [401, 429, 429]);
   });
 
   it("leave room to log in again for a fleet whose tokens have all ended", async () => {
     house.clock.advance(60_000);
     for (let n = 0; n < 30; n += 1) await house.as("not-a-token").get("/api/v1/organization");
-    const login = await house.anonymous.post("/api/v1/auth/universal-auth/login", { clientId: "x", clientSecret: "y" });
+    const login = await house.anonymous.post("/api/v1/auth/universal-auth/login", {
+      clientId: "x",
+      clientSecret: "y",
+    });
     assert.equal(login.status, 401);
   });
 

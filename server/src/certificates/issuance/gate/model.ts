@@ -10,6 +10,7 @@ import {
   encodeName,
   extendedKeyUsage,
   fitsKey,
+  importPrivateKey,
   keyAlgorithmOf,
   keyFingerprint,
   keyIdentifier,
@@ -73,8 +74,8 @@ export interface Order {
   readonly issuer: Issuer | null;
   readonly wish: Wish;
   readonly publicKey: Buffer;
-  /** Kept sealed beside the certificate; absent when the key was made elsewhere. */
-  readonly privateKey: KeyObject | undefined;
+  /** PKCS#8. Kept sealed beside the certificate; absent when the key was made elsewhere. */
+  readonly privateKey: Buffer | undefined;
   /** An authority's own key is kept with the authority, not in the inventory. */
   readonly keepsKey: boolean;
   /** A tool of the house, such as an OCSP responder: recorded and audited, but nobody's certificate to look after. */
@@ -96,10 +97,11 @@ export interface Draft {
 
 const SERIAL_OCTETS = 16;
 
+const ownSigner = (key: KeyObject): SigningKey => ({ key, algorithm: defaultSignatureAlgorithm(key) });
+
 /** Who signs, and with which of the algorithms its key can do. */
 function signerOf({ issuer, privateKey, wish }: Order): SigningKey {
-  const own =
-    issuer?.signer ?? (privateKey && { key: privateKey, algorithm: defaultSignatureAlgorithm(privateKey) });
+  const own = issuer?.signer ?? (privateKey && ownSigner(importPrivateKey(privateKey)));
   if (!own)
     throw new X509Error("signer.missing", "csr", "A self-signed certificate needs a key that is made here.");
   if (wish.signatureAlgorithm === undefined || wish.signatureAlgorithm === own.algorithm) return own;

@@ -19,7 +19,6 @@ import { certificateIssued, certificateRenewed } from "../../events.ts";
 import { judged, refused } from "../../model.ts";
 import {
   checkTbsMatches,
-  exportPkcs8,
   hasErrors,
   importPrivateKey,
   keyFingerprint,
@@ -85,9 +84,7 @@ export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
     const vault =
       order.keepsKey && order.privateKey ? await keyring.vaultOf({ projectId: order.projectId }) : undefined;
     const sealedKey =
-      vault && order.privateKey
-        ? vault.encrypt(exportPkcs8(order.privateKey), certificateKeyPlace(certificateId))
-        : null;
+      vault && order.privateKey ? vault.encrypt(order.privateKey, certificateKeyPlace(certificateId)) : null;
     const row: NewRequest = {
       id: newId(clock.millis()),
       projectId: order.projectId,

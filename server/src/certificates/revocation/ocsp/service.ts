@@ -115,7 +115,7 @@ export function createOcsp({ db, clock, tail, keyring, issuers, gate }: OcspNeed
         extensions: [ocspNoCheck()],
       },
       publicKey: exportSpki(publicKey),
-      privateKey,
+      privateKey: exportPkcs8(privateKey),
       keepsKey: false,
       isInternal: true,
       context: { friendlyName: "OCSP responder" },

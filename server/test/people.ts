@@ -2,9 +2,9 @@
  * People for the tests of this room, made the way people are made: invited, and accepted. Passwords are slow on
  * purpose, so tests make few people and let them change roles or join further organisations.
  */
-import { withClient } from "../../test/postgres.ts";
-import { unique } from "../../test/builders.ts";
-import type { Answer, Client, Tenant, TestHouse } from "../../test/harness.ts";
+import { withClient } from "./postgres.ts";
+import { unique } from "./builders.ts";
+import type { Answer, Client, Tenant, TestHouse } from "./harness.ts";
 
 export const PASSWORD = "a pass phrase of some length";
 
