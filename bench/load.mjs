@@ -1,6 +1,7 @@
 // A closed-loop HTTP load: each connection sends its next request when the previous answer is complete. Raw sockets
 // and keep-alive, so that the client stays cheap next to the server it measures.
 import net from "node:net";
+import tls from "node:tls";
 
 function render(target, { method, path, body, headers = {} }) {
   const text = body === undefined ? "" : JSON.stringify(body);
@@ -26,10 +27,12 @@ class Connection {
 
   open() {
     return new Promise((resolve, reject) => {
-      this.#socket = net.connect(
-        { host: this.url.hostname, port: Number(this.url.port), noDelay: true },
-        resolve,
-      );
+      const isSecure = this.url.protocol === "https:";
+      const port = Number(this.url.port) || (isSecure ? 443 : 80);
+      const target = { host: this.url.hostname, port, noDelay: true };
+      this.#socket = isSecure
+        ? tls.connect({ ...target, servername: target.host }, resolve)
+        : net.connect(target, resolve);
       this.#socket.once("error", reject);
       this.#socket.on("data", (chunk) => this.#take(chunk));
       this.#socket.on("close", () => this.#done?.({ status: 0, body: "" }));
@@ -50,6 +53,9 @@ class Connection {
     if (end < 0) return;
     const head = this.#buffer.latin1Slice(0, end);
     const length = /\r\ncontent-length: *(\d+)/i.exec(head);
+    // Other servers may answer in chunks; the last one is empty.
+    const isChunked = !length && /\r\ntransfer-encoding: *chunked/i.test(head);
+    if (isChunked && this.#buffer.latin1Slice(-5) !== "0\r\n\r\n") return;
     const whole = end + 4 + (length ? Number(length[1]) : 0);
     if (this.#buffer.length < whole) return;
     const done = this.#done;

@@ -1,78 +1,37 @@
 // Login and POST …/identities against their limit, and what checking a token adds to a request.
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { isAbsolute, join } from "node:path";
-import { startKeyward, startLimit, usageOf } from "../processes.mjs";
+import { openWorld } from "../world.mjs";
 
-async function call(base, method, path, body, token) {
-  const response = await fetch(base + path, {
-    method,
-    headers: {
-      ...(body ? { "content-type": "application/json" } : {}),
-      ...(token ? { authorization: `Bearer ${token}` } : {}),
-    },
-    ...(body ? { body: JSON.stringify(body) } : {}),
+/** An identity that can log in. */
+async function loginOf(world, projectId) {
+  const { identity } = await world.call("POST", `/api/v1/projects/${projectId}/identities`, {
+    name: "bench",
+    roles: [{ role: "viewer" }],
   });
-  const text = await response.text();
-  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
-  return { ...JSON.parse(text), text };
+  const path = `/api/v1/auth/universal-auth/identities/${identity.id}`;
+  const auth = await world.call("POST", path, {});
+  const secret = await world.call("POST", `${path}/client-secrets`, {});
+  const credentials = { clientId: auth.identityUniversalAuth.clientId, clientSecret: secret.clientSecret };
+  const login = await world.call("POST", "/api/v1/auth/universal-auth/login", credentials);
+  return { identityId: identity.id, credentials, login };
 }
 
-export async function prepare() {
-  const dataDir = mkdtempSync(join(tmpdir(), "keyward-bench-"));
-  const keyward = await startKeyward({ KEYWARD_DATA_DIR: dataDir, KEYWARD_LOG_LEVEL: "info" });
-  const idle = usageOf(keyward.pid);
-  const booted = await call(keyward.base, "POST", "/api/v1/admin/bootstrap", {
-    email: "bench@example.com",
-    password: "bench bench bench",
-    organization: "Bench",
+export async function prepare({ against } = {}) {
+  const world = await openWorld(against);
+  const { project } = await world.call("POST", "/api/v1/projects", { projectName: `Bench ${Date.now()}` });
+  const { identityId, credentials, login } = await loginOf(world, project.id);
+  const path = `/api/v1/projects/${project.id}/identities`;
+  const created = await world.call("POST", path, { name: "shape" });
+  const limit = await world.startLimit({
+    projectId: project.id,
+    identityId,
+    clientId: credentials.clientId,
+    answers: { login: login.text, identity: created.text, nothing: '{"message":"Authenticated"}' },
   });
-  const token = booted.identity.credentials.token;
-  const { project } = await call(keyward.base, "POST", "/api/v1/projects", { projectName: "Bench" }, token);
-  const { identity } = await call(
-    keyward.base,
-    "POST",
-    `/api/v1/projects/${project.id}/identities`,
-    { name: "bench", roles: [{ role: "viewer" }] },
-    token,
-  );
-  const auth = await call(
-    keyward.base,
-    "POST",
-    `/api/v1/auth/universal-auth/identities/${identity.id}`,
-    {},
-    token,
-  );
-  const secret = await call(
-    keyward.base,
-    "POST",
-    `/api/v1/auth/universal-auth/identities/${identity.id}/client-secrets`,
-    {},
-    token,
-  );
-  const credentials = { clientId: auth.identityUniversalAuth.clientId, clientSecret: secret.clientSecret };
-  const login = await call(keyward.base, "POST", "/api/v1/auth/universal-auth/login", credentials);
-  const created = await call(
-    keyward.base,
-    "POST",
-    `/api/v1/projects/${project.id}/identities`,
-    { name: "shape" },
-    token,
-  );
-  const limit = await startLimit("limits.mjs", {
-    LIMIT_CONTEXT: JSON.stringify({
-      connection: socketOf(dataDir),
-      orgId: booted.organization.id,
-      projectId: project.id,
-      identityId: identity.id,
-      clientId: credentials.clientId,
-      answers: { login: login.text, identity: created.text, nothing: '{"message":"Authenticated"}' },
-    }),
-  });
-  const json = (path, body) => ({ method: "POST", path, body });
+  const json = (address, body) => ({ method: "POST", path: address, body });
   const bearer = { authorization: `Bearer ${login.accessToken}` };
   return {
-    idle,
+    ...world,
+    limit,
     cases: [
       {
         name: "login",
@@ -81,10 +40,7 @@ export async function prepare() {
       },
       {
         name: "create identity",
-        keyward: (n) => ({
-          ...json(`/api/v1/projects/${project.id}/identities`, { name: `id-${n}` }),
-          headers: { authorization: `Bearer ${token}` },
-        }),
+        keyward: (n) => ({ ...json(path, { name: `id-${n}` }), headers: world.headers }),
         limit: (n) => json("/identity", { name: `id-${n}` }),
       },
       {
@@ -93,24 +49,5 @@ export async function prepare() {
         limit: () => ({ method: "POST", path: "/nothing", headers: bearer }),
       },
     ],
-    keyward,
-    limit,
-    async close() {
-      await limit.stop();
-      await keyward.stop();
-      rmSync(dataDir, { recursive: true, force: true });
-    },
-  };
-}
-
-/** Where the embedded PostgreSQL of a data folder listens: line 4 and 5 of its postmaster.pid. */
-function socketOf(dataDir) {
-  const [, , , port, host] = readFileSync(join(dataDir, "postgres", "postmaster.pid"), "utf8").split("\n");
-  return {
-    host: isAbsolute(host) ? host : join(dataDir, "postgres", host),
-    port: Number(port),
-    user: "keyward",
-    database: "keyward",
-    ssl: false,
   };
 }

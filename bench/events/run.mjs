@@ -27,8 +27,14 @@ const quantile = (values, q) =>
   [...values].sort((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * q))];
 const show = (value) => value.toFixed(1);
 
+// However this ends, nobody is left behind.
+const children = [];
+process.on("exit", () => children.forEach((child) => child.kill()));
+for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => process.exit(1));
+
 function partner(name) {
   const child = fork(here(name));
+  children.push(child);
   const waiting = new Map();
   let ids = 0;
   child.on("message", ({ id, value, failure }) => {
@@ -67,6 +73,7 @@ async function startNode(databaseUrl, rootKey) {
     env: { ...env, ...limits },
     stdio: ["ignore", "pipe", "inherit"],
   });
+  children.push(child);
   const url = await new Promise((resolve, reject) => {
     child.once("exit", (code) => reject(new Error(`a node ended with ${code}`)));
     createInterface({ input: child.stdout }).on("line", (line) => {

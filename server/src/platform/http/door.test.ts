@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { openTestHouse, type TestHouse } from "../../../test/harness.ts";
+import * as contract from "../../contract.ts";
 import { aProject } from "../../../test/builders.ts";
 
 const ENVELOPE = ["error", "message", "reqId", "statusCode"];
@@ -96,6 +97,18 @@ describe("the door", () => {
     assert.deepEqual(answer.body.message[0].path, ["projectName"]);
     assert.equal((await house.owner.get("/api/v1/projects/a%00b")).status, 422);
     assert.equal((await house.owner.get("/api/v1/identities?search=%00")).status, 422);
+  });
+
+  it("refuses half a surrogate pair, in a value and in a key, and takes a whole one", async () => {
+    const half = await house.owner.post("/api/v1/projects", { projectName: "a\ud800b" });
+    assert.equal(half.status, 422);
+    assert.deepEqual(half.body.message[0].path, ["projectName"]);
+    const key = await house.owner.post("/api/v1/projects", { projectName: "a", "\udc00": 1 });
+    assert.equal(key.status, 422);
+    const whole = await house.owner.call("POST", "/api/v1/projects", {
+      rawBody: '{"projectName":"a \\ud83d\\ude00"}',
+    });
+    assert.deepEqual([whole.status, whole.body.project.name], [200, "a 😀"]);
   });
 
   it("answers 413 to a body over a mebibyte and 415 to one that is not JSON", async () => {
@@ -201,6 +214,21 @@ describe("the door", () => {
     assert.equal(
       (await house.anonymous.get("/metrics", { headers: { "x-forwarded-for": "1.2.3.4" } })).status,
       404,
+    );
+  });
+
+  it("mounts exactly what the contract exports: nothing undocumented, nothing that only exists on paper", () => {
+    const isEndpoint = (value: unknown): value is { id: string } =>
+      typeof value === "object" && value !== null && "path" in value && "reply" in value;
+    const exported = Object.values(contract)
+      .flatMap((room) => Object.values(room))
+      .filter(isEndpoint);
+    const idsOf = (all: readonly { id: string }[]) => [...new Set(all.map((one) => one.id))].sort();
+    assert.deepEqual(idsOf(house.house.routes.map((route) => route.endpoint)), idsOf(exported));
+    assert.equal(
+      new Set(exported.map((one) => one.id)).size,
+      new Set(exported).size,
+      "two endpoints share an id",
     );
   });
 

@@ -28,12 +28,13 @@ export function makeKey(algorithm: KeyAlgorithm): Promise<KeyBytes> {
         modulusLength: Number(algorithm.slice(4)),
         publicExponent: 65537,
         ...ENCODINGS,
-      });
+      }) as unknown as Promise<KeyBytes>;
     case "EC_prime256v1":
     case "EC_secp384r1":
     case "EC_secp521r1":
-      return generate("ec", { namedCurve: algorithm.slice(3), ...ENCODINGS });
+      // The typings of these overloads forget that encoded keys are bytes.
+      return generate("ec", { namedCurve: algorithm.slice(3), ...ENCODINGS }) as unknown as Promise<KeyBytes>;
     case "Ed25519":
-      return generate("ed25519", ENCODINGS);
+      return generate("ed25519", ENCODINGS) as unknown as Promise<KeyBytes>;
   }
 }
