@@ -103,111 +103,103 @@ async function prepareDatabase(database: Database, options: HouseOptions): Promi
   }
 }
 
-async function openRooms(options: HouseOptions, database: Database, tail: Tail) {
-  const { config, clock, log } = options;
-  const db = database;
-  const keyring = await openKeyring(db, options.rootKey.open(), config.rootKeyPrevious?.open());
+/** What nearly every room stands on. */
+async function openGround({ config, clock, log, rootKey }: HouseOptions, db: Database, tail: Tail) {
+  const keyring = await openKeyring(db, rootKey.open(), config.rootKeyPrevious?.open());
   const permissions = createPermissions({ db, tail, clock });
   const memberships = createMemberships({ db, clock, permissions });
   const projects = createProjects({ db, clock, tail, keyring, permissions });
   const environments = createEnvironments({ db, clock, permissions, projects });
-  const auditReads = config.auditReads;
-  const secrets = createSecrets({
-    db,
-    clock,
-    log,
-    tail,
-    keyring,
-    permissions,
-    projects,
-    environments,
-    auditReads,
-  });
-  const organizations = createOrganizations({ db, clock, permissions });
-  const roles = createRoles({ db, clock, permissions, projects });
-  const identities = {
-    ofProject: createProjectIdentities({ db, clock, permissions, memberships, projects }),
-    ofOrganization: createOrgIdentities({ db, clock, permissions, memberships }),
-    memberships: createIdentityMemberships({ db, clock, permissions, memberships, projects }),
-  };
-  const control = createIdentityControl({ db, clock, permissions });
-  const accessTokens = createAccessTokens({ db, clock, tail, keyring });
+  return { db, clock, log, tail, keyring, permissions, memberships, projects, environments };
+}
+
+type Ground = Awaited<ReturnType<typeof openGround>>;
+
+/** Who there is, how they prove it, and what they belong to. */
+function openPeople(ground: Ground) {
+  const { permissions, memberships } = ground;
+  const control = createIdentityControl(ground);
+  const accessTokens = createAccessTokens(ground);
+  const sessions = createSessions(ground);
   const auth: AuthServices = {
     accessTokens,
-    sessions: createSessions({ db, clock, tail, keyring }),
-    tokenAuths: createTokenAuths({ db, clock, control, tokens: accessTokens }),
-    universalAuths: createUniversalAuths({ db, clock, keyring, control }),
-    universalLogin: createUniversalLogin({ db, clock, keyring, tokens: accessTokens }),
+    sessions,
+    tokenAuths: createTokenAuths({ ...ground, control, tokens: accessTokens }),
+    universalAuths: createUniversalAuths({ ...ground, control }),
+    universalLogin: createUniversalLogin({ ...ground, tokens: accessTokens }),
+  };
+  const identities = {
+    ofProject: createProjectIdentities(ground),
+    ofOrganization: createOrgIdentities(ground),
+    memberships: createIdentityMemberships(ground),
   };
   const grants = createInvitationGrants({ permissions, memberships });
   const members = {
-    ofOrganization: createOrgMembers({ db, clock, permissions, memberships }),
-    ofProject: createProjectMembers({ db, clock, permissions, memberships, projects }),
-    invitations: createInvitations({ db, clock, keyring, permissions, projects, grants }),
-    acceptances: createAcceptances({ db, clock, keyring, grants, sessions: auth.sessions }),
+    ofOrganization: createOrgMembers(ground),
+    ofProject: createProjectMembers(ground),
+    invitations: createInvitations({ ...ground, grants }),
+    acceptances: createAcceptances({ ...ground, grants, sessions }),
   };
-  const licences = createLicences({ db, clock, tail, keyring, permissions, log });
-  await licences.ensureIssuer(config.databaseUrl ? undefined : config.dataDir);
-  const audit = createAudit({
-    db,
-    clock,
-    log,
-    permissions,
-    projects,
-    retentionDays: config.auditRetentionDays,
-  });
-  await audit.ensurePartitions();
-  const admin = createAdmin({ db, clock, keyring, permissions, accessTokens, licences });
-  const status = createStatus({ db, clock, config });
-  const authentication = createAuthentication({ keyring, accessTokens, sessions: auth.sessions });
-  const events = openEvents(options, { db, tail, projects, permissions, licences, authentication });
+  return {
+    auth,
+    authentication: createAuthentication({ ...ground, accessTokens, sessions }),
+    routes: [
+      ...authRoutes(auth),
+      ...organizationRoutes(createOrganizations(ground)),
+      ...roleRoutes(createRoles(ground)),
+      ...identityRoutes(identities),
+      ...memberRoutes(members),
+    ],
+    jobs: [...authJobs(auth), ...memberJobs(members.invitations)],
+  };
+}
 
+/** What the instance keeps about itself: licences, the audit trail, its own administration. */
+async function openOffice({ config }: HouseOptions, ground: Ground, { accessTokens }: AuthServices) {
+  // First of all: a row written before this month's partition exists would keep it from being made.
+  const audit = createAudit({ ...ground, retentionDays: config.auditRetentionDays });
+  await audit.ensurePartitions();
+  const licences = createLicences(ground);
+  await licences.ensureIssuer(config.databaseUrl ? undefined : config.dataDir);
+  const admin = createAdmin({ ...ground, accessTokens, licences });
+  return {
+    licences,
+    routes: [...adminRoutes(admin), ...licenceRoutes(licences), ...auditRoutes(audit)],
+    jobs: auditJobs(audit),
+  };
+}
+
+async function openRooms(options: HouseOptions, database: Database, tail: Tail) {
+  const { config } = options;
+  const ground = await openGround(options, database, tail);
+  const people = openPeople(ground);
+  const office = await openOffice(options, ground, people.auth);
+  const { authentication } = people;
+  const secrets = createSecrets({ ...ground, auditReads: config.auditReads });
+  const events = openEvents(options, { ...ground, licences: office.licences, authentication });
   const revocationUrl = config.revocationUrl ?? config.publicUrl ?? `http://localhost:${config.port}`;
-  const certificates = createCertificates({
-    db,
-    clock,
-    log,
-    tail,
-    keyring,
-    permissions,
-    projects,
-    revocationUrl,
-  });
-  const alerts = openAlertRoom(options, { db, clock, log, tail, keyring, permissions, projects });
+  const certificates = createCertificates({ ...ground, revocationUrl });
+  const alerts = openAlertRoom(options, ground);
 
   const routes: Route[] = [
-    ...adminRoutes(admin),
-    ...authRoutes(auth),
-    ...organizationRoutes(organizations),
-    ...projectRoutes(projects, environments),
+    ...people.routes,
+    ...office.routes,
+    ...projectRoutes(ground.projects, ground.environments),
     ...secretsRoutes(secrets),
-    ...roleRoutes(roles),
-    ...identityRoutes(identities),
-    ...memberRoutes(members),
-    ...licenceRoutes(licences),
-    ...auditRoutes(audit),
     ...eventRoutes(events),
     ...certificates.routes,
     ...alerts.routes,
   ];
-  routes.push(...statusRoutes(status, () => routes));
-  return {
-    routes,
-    auth,
-    authentication,
-    events,
-    secrets,
-    alertWork: alerts.work,
-    jobs: [
-      ...authJobs(auth),
-      ...memberJobs(members.invitations),
-      ...auditJobs(audit),
-      ...certificates.jobs,
-      ...alerts.work.jobs,
-      ...secretsJobs(secrets),
-      ...outboxJobs(db),
-    ],
-  };
+  routes.push(...statusRoutes(createStatus({ ...ground, config }), () => routes));
+  const jobs = [
+    ...people.jobs,
+    ...office.jobs,
+    ...secretsJobs(secrets),
+    ...certificates.jobs,
+    ...alerts.work.jobs,
+    ...outboxJobs(database),
+  ];
+  return { routes, jobs, auth: people.auth, authentication, events, secrets, alertWork: alerts.work };
 }
 
 function openEvents(
