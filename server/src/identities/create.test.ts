@@ -439,7 +439,8 @@ describe("creating an identity in a project", () => {
       const bot = await anIdentity(tenant, house.base, project.id, {
         roles: [{ role: "admin", isTemporary: true, temporaryRange: "1h" }],
       });
-      const make = () => create({ name: "child", roles: [{ role: "viewer" }] }, bot.client);
+      const forAWhile = { role: "viewer", isTemporary: true, temporaryRange: "30m" };
+      const make = () => create({ name: "child", roles: [forAWhile] }, bot.client);
       assert.equal((await make()).status, 200);
       house.clock.advance(3_600_001);
       assert.equal((await make()).status, 403);

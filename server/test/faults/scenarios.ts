@@ -111,7 +111,6 @@ export async function crashes({ seed, seconds, say }: ScenarioOptions): Promise<
           ))
         )
           faults.push("the server did not come back by itself after its PostgreSQL was killed");
-        ledger.requestIds.length = 0;
         await load.stop();
       } else {
         const dying = server;

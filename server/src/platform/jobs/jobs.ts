@@ -26,12 +26,15 @@ export interface Jobs {
 }
 
 const TICK_MS = 1000;
+/** How far nodes' clocks may differ before one is called wrong. */
+const CLOCK_SLACK_MS = 300_000;
 
-// A time further ahead than an interval or a lease can reach was written by a clock that ran ahead: it does not bind.
+// A time further ahead than interval, lease and honest differences of clocks can reach was written by a clock that ran
+// ahead: it does not bind.
 const claim = sql<{ name: string }>(`
   INSERT INTO jobs AS j (name, next_at, leased_until, leased_by) VALUES ($1, $2, $3, $4)
   ON CONFLICT (name) DO UPDATE SET leased_until = $3, leased_by = $4
-    WHERE (j.next_at <= $2 OR j.next_at > $5) AND (j.leased_until IS NULL OR j.leased_until <= $2 OR j.leased_until > $3)
+    WHERE (j.next_at <= $2 OR j.next_at > $5) AND (j.leased_until IS NULL OR j.leased_until <= $2 OR j.leased_until > $5)
   RETURNING name`);
 const finish = sql(
   `UPDATE jobs SET next_at = $2, leased_until = NULL, leased_by = NULL, last_finished_at = $3, last_error = $4 WHERE name = $1 AND leased_by = $5`,
@@ -48,7 +51,7 @@ export function createJobs(needs: { readonly db: Db; readonly clock: Clock; read
   const runOne = async (job: Job): Promise<boolean> => {
     const now = clock.now();
     const lease = new Date(now.getTime() + (job.leaseSeconds ?? 60) * 1000);
-    const furthest = new Date(now.getTime() + job.everySeconds * 1000);
+    const furthest = new Date(lease.getTime() + job.everySeconds * 1000 + CLOCK_SLACK_MS);
     const claimed = await db.write((tx) => tx.first(claim, [job.name, now, lease, node, furthest]), {
       audited: false,
     });
