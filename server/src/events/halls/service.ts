@@ -17,6 +17,8 @@ import { ACTION_OF, isAfter, SUBJECT, type Filter, type SecretEvent, type Since 
 
 /** Writes between two turns of everyone else. */
 const SLICE = 500;
+/** A parcel grows no larger than this: small enough that a slow reader's allowance holds many. */
+const PARCEL_BYTES = 64 * 1024;
 const BRIMMING_BYTES = MAX_WAITING_BYTES / 2;
 const CALM_BYTES = MAX_WAITING_BYTES / 16;
 const CATCH_UP_MS = 5;
@@ -101,6 +103,33 @@ export class Holder {
   }
 }
 
+/**
+ * What a stream gets in one write. While there is one event at a time, that is its frames; when events come faster
+ * than they can be written to everyone, it is several events in one piece, so that falling behind makes each event
+ * cheaper instead of the line longer. Streams that hear the same events share the same bytes.
+ */
+class Parcel {
+  readonly #frames: readonly Frame[];
+  readonly #longer = new Map<readonly Frame[], Parcel>();
+  #whole: Frame | undefined;
+
+  constructor(frames: readonly Frame[]) {
+    this.#frames = frames;
+  }
+
+  with(frames: readonly Frame[]): Parcel {
+    let longer = this.#longer.get(frames);
+    if (!longer) this.#longer.set(frames, (longer = new Parcel([...this.#frames, ...frames])));
+    return longer;
+  }
+
+  get whole(): Frame {
+    const [only, ...more] = this.#frames;
+    this.#whole ??= only && more.length === 0 ? only : new Frame(this.#frames);
+    return this.#whole;
+  }
+}
+
 export type Step = SecretEvent | Promise<unknown>;
 
 export class Hall {
@@ -110,12 +139,12 @@ export class Hall {
   readonly listeners = new Set<Listener>();
   readonly #audience = new Audience<Listener>();
   readonly #nextFrameId: () => number;
-  readonly #corked = new Set<Listener>();
   readonly #brimming = new Set<Listener>();
   #steps: Step[] = [];
   #isReading = false;
-  /** Frames handed over since everyone else had a turn. */
-  #written = 0;
+  #parcels = new Map<Listener, Parcel>();
+  #nothingYet = new Parcel([]);
+  #packedBytes = 0;
 
   constructor(project: { readonly id: string; readonly orgId: string }, nextFrameId: () => number) {
     this.projectId = project.id;
@@ -151,29 +180,42 @@ export class Hall {
     this.#isReading = true;
     for (let steps = this.#takeSteps(); steps.length > 0; steps = this.#takeSteps()) {
       for (const step of steps) {
-        if (step instanceof Promise) {
-          this.#uncork();
-          await step;
-        } else await this.#tell(step, steps.length > 1);
+        if (!(step instanceof Promise)) this.#pack(step);
+        if (step instanceof Promise || this.#packedBytes >= PARCEL_BYTES) await this.#handOver();
+        if (step instanceof Promise) await step;
       }
+      await this.#handOver();
     }
-    this.#uncork();
     this.#isReading = false;
   }
 
-  async #tell(event: SecretEvent, isBurst: boolean): Promise<void> {
+  /** Puts an event into the parcel of everyone who may and wants to hear of it. */
+  #pack(event: SecretEvent): void {
     let frames: Frame[] | undefined;
     for (const listener of this.#listenersOf(event)) {
       if (!listener.stream.isOpen || !listener.holder.allows(event)) continue;
-      frames ??= messagesOf(event).map(
-        (data) => new Frame({ event: event.type, id: this.#nextFrameId(), data }),
-      );
-      this.#send(listener, frames, isBurst);
-      this.#written += frames.length;
-      if (this.#written < SLICE) continue;
-      this.#uncork();
-      await turn();
-      this.#written = 0;
+      if (!frames) {
+        frames = messagesOf(event).map(
+          (data) => new Frame({ event: event.type, id: this.#nextFrameId(), data }),
+        );
+        for (const frame of frames) this.#packedBytes += frame.chunk.length;
+      }
+      this.#parcels.set(listener, (this.#parcels.get(listener) ?? this.#nothingYet).with(frames));
+    }
+  }
+
+  async #handOver(): Promise<void> {
+    const parcels = this.#parcels;
+    this.#parcels = new Map();
+    this.#nothingYet = new Parcel([]);
+    this.#packedBytes = 0;
+    let written = 0;
+    for (const [listener, parcel] of parcels) {
+      listener.stream.send(parcel.whole);
+      if (listener.stream.waitingBytes > BRIMMING_BYTES && listener.heldUpMs < PATIENCE_MS)
+        this.#brimming.add(listener);
+      written += 1;
+      if (written % SLICE === 0) await turn();
     }
     if (this.#brimming.size > 0) await this.#letReadersCatchUp();
   }
@@ -196,23 +238,7 @@ export class Hall {
     return found;
   }
 
-  #send(listener: Listener, frames: readonly Frame[], isBurst: boolean): void {
-    const { stream } = listener;
-    if (isBurst && !this.#corked.has(listener)) {
-      stream.cork();
-      this.#corked.add(listener);
-    }
-    for (const frame of frames) stream.send(frame);
-    if (stream.waitingBytes > BRIMMING_BYTES && listener.heldUpMs < PATIENCE_MS) this.#brimming.add(listener);
-  }
-
-  #uncork(): void {
-    for (const { stream } of this.#corked) stream.uncork();
-    this.#corked.clear();
-  }
-
   async #letReadersCatchUp(): Promise<void> {
-    this.#uncork();
     while (this.#brimming.size > 0) {
       await pause(CATCH_UP_MS);
       for (const listener of this.#brimming) {

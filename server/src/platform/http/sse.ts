@@ -41,14 +41,17 @@ export class Frame {
   /** In how many streams' queues it waits. */
   waiting = 0;
 
-  constructor({ event, id, data }: FrameText) {
-    const lines = `${id === undefined ? "" : `id: ${id}\n`}event: ${event}\n${data === undefined ? "" : `data: ${data}\n`}\n`;
-    const size = Buffer.byteLength(lines);
-    const head = `${size.toString(16)}\r\n`;
-    this.chunk = Buffer.from(`${head}${lines}\r\n`);
-    this.bare = this.chunk.subarray(head.length, head.length + size);
+  constructor(text: FrameText | readonly Frame[]) {
+    const lines =
+      "event" in text ? Buffer.from(linesOf(text)) : Buffer.concat(text.map((frame) => frame.bare));
+    const head = `${lines.length.toString(16)}\r\n`;
+    this.chunk = Buffer.concat([Buffer.from(head), lines, Buffer.from("\r\n")]);
+    this.bare = this.chunk.subarray(head.length, head.length + lines.length);
   }
 }
+
+const linesOf = ({ event, id, data }: FrameText): string =>
+  `${id === undefined ? "" : `id: ${id}\n`}event: ${event}\n${data === undefined ? "" : `data: ${data}\n`}\n`;
 
 /** What waits for slow readers, over all streams of this node. A frame that waits for many is counted once. */
 export class Backlog {
@@ -136,15 +139,6 @@ export class EventStream {
     this.#queuedBytes += frame.chunk.length;
     this.#needs.backlog.hold(frame);
     if (this.waitingBytes > this.#needs.backlog.allowance) this.#needs.onOverflow();
-  }
-
-  /** Collects what is sent until `uncork` into one system call. */
-  cork(): void {
-    this.#socket.cork();
-  }
-
-  uncork(): void {
-    this.#socket.uncork();
   }
 
   /** Asked of those that are behind: has the reader taken nothing for too long? */
