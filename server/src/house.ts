@@ -14,6 +14,7 @@ import {
   createUniversalAuths,
   createUniversalLogin,
   flushUses,
+  type Authentication,
   type AuthServices,
 } from "./auth/index.ts";
 import { createCertificates } from "./certificates/index.ts";
@@ -78,6 +79,7 @@ export interface House {
   readonly secrets: Secrets;
   readonly alertWork: AlertWork;
   readonly rateLimits: RateLimits;
+  readonly authentication: Authentication;
   /** Begins what the house does unasked; tests leave it out and call the jobs themselves. */
   startWork(): void;
   /** Answers the port. */
@@ -294,6 +296,7 @@ function assemble(
     tail,
     routes,
     rateLimits,
+    authentication,
     events,
     secrets,
     alertWork,
