@@ -18,6 +18,9 @@ const apart = /\/test\/(soak|verifiers|clients)\//;
 const files = compiled.filter((file) =>
   wanted.length > 0 ? wanted.some((part) => relative(ROOT, file).includes(part)) : !apart.test(file),
 );
+// The long ones first, so that none of them runs alone at the end.
+const isLong = (file) => /\/test\/(start|faults|fuzz|events|canary)\//.test(file);
+files.sort((a, b) => Number(isLong(b)) - Number(isLong(a)));
 if (files.length === 0) {
   console.error("No test file matches.");
   process.exit(1);
@@ -29,7 +32,7 @@ const runner = spawn(
   [
     "--enable-source-maps",
     "--test",
-    "--test-concurrency=2",
+    "--test-concurrency=3",
     "--test-force-exit",
     "--test-timeout=180000",
     "--test-reporter=spec",

@@ -1,7 +1,7 @@
 /**
  * Secrets under kill -9. Writers change secrets of their own folders through a real server process that is killed at
  * random moments. After each restart: every acknowledged change is there, the one whose answer never came happened
- * as a whole or not at all, and every history is complete. KEYWARD_SECRET_KILLS says how many kills (20).
+ * as a whole or not at all, and every history is complete. KEYWARD_SECRET_KILLS says how many kills (8).
  */
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
@@ -10,7 +10,7 @@ import { clientOf, OWNER, type Client } from "../harness.ts";
 import { createTestDatabase, stopOwnPostgres, withClient } from "../postgres.ts";
 import { startServer, type ServerProcess } from "../process.ts";
 
-const KILLS = Number(process.env["KEYWARD_SECRET_KILLS"] ?? 20);
+const KILLS = Number(process.env["KEYWARD_SECRET_KILLS"] ?? 8);
 const WRITERS = 4;
 const KEYS = ["A", "B", "C", "D"];
 
