@@ -108,7 +108,10 @@ describe("every certificate of the matrix is accepted by every judge", () => {
       assert.ok(one && other);
       const stranger = [{ ...one, root: other.root }];
       assert.equal(withFolders(stranger, (directory) => judge.judge(stranger, directory)).size, 1);
-      const ended = [{ ...one, at: new Date(one.at.getTime() + 200 * 86_400_000) }];
+      const later = { ...one, at: new Date(one.at.getTime() + 200 * 86_400_000) };
+      // A judge that knows only today cannot be asked about another day.
+      if (judge.suits?.(later) === false) return;
+      const ended = [later];
       assert.equal(withFolders(ended, (directory) => judge.judge(ended, directory)).size, 1);
     });
   }
