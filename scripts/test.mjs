@@ -34,7 +34,7 @@ const runner = spawn(
     "--test",
     "--test-concurrency=3",
     "--test-force-exit",
-    "--test-timeout=180000",
+    `--test-timeout=${wanted.length > 0 ? 3_600_000 : 180_000}`,
     "--test-reporter=spec",
     ...files,
   ],
