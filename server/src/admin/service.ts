@@ -24,6 +24,7 @@ import {
   type OrganizationRow,
 } from "../organizations/index.ts";
 import type { Permissions } from "../permissions/index.ts";
+import { slugFrom } from "../projects/index.ts";
 import { insertUser, listInstanceAdmins, type UserRow } from "../users/index.ts";
 
 export interface AdminNeeds {
@@ -54,17 +55,7 @@ const adminRole = () => ({
   startsAt: null,
   endsAt: null,
 });
-const slugOf = (name: string): string => {
-  const base = name
-    .normalize("NFKD")
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, "-")
-    .replace(/^-+|-+$/g, "")
-    .slice(0, 48)
-    .replace(/-+$/, "");
-  const suffix = randomAlphanumeric(4).toLowerCase();
-  return base === "" ? suffix : `${base}-${suffix}`;
-};
+const slugOf = (name: string): string => slugFrom(name, randomAlphanumeric(4).toLowerCase());
 
 interface Founding {
   readonly orgId: string;

@@ -2,6 +2,7 @@ export { projectRef, projectType } from "./contract.ts";
 export { createEnvironments, type Environments } from "./environments/service.ts";
 export type { EnvironmentRow } from "./environments/store.ts";
 export { projectChanged, projectDeleted } from "./events.ts";
+export { slugFrom } from "./model.ts";
 export { projectRoutes } from "./routes.ts";
 export { createProjects, type Projects } from "./service.ts";
 export type { ProjectRow } from "./store.ts";
