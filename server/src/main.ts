@@ -29,13 +29,16 @@ const STOP_PATIENCE_MS = 30_000;
 /** Failures that a person can mend and that need no stack to be understood. */
 const EXPLAINED = [ConfigError, RootKeyError, MigrationError, EmbeddedPostgresError];
 
-const MAX_RESTARTS_PER_MINUTE = 5;
+/**
+ * Pauses before the next start of a database that keeps falling over; the last one is repeated. Never given up: on a
+ * full disk PostgreSQL ends and cannot start, and the server that waits for room comes back by itself.
+ */
+const RESTART_PAUSES_MS = [0, 500, 1000, 2000, 5000, 10_000] as const;
+const FALLS_COUNT_MS = 60_000;
 
 /** The embedded PostgreSQL, kept alive: one that dies is started again, and the pools find it at the same address. */
 interface KeptPostgres {
   readonly connection: EmbeddedPostgres["connection"];
-  /** Resolves when it could not be kept alive. */
-  readonly lost: Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -43,30 +46,36 @@ async function keepPostgres(dataDir: string, log: Log): Promise<KeptPostgres> {
   const launch = () =>
     startEmbeddedPostgres({ dataDir, log: (line) => log.debug({ postgres: line }, "postgres") });
   let current = await launch();
-  let stopping = false;
+  let isStopping = false;
   const { connection } = current;
-  const keep = async (): Promise<void> => {
-    const restarts: number[] = [];
-    for (;;) {
-      const code = await current.exited;
-      if (stopping) return new Promise(() => undefined);
-      const now = performance.now();
-      restarts.push(now);
-      if (restarts.filter((at) => now - at < 60_000).length > MAX_RESTARTS_PER_MINUTE) return;
-      log.warn({ code }, "the embedded PostgreSQL ended; starting it again");
-      try {
-        current = await launch();
-      } catch (error) {
-        log.error({ reason: (error as Error).message }, "the embedded PostgreSQL cannot be started again");
-        return;
-      }
+  let falls: number[] = [];
+  const startAgain = async (): Promise<void> => {
+    const now = performance.now();
+    falls = [...falls.filter((at) => now - at < FALLS_COUNT_MS), now];
+    const waitMs = RESTART_PAUSES_MS[falls.length - 1] ?? 10_000;
+    // The timer does not keep a process alive that was told to stop.
+    await new Promise((resolve) => setTimeout(resolve, waitMs).unref());
+    if (isStopping) return;
+    try {
+      current = await launch();
+      if (isStopping) await current.stop();
+    } catch (error) {
+      log.error({ reason: (error as Error).message }, "the embedded PostgreSQL cannot be started; trying on");
     }
   };
+  const keep = async (): Promise<void> => {
+    while (!isStopping) {
+      const code = await current.exited;
+      if (isStopping) return;
+      log.warn({ code }, "the embedded PostgreSQL ended; starting it again");
+      await startAgain();
+    }
+  };
+  void keep();
   return {
     connection,
-    lost: keep(),
     stop() {
-      stopping = true;
+      isStopping = true;
       return current.stop();
     },
   };
@@ -101,7 +110,7 @@ async function start(config: Config, log: Log): Promise<Running> {
 
 function stopOnSignal({ house, postgres }: Running, log: Log): void {
   let stopping = false;
-  const stop = async (why: string, code: number): Promise<void> => {
+  const stop = async (why: string): Promise<void> => {
     if (stopping) return;
     stopping = true;
     log.info({ why }, "stopping: no new requests, finishing those under way");
@@ -109,11 +118,9 @@ function stopOnSignal({ house, postgres }: Running, log: Log): void {
     await house.close();
     await postgres?.stop();
     log.info({}, "stopped");
-    process.exitCode = code;
-    setTimeout(() => process.exit(code), 100).unref();
+    setTimeout(() => process.exit(0), 100).unref();
   };
-  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => void stop(signal, 0));
-  void postgres?.lost.then(() => stop("the embedded PostgreSQL could not be kept alive", 1));
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => void stop(signal));
 }
 
 async function main(): Promise<void> {

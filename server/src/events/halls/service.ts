@@ -11,13 +11,25 @@ import { setImmediate as turn, setTimeout as pause } from "node:timers/promises"
 import type { MemberActor } from "../../platform/actor.ts";
 import { Frame, MAX_WAITING_BYTES, type EventStream } from "../../platform/http/sse.ts";
 import type { Ability, Standing } from "../../permissions/index.ts";
-import { Audience } from "../audience/model.ts";
 import { messagesOf } from "../messages/model.ts";
-import { ACTION_OF, isAfter, SUBJECT, type Filter, type SecretEvent, type Since } from "../model.ts";
+import {
+  ACTION_OF,
+  choicesOf,
+  isAfter,
+  MAX_CHOICES_OF_ACTOR,
+  SUBJECT,
+  type Filter,
+  type SecretEvent,
+  type Since,
+} from "../model.ts";
+import { Circles } from "./model.ts";
 
 /** Writes between two turns of everyone else. */
 const SLICE = 500;
-/** A parcel grows no larger than this: small enough that a slow reader's allowance holds many. */
+/** Events put into words between two turns of everyone else; one whose hearers are not known yet counts for ten. */
+const WORDS = 100;
+const SEARCH_IN_WORDS = 10;
+/** What is handed over at once grows no larger than this: small enough that a slow reader's allowance holds many. */
 const PARCEL_BYTES = 64 * 1024;
 const BRIMMING_BYTES = MAX_WAITING_BYTES / 2;
 const CALM_BYTES = MAX_WAITING_BYTES / 16;
@@ -25,26 +37,62 @@ const CATCH_UP_MS = 5;
 /** How long a hall waits for one reader's burst to drain before it leaves that reader to itself. */
 const PATIENCE_MS = 250;
 
-/** One open stream, and what it may and wants to hear. */
-export interface Listener {
+export interface Ground {
   readonly actor: MemberActor;
   readonly hall: Hall;
   readonly holder: Holder;
   readonly filters: readonly Filter[];
   readonly since: Since;
   readonly tokenEndsAt: number;
-  readonly stream: EventStream;
   readonly pingedWith: Set<Listener>;
-  /** The last event that was considered for it: several of its filters may meet one event. */
-  considered: SecretEvent | undefined;
-  /** For how long a hall has waited for it since it was last calm. */
-  heldUpMs: number;
 }
+
+/**
+ * One open stream, and what it may and wants to hear. A class, because thousands of these are walked through for an
+ * event: objects that were put together from others would each have a shape of its own, which costs both the walk
+ * and the memory dearly.
+ */
+export class Listener {
+  readonly actor: MemberActor;
+  readonly hall: Hall;
+  readonly holder: Holder;
+  readonly filters: readonly Filter[];
+  readonly since: Since;
+  readonly tokenEndsAt: number;
+  readonly pingedWith: Set<Listener>;
+  readonly stream: EventStream;
+  /** The last event that was considered for it: several of its filters may meet one event. */
+  considered: SecretEvent | undefined = undefined;
+  /** For how long a hall has waited for it since it was last calm. */
+  heldUpMs = 0;
+
+  constructor(ground: Ground, stream: EventStream) {
+    this.actor = ground.actor;
+    this.hall = ground.hall;
+    this.holder = ground.holder;
+    this.filters = ground.filters;
+    this.since = ground.since;
+    this.tokenEndsAt = ground.tokenEndsAt;
+    this.pingedWith = ground.pingedWith;
+    this.stream = stream;
+  }
+}
+
+/** The filters whose globs have to be matched, by what makes two of them the same entry of the audience. */
+const costly = (filters: readonly Filter[]) =>
+  filters.flatMap((one) => {
+    const choices = choicesOf(one);
+    if (choices === 0) return [];
+    return [{ filter: `${one.event} ${one.environment ?? ""} ${one.glob?.pattern}`, choices }];
+  });
 
 /** Everything one actor has open in one project stands on the same rights. */
 export class Holder {
   readonly listeners = new Set<Listener>();
   readonly #load: () => Promise<Standing>;
+  /** By pattern: how many filters have it. Equal globs are matched once. */
+  readonly #globs = new Map<string, { readonly choices: number; uses: number }>();
+  #choices = 0;
   #ability: Ability;
   #validUntil: number;
   #judged: SecretEvent | undefined;
@@ -61,6 +109,36 @@ export class Holder {
   /** Has a temporary role started or ended since the rights were looked up? */
   isOutdated(now: number): boolean {
     return now >= this.#validUntil && this.#running === undefined;
+  }
+
+  enter(listener: Listener): void {
+    this.listeners.add(listener);
+    for (const { filter, choices } of costly(listener.filters)) {
+      const known = this.#globs.get(filter);
+      if (known) known.uses += 1;
+      else {
+        this.#globs.set(filter, { choices, uses: 1 });
+        this.#choices += choices;
+      }
+    }
+  }
+
+  leave(listener: Listener): void {
+    this.listeners.delete(listener);
+    for (const { filter } of costly(listener.filters)) {
+      const known = this.#globs.get(filter);
+      if (!known) continue;
+      known.uses -= 1;
+      if (known.uses > 0) continue;
+      this.#globs.delete(filter);
+      this.#choices -= known.choices;
+    }
+  }
+
+  /** May so much more be asked of every event? */
+  hasRoomFor(filters: readonly Filter[]): boolean {
+    const more = costly(filters).filter(({ filter }) => !this.#globs.has(filter));
+    return more.reduce((sum, { choices }) => sum + choices, this.#choices) <= MAX_CHOICES_OF_ACTOR;
   }
 
   allows(event: SecretEvent): boolean {
@@ -100,8 +178,21 @@ export class Holder {
     this.#ability = ability;
     this.#validUntil = validUntil;
     this.#judged = undefined;
+    const [anyone] = this.listeners; // they are all in one hall
+    anyone?.hall.rightsChanged();
   }
 }
+
+/** The frames of one event, and who hears them. */
+interface Saying {
+  readonly frames: readonly Frame[];
+  readonly circle: readonly Listener[];
+}
+
+const wholeOf = (frames: readonly Frame[]): Frame => {
+  const [only] = frames;
+  return only && frames.length === 1 ? only : new Frame(frames);
+};
 
 /**
  * What a stream gets in one write. While there is one event at a time, that is its frames; when events come faster
@@ -124,10 +215,19 @@ class Parcel {
   }
 
   get whole(): Frame {
-    const [only, ...more] = this.#frames;
-    this.#whole ??= only && more.length === 0 ? only : new Frame(this.#frames);
+    this.#whole ??= wholeOf(this.#frames);
     return this.#whole;
   }
+}
+
+/** For events that are heard by different circles: who gets which of them. */
+function parcelsOf(sayings: readonly Saying[]): Map<Listener, Parcel> {
+  const parcels = new Map<Listener, Parcel>();
+  const nothingYet = new Parcel([]);
+  for (const { frames, circle } of sayings) {
+    for (const listener of circle) parcels.set(listener, (parcels.get(listener) ?? nothingYet).with(frames));
+  }
+  return parcels;
 }
 
 export type Step = SecretEvent | Promise<unknown>;
@@ -137,14 +237,17 @@ export class Hall {
   readonly orgId: string;
   readonly holders = new Map<string, Holder>();
   readonly listeners = new Set<Listener>();
-  readonly #audience = new Audience<Listener>();
+  readonly #circles = new Circles<Listener>();
   readonly #nextFrameId: () => number;
   readonly #brimming = new Set<Listener>();
   #steps: Step[] = [];
   #isReading = false;
-  #parcels = new Map<Listener, Parcel>();
-  #nothingYet = new Parcel([]);
-  #packedBytes = 0;
+  #sayings: Saying[] = [];
+  #saidBytes = 0;
+  /** An event of this transaction or a later one is after what any listener here has seen committed. */
+  #newToAll = 0;
+  #written = 0;
+  #words = 0;
 
   constructor(project: { readonly id: string; readonly orgId: string }, nextFrameId: () => number) {
     this.projectId = project.id;
@@ -154,16 +257,21 @@ export class Hall {
 
   enter(listener: Listener): void {
     this.listeners.add(listener);
-    listener.holder.listeners.add(listener);
-    for (const filter of listener.filters) this.#audience.add(listener, filter);
+    listener.holder.enter(listener);
+    this.#circles.enter(listener);
+    this.#newToAll = Math.max(this.#newToAll, listener.since.xmax);
   }
 
   leave(listener: Listener): void {
     this.listeners.delete(listener);
-    listener.holder.listeners.delete(listener);
+    listener.holder.leave(listener);
     if (listener.holder.listeners.size === 0) this.holders.delete(listener.actor.id);
-    for (const filter of listener.filters) this.#audience.remove(listener, filter);
+    this.#circles.leave(listener);
     this.#brimming.delete(listener);
+  }
+
+  rightsChanged(): void {
+    this.#circles.forget();
   }
 
   /** At the end of the line: an event, or something that what comes later must wait for and that never rejects. */
@@ -180,62 +288,61 @@ export class Hall {
     this.#isReading = true;
     for (let steps = this.#takeSteps(); steps.length > 0; steps = this.#takeSteps()) {
       for (const step of steps) {
-        if (!(step instanceof Promise)) this.#pack(step);
-        if (step instanceof Promise || this.#packedBytes >= PARCEL_BYTES) await this.#handOver();
+        if (!(step instanceof Promise)) this.#say(step);
+        if (step instanceof Promise || this.#saidBytes >= PARCEL_BYTES) await this.#handOver();
         if (step instanceof Promise) await step;
+        if (this.#words < WORDS) continue;
+        this.#words = 0;
+        await turn();
       }
       await this.#handOver();
     }
     this.#isReading = false;
   }
 
-  /** Puts an event into the parcel of everyone who may and wants to hear of it. */
-  #pack(event: SecretEvent): void {
-    let frames: Frame[] | undefined;
-    for (const listener of this.#listenersOf(event)) {
-      if (!listener.stream.isOpen || !listener.holder.allows(event)) continue;
-      if (!frames) {
-        frames = messagesOf(event).map(
-          (data) => new Frame({ event: event.type, id: this.#nextFrameId(), data }),
-        );
-        for (const frame of frames) this.#packedBytes += frame.chunk.length;
-      }
-      this.#parcels.set(listener, (this.#parcels.get(listener) ?? this.#nothingYet).with(frames));
-    }
+  /** Puts an event into words and finds everyone who may and wants to hear of it. */
+  #say(event: SecretEvent): void {
+    const searches = this.#circles.searches;
+    const everyone = this.#circles.of(event);
+    this.#words += this.#circles.searches > searches ? SEARCH_IN_WORDS : 1;
+    const circle =
+      event.xid >= this.#newToAll ? everyone : everyone.filter(({ since }) => isAfter(event, since));
+    if (circle.length === 0) return;
+    const frames = messagesOf(event).map(
+      (data) => new Frame({ event: event.type, id: this.#nextFrameId(), data }),
+    );
+    for (const frame of frames) this.#saidBytes += frame.chunk.length;
+    this.#sayings.push({ frames, circle });
   }
 
   async #handOver(): Promise<void> {
-    const parcels = this.#parcels;
-    this.#parcels = new Map();
-    this.#nothingYet = new Parcel([]);
-    this.#packedBytes = 0;
-    let written = 0;
-    for (const [listener, parcel] of parcels) {
-      listener.stream.send(parcel.whole);
-      if (listener.stream.waitingBytes > BRIMMING_BYTES && listener.heldUpMs < PATIENCE_MS)
-        this.#brimming.add(listener);
-      written += 1;
-      if (written % SLICE === 0) await turn();
+    const sayings = this.#sayings;
+    this.#sayings = [];
+    this.#saidBytes = 0;
+    const [first] = sayings;
+    if (first && sayings.every(({ circle }) => circle === first.circle)) {
+      // Nearly always: one event, or several of one folder.
+      const whole = wholeOf(sayings.flatMap(({ frames }) => frames));
+      for (const listener of first.circle) if (this.#tell(listener, whole)) await turn();
+    } else {
+      for (const [listener, parcel] of parcelsOf(sayings))
+        if (this.#tell(listener, parcel.whole)) await turn();
     }
     if (this.#brimming.size > 0) await this.#letReadersCatchUp();
+  }
+
+  /** True when it is everyone else's turn. */
+  #tell(listener: Listener, frame: Frame): boolean {
+    const waiting = listener.stream.send(frame);
+    if (waiting > BRIMMING_BYTES && listener.heldUpMs < PATIENCE_MS) this.#brimming.add(listener);
+    this.#written += 1;
+    return this.#written % SLICE === 0;
   }
 
   #takeSteps(): Step[] {
     const steps = this.#steps;
     this.#steps = [];
     return steps;
-  }
-
-  #listenersOf(event: SecretEvent): Listener[] {
-    const found: Listener[] = [];
-    for (const members of this.#audience.matching(event)) {
-      for (const listener of members) {
-        if (listener.considered === event) continue;
-        listener.considered = event;
-        if (isAfter(event, listener.since)) found.push(listener);
-      }
-    }
-    return found;
   }
 
   async #letReadersCatchUp(): Promise<void> {

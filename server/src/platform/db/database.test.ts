@@ -89,6 +89,26 @@ describe("the database", () => {
     assert.deepEqual(heard, ["kept"]);
   });
 
+  it("answers a committed write as committed, whatever a listener makes of its facts", async () => {
+    const own = openDatabase({
+      connection: test.connection,
+      connections: 2,
+      clock: systemClock,
+      onError: (error) => void failures.push(error.message),
+    });
+    const failures: string[] = [];
+    own.onCommitted(() => {
+      throw new Error("a listener's bug");
+    });
+    const answer = await own.write(async (tx) => {
+      tx.emit({ name: "kept", data: {} });
+      tx.audit(actor, entry);
+      return "done";
+    });
+    assert.deepEqual([answer, failures], ["done", ["a listener's bug"]]);
+    await own.close();
+  });
+
   it("repeats a write that met another in a deadlock", async () => {
     const names = [newId(), newId()];
     for (const name of names) await database.write((tx) => tx.rows(insertJob, [name]), { audited: false });

@@ -10,43 +10,17 @@ import pg from "pg";
 import type { Actor } from "../actor.ts";
 import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
-import type { Fact } from "../outbox/fact.ts";
-import { corkForThisTick } from "./cork.ts";
+import type { Fact, NumberedFact } from "../outbox/fact.ts";
 import { isAway, isRetryable, translate } from "./errors.ts";
+import { createAppender } from "./append.ts";
+import type { AuditEntry, Db, Query, Tx } from "./handles.ts";
 import { openLanes } from "./lanes.ts";
 import { sql, type Statement } from "./statement.ts";
-
-export interface Query {
-  rows<Row>(statement: Statement<Row>, values?: readonly unknown[]): Promise<Row[]>;
-  first<Row>(statement: Statement<Row>, values?: readonly unknown[]): Promise<Row | undefined>;
-}
-
-export interface AuditEntry {
-  readonly event: string;
-  readonly orgId: string | null;
-  readonly projectId?: string | null;
-  readonly metadata?: Readonly<Record<string, unknown>>;
-}
-
-export interface Tx extends Query {
-  /**
-   * For a statement whose rows nobody needs: it travels with the audit rows and COMMIT, so that a use case made of
-   * such statements costs one round trip. If it fails, the whole write fails.
-   */
-  later(statement: Statement<unknown>, values: readonly unknown[]): void;
-  emit(fact: Fact): void;
-  audit(actor: Actor, entry: AuditEntry): void;
-}
-
-export interface Db {
-  read<T>(look: (q: Query) => Promise<T>): Promise<T>;
-  /** `audited: false` is for upkeep that changes nothing a person did: sweeps, counters, leases. */
-  write<T>(change: (tx: Tx) => Promise<T>, options?: { readonly audited?: boolean }): Promise<T>;
-}
+import { NeverRan, Wire } from "./wire.ts";
 
 export interface Database extends Db {
   /** Told of a transaction's facts right after its commit, on the node that made it. */
-  onCommitted(listener: (facts: readonly Fact[]) => void): void;
+  onCommitted(listener: (facts: readonly NumberedFact[]) => void): void;
   /** A connection of its own, for LISTEN and for migrations; only the latter may take as long as they need. */
   connect(options?: { readonly isPatient?: boolean }): Promise<pg.Client>;
   close(): Promise<void>;
@@ -74,7 +48,9 @@ const TAIL_WIRE_MS = 10_000;
 // int8 arrives as text because it may pass 2^53; our counters never do.
 pg.types.setTypeParser(pg.types.builtins.INT8, Number);
 
-const insertFact = sql("INSERT INTO outbox (name, data) VALUES ($1, $2)");
+const insertFact = sql<{ seq: number; xid: number }>(
+  "INSERT INTO outbox (name, data) VALUES ($1, $2) RETURNING seq, xid::text::bigint AS xid",
+);
 const insertAudit = sql(`
   INSERT INTO audit_log (id, at, org_id, project_id, event, actor_type, actor_id, actor_name, ip, user_agent, request_id, metadata)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`);
@@ -86,17 +62,15 @@ const asQuery = (send: Send): Query => ({
   first: async (statement, values = []) => (await send(statement, values))[0],
 });
 
-const senderOf =
-  (client: pg.ClientBase): Send =>
-  async <Row>(statement: Statement<Row>, values: readonly unknown[]) => {
-    corkForThisTick(client);
-    const query = {
-      name: statement.name,
-      text: statement.text,
-      values: values as unknown[],
-    } as pg.QueryConfig;
-    return (await client.query(query)).rows as Row[];
-  };
+/** Prepared statements live as long as their connection, and so does what we know of them. */
+const wires = new WeakMap<pg.ClientBase, Wire>();
+function wireOf(client: pg.ClientBase): Wire {
+  const known = wires.get(client);
+  if (known) return known;
+  const wire = new Wire(client);
+  wires.set(client, wire);
+  return wire;
+}
 
 interface Pending {
   readonly statements: { readonly statement: Statement<unknown>; readonly values: readonly unknown[] }[];
@@ -122,33 +96,59 @@ function auditRow(at: Date, actor: Actor, entry: AuditEntry): unknown[] {
   ];
 }
 
-function asTx(client: pg.ClientBase, pending: Pending, clock: Clock): Tx {
+const planAnew = sql("SET LOCAL plan_cache_mode = force_custom_plan");
+
+function asTx(wire: Wire, pending: Pending, clock: Clock): Tx {
+  let isPlannedAnew = false;
+  /** A transaction may hold a statement whose plan depends on its values, too; from there on it is planned with them. */
+  const mind = (statement: Statement<unknown>, send: (first: Statement<unknown>) => void): void => {
+    if (!statement.isSlow || isPlannedAnew) return;
+    isPlannedAnew = true;
+    send(planAnew);
+  };
   return {
-    ...asQuery(senderOf(client)),
-    later: (statement, values) => void pending.statements.push({ statement, values }),
+    ...asQuery((statement, values) => {
+      mind(statement, (first) => void wire.run(first).catch(() => undefined));
+      return wire.rows(statement, values);
+    }),
+    later: (statement, values) => {
+      mind(statement, (first) => void pending.statements.push({ statement: first, values: [] }));
+      pending.statements.push({ statement, values });
+    },
     emit: (fact) => void pending.facts.push(fact),
     audit: (actor, entry) => void pending.audits.push(auditRow(clock.now(), actor, entry)),
   };
 }
 
-async function commit(client: pg.ClientBase, pending: Pending): Promise<void> {
-  corkForThisTick(client);
-  const send = senderOf(client);
+const begin = sql("BEGIN");
+const end = sql("COMMIT");
+const undo = sql("ROLLBACK");
+
+async function commit(wire: Wire, pending: Pending): Promise<NumberedFact[]> {
+  const facts: NumberedFact[] = [];
+  const state = async ({ name, data }: Fact): Promise<void> => {
+    const text = JSON.stringify(data);
+    const [row] = await wire.rows(insertFact, [name, text]);
+    // Read back, so that who hears of it here is told exactly what other nodes are told.
+    if (row) facts.push({ ...row, name, data: JSON.parse(text) as Fact["data"] });
+  };
   const sent: Promise<unknown>[] = [
-    ...pending.statements.map(({ statement, values }) => send(statement, values)),
-    ...pending.audits.map((row) => send(insertAudit, row)),
-    ...pending.facts.map((fact) => send(insertFact, [fact.name, JSON.stringify(fact.data)])),
+    ...pending.statements.map(({ statement, values }) => wire.rows(statement, values)),
+    ...pending.audits.map((row) => wire.rows(insertAudit, row)),
+    ...pending.facts.map(state),
     // PostgreSQL answers COMMIT of a failed transaction with a friendly ROLLBACK; that is not a success.
-    client.query("COMMIT").then((result) => {
-      if (result.command !== "COMMIT") throw new Error("the transaction was rolled back at commit");
+    wire.run(end).then((tag) => {
+      if (tag !== "COMMIT") throw new Error("the transaction was rolled back at commit");
     }),
   ];
   const failed = (await Promise.allSettled(sent)).find((outcome) => outcome.status === "rejected");
   if (failed) throw failed.reason;
+  return facts;
 }
 
 async function transact<T>(pool: pg.Pool, clock: Clock, change: (tx: Tx) => Promise<T>, mustAudit: boolean) {
   const client = await pool.connect();
+  const wire = wireOf(client);
   let broken = false;
   // pg takes a failure of a connection that is lent out for nobody's business unless someone listens.
   const lost = () => {
@@ -157,18 +157,19 @@ async function transact<T>(pool: pg.Pool, clock: Clock, change: (tx: Tx) => Prom
   client.on("error", lost);
   try {
     const pending: Pending = { statements: [], facts: [], audits: [] };
-    corkForThisTick(client);
-    const begun = client.query("BEGIN");
+    // Waits for the first statement and travels with it.
+    const begun = wire.run(begin);
     begun.catch(() => undefined); // a failure shows again at the first statement; this one must not go unhandled
-    const value = await change(asTx(client, pending, clock));
+    const value = await change(asTx(wire, pending, clock));
     if (mustAudit && pending.audits.length === 0) throw new Error("a write left no audit row");
-    await commit(client, pending);
+    const facts = await commit(wire, pending);
     await begun;
-    return { value, facts: pending.facts };
-  } catch (error) {
+    return { value, facts };
+  } catch (failure) {
+    const error = failure instanceof NeverRan ? failure.cause : failure;
     broken = isAway(error);
     if (!broken) {
-      await client.query("ROLLBACK").catch(() => {
+      await wire.run(undo).catch(() => {
         broken = true;
       });
     }
@@ -180,7 +181,7 @@ async function transact<T>(pool: pg.Pool, clock: Clock, change: (tx: Tx) => Prom
 }
 
 export function openDatabase({ connection, connections, clock, onError }: DatabaseOptions): Database {
-  const limits = `-c statement_timeout=${STATEMENT_MS} -c lock_timeout=10000 -c idle_in_transaction_session_timeout=15000`;
+  const limits = `-c statement_timeout=${STATEMENT_MS} -c lock_timeout=10000 -c idle_in_transaction_session_timeout=15000 -c max_parallel_workers_per_gather=0`;
   const base: pg.ClientConfig = {
     ...connection,
     application_name: "keyward",
@@ -188,13 +189,14 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
     keepAlive: true,
     query_timeout: WIRE_MS,
   };
+  // Our named statements are probes by key whose plan does not depend on the values: planned once per connection.
+  const quick = `${limits} -c plan_cache_mode=force_generic_plan`;
   const pool = new pg.Pool({
     ...base,
-    options: limits,
+    options: quick,
     max: connections,
     idleTimeoutMillis: 60_000,
-    pipeline: true,
-  } as pg.PoolConfig);
+  });
   const slowPool = new pg.Pool({
     ...base,
     options: `${limits} -c default_transaction_read_only=on`,
@@ -208,10 +210,10 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
     each.on("connect", (client) => void client.on("error", onError));
   }
   const lanes = openLanes(
-    { ...base, options: `${limits} -c default_transaction_read_only=on`, query_timeout: LANE_SILENCE_MS },
+    { ...base, options: `${quick} -c default_transaction_read_only=on`, query_timeout: LANE_SILENCE_MS },
     READING_LANES,
   );
-  const listeners: ((facts: readonly Fact[]) => void)[] = [];
+  const listeners: ((facts: readonly NumberedFact[]) => void)[] = [];
 
   const looking = asQuery(async (statement, values) => {
     try {
@@ -228,19 +230,33 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
     }
   });
 
+  /** It is committed: whatever a listener makes of it, the writer is told so. */
+  const tell = (facts: readonly NumberedFact[]): void => {
+    for (const listener of listeners) {
+      try {
+        listener(facts);
+      } catch (error) {
+        onError(error as Error);
+      }
+    }
+  };
+
+  const write: Db["write"] = async (change, options) => {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        const { value, facts } = await transact(pool, clock, change, options?.audited !== false);
+        if (facts.length > 0) tell(facts);
+        return value;
+      } catch (error) {
+        if (!isRetryable(error) || attempt >= ATTEMPTS) throw translate(error);
+      }
+    }
+  };
+
   return {
     read: (look) => look(looking),
-    async write(change, options) {
-      for (let attempt = 1; ; attempt += 1) {
-        try {
-          const { value, facts } = await transact(pool, clock, change, options?.audited !== false);
-          if (facts.length > 0) for (const listener of listeners) listener(facts);
-          return value;
-        } catch (error) {
-          if (!isRetryable(error) || attempt >= ATTEMPTS) throw translate(error);
-        }
-      }
-    },
+    write,
+    append: createAppender(write),
     onCommitted: (listener) => void listeners.push(listener),
     async connect(options) {
       const { query_timeout: _ours, ...patient } = base;

@@ -1,6 +1,7 @@
-export { sever } from "./cork.ts";
-export type { AuditEntry, Database, Db, Query, Tx } from "./database.ts";
+export type { Database } from "./database.ts";
+export type { AuditEntry, Db, Pen, Query, Tx } from "./handles.ts";
 export { openDatabase } from "./database.ts";
 export { isForeignKeyViolation, isUniqueViolation } from "./errors.ts";
 export { migrate, MigrationError } from "./migrate.ts";
 export { escapeLike, searchSql, slowSql, sql, type Statement } from "./statement.ts";
+export { sever } from "./wire.ts";

@@ -101,6 +101,7 @@ export class EventStream {
   #queue: readonly Frame[] = EMPTY;
   #queuedBytes = 0;
   #progressAt = 0;
+  #isBehind = false;
   #isEnding = false;
   #isClosed = false;
 
@@ -126,25 +127,40 @@ export class EventStream {
     return !this.#isEnding && !this.#socket.destroyed;
   }
 
-  send(frame: Frame): void {
-    if (!this.isOpen) return;
+  /**
+   * Answers how many bytes wait for this reader now. Nearly always none did and none do: that way is one write and
+   * one look, because what is asked of a socket here is asked for every event of every stream.
+   */
+  send(frame: Frame): number {
+    if (this.#isEnding) return 0;
+    if (this.#isBehind) return this.#sendBehind(frame);
+    this.#write(frame);
+    const left = this.#socket.writableLength;
+    if (left > 0) this.#fallBehind();
+    return left;
+  }
+
+  #sendBehind(frame: Frame): number {
+    if (!this.isOpen) return 0;
     if (this.#queue.length === 0 && !this.#socket.writableNeedDrain) {
       this.#write(frame);
-      if (this.#socket.writableLength > 0) this.#fallBehind();
-      return;
+      // A socket says nothing when it has taken what was less than it may hold.
+      if (this.#socket.writableLength === 0) this.#catchUp();
+      return this.#socket.writableLength;
     }
-    this.#fallBehind();
     if (this.#queue === EMPTY) this.#queue = [frame];
     else (this.#queue as Frame[]).push(frame);
     this.#queuedBytes += frame.chunk.length;
     this.#needs.backlog.hold(frame);
-    if (this.waitingBytes > this.#needs.backlog.allowance) this.#needs.onOverflow();
+    const waiting = this.waitingBytes;
+    if (waiting > this.#needs.backlog.allowance) this.#needs.onOverflow();
+    return waiting;
   }
 
   /** Asked of those that are behind: has the reader taken nothing for too long? */
   isStill(): boolean {
     if (this.waitingBytes === 0) {
-      this.#needs.backlog.behind.delete(this);
+      this.#catchUp();
       return false;
     }
     return this.#needs.elapsed() - this.#progressAt >= MAX_STILL_MS;
@@ -164,10 +180,14 @@ export class EventStream {
   }
 
   #fallBehind(): void {
-    const { behind } = this.#needs.backlog;
-    if (behind.has(this)) return;
-    behind.add(this);
+    this.#isBehind = true;
+    this.#needs.backlog.behind.add(this);
     this.#progressAt = this.#needs.elapsed();
+  }
+
+  #catchUp(): void {
+    this.#isBehind = false;
+    this.#needs.backlog.behind.delete(this);
   }
 
   /** The socket has taken all it was given. */
@@ -184,14 +204,14 @@ export class EventStream {
     }
     this.#socket.uncork();
     this.#queue = sent === this.#queue.length ? EMPTY : this.#queue.slice(sent);
-    if (this.waitingBytes === 0) this.#needs.backlog.behind.delete(this);
+    if (this.waitingBytes === 0) this.#catchUp();
   }
 
   #dropQueue(): void {
     for (const frame of this.#queue) this.#needs.backlog.release(frame);
     this.#queue = EMPTY;
     this.#queuedBytes = 0;
-    this.#needs.backlog.behind.delete(this);
+    this.#catchUp();
   }
 
   #closed(): void {

@@ -4,6 +4,13 @@ export interface Fact<Data = unknown> {
   readonly data: Data;
 }
 
+/** A fact with its place in the one order that all nodes see. */
+export interface NumberedFact extends Fact {
+  readonly seq: number;
+  /** The transaction that stated it: with a snapshot, this tells what was committed before and what after. */
+  readonly xid: number;
+}
+
 export interface FactKind<Data> {
   (data: Data): Fact<Data>;
   readonly factName: string;

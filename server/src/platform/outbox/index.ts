@@ -1,4 +1,4 @@
-export { fact, type Fact, type FactKind } from "./fact.ts";
+export { fact, type Fact, type FactKind, type NumberedFact } from "./fact.ts";
 export { createFactCache, type FactCache } from "./fact-cache.ts";
-export { createTail, RETENTION_SECONDS, type NumberedFact, type Tail } from "./tail.ts";
+export { createTail, RETENTION_SECONDS, type Tail } from "./tail.ts";
 export { outboxJobs } from "./jobs.ts";

@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import pg from "pg";
-import { createTestDatabase, stopOwnPostgres, type TestDatabase } from "../../../test/postgres.ts";
+import {
+  createTestDatabase,
+  stopOwnPostgres,
+  withClient,
+  type TestDatabase,
+} from "../../../test/postgres.ts";
 import { systemActor } from "../actor.ts";
 import { systemClock } from "../clock.ts";
 import { openDatabase, type Database } from "../db/index.ts";
@@ -107,6 +112,89 @@ describe("the tail of the outbox", () => {
         "a writer's own order is kept",
       );
     }
+  });
+
+  it("tells two nodes the same facts in the same order, their own and each other's, with holes of every kind between", async () => {
+    heard = [];
+    const second = createTail({ database: writer, clock: systemClock, log: silentLog });
+    const heardBySecond: NumberedFact[] = [];
+    second.onFacts((facts) => heardBySecond.push(...facts));
+    await second.start();
+    let kept = 0;
+    const nodes = [reader, writer].flatMap((database, w) =>
+      [0, 1, 2].map(async (lane) => {
+        for (let n = 0; n < 60; n += 1) await announce(database, w * 10_000 + lane * 1000 + n);
+        kept += 60;
+      }),
+    );
+    // Draws numbers early, and fills or abandons them late.
+    const strangers = [0, 1].map(async (lane) => {
+      const client = new pg.Client(test.connection);
+      await client.connect();
+      for (let n = 0; n < 60; n += 1) {
+        await client.query("BEGIN");
+        await client.query("INSERT INTO outbox (name, data) VALUES ('numbered', $1)", [
+          JSON.stringify({ n: 100_000 + lane * 1000 + n }),
+        ]);
+        await client.query("SELECT pg_sleep(0.002)");
+        const isKept = (n + lane) % 3 !== 0;
+        await client.query(isKept ? "COMMIT" : "ROLLBACK");
+        if (isKept) kept += 1;
+      }
+      await client.end();
+    });
+    await Promise.all([...nodes, ...strangers]);
+    await until(() => heard.length >= kept && heardBySecond.length >= kept, `${kept} facts`);
+    const { rows } = await withClient(test.server, test.connection.database, (client) =>
+      client.query("SELECT seq::int AS seq FROM outbox WHERE seq >= $1 ORDER BY seq", [heard[0]?.seq]),
+    );
+    const committed = rows.map((row) => row.seq as number);
+    assert.equal(committed.length, kept);
+    for (const told of [heard, heardBySecond])
+      assert.deepEqual(
+        told.map((fact) => fact.seq),
+        committed,
+      );
+    assert.deepEqual(heardBySecond, heard, "word for word");
+    await second.stop();
+  });
+
+  it("rings for others only while another node listens, and each still hears everything", async () => {
+    const ear = new pg.Client(test.connection);
+    await ear.connect();
+    const rings: string[] = [];
+    ear.on("notification", ({ payload }) => rings.push(payload ?? ""));
+    await ear.query("LISTEN keyward_outbox");
+    const bells = () => rings.filter((payload) => payload === "").length;
+    let [n, seen] = [0, 0];
+    /** Whether no bell was heard with this fact, nor late with the one before. */
+    const announceQuietly = async (): Promise<boolean> => {
+      heard = [];
+      await announce(reader, (n += 1));
+      await until(() => heard.length === 1, "the fact");
+      await ear.query(`NOTIFY keyward_outbox, 'fence ${n}'`);
+      await until(() => rings.includes(`fence ${n}`), "the fence");
+      const isQuiet = bells() === seen;
+      seen = bells();
+      return isQuiet;
+    };
+    // More in a row than bells are coalesced over.
+    const MANY = 60;
+    let quiet = 0;
+    for (const deadline = Date.now() + 10_000; quiet < MANY && Date.now() < deadline;)
+      quiet = (await announceQuietly()) ? quiet + 1 : 0;
+    assert.equal(quiet, MANY, "alone, it rings for nobody");
+
+    const company = createTail({ database: writer, clock: systemClock, log: silentLog });
+    const heardByCompany: NumberedFact[] = [];
+    company.onFacts((facts) => heardByCompany.push(...facts));
+    await company.start();
+    const first = n + 1;
+    for (const deadline = Date.now() + 10_000; bells() < 3 && Date.now() < deadline;) await announceQuietly();
+    assert.ok(bells() >= 3, "it rings once there is someone to hear it");
+    await until(() => heardByCompany.length === n - first + 1, "everything, rung for or not");
+    await company.stop();
+    await ear.end();
   });
 
   it("notices that facts were swept before it saw them, also when nothing is left of them", async () => {

@@ -7,8 +7,11 @@
  *    database are running; once all of those have ended, the hole is either filled or was rolled back. (Of this
  *    database and role only: someone else's long transaction on the same server is none of our business.)
  * 2. NOTIFY inside a write transaction takes a global lock and halves the write rate. So the doorbell is rung
- *    after the commit, from outside: at once for the first commit, then coalesced. A short poll is the net for a
- *    bell that was never rung because its node died right after COMMIT.
+ *    after the commit, from outside (see bell.ts). A short poll is the net for a bell that was never rung: because
+ *    its node died right after COMMIT, or did not know yet that it has company.
+ *
+ * What this node committed itself it need not read back: if it is the very next number, it is told of at once. Only
+ * at a hole (another node's fact, or a transaction of our own that is about to end) does it take a look.
  *
  * The tail is also what makes caches safe: a cached decision may be used only while the tail is fresh, that is
  * while we know of every change that was committed until less than a second ago.
@@ -17,13 +20,8 @@ import type pg from "pg";
 import type { Clock } from "../clock.ts";
 import { sever, type Database } from "../db/index.ts";
 import type { Log } from "../log.ts";
-import type { Fact } from "./fact.ts";
-
-export interface NumberedFact extends Fact {
-  readonly seq: number;
-  /** The transaction that stated it: with a snapshot, this tells what was committed before and what after. */
-  readonly xid: number;
-}
+import { Bell } from "./bell.ts";
+import type { Fact, NumberedFact } from "./fact.ts";
 
 export interface Tail {
   /** In order, once, on every node. */
@@ -39,13 +37,13 @@ export interface Tail {
   stop(): Promise<void>;
 }
 
-export const CHANNEL = "keyward_outbox";
 export const RETENTION_SECONDS = 120;
 const POLL_MS = 200;
 const HOLE_POLL_MS = 3;
 const HOLE_HUNCH_MS = 20;
 const FRESH_MS = 1000;
-const BELL_INTERVAL_MS = 10;
+/** Between the beginnings of two looks: who is busy pays for a few hundred a second, not for more. */
+const LOOK_INTERVAL_MS = 3;
 const BATCH = 2000;
 /**
  * A hole is filled or dead within milliseconds. This only bounds the wait for a transaction that lingers, and is
@@ -91,27 +89,35 @@ export function createTail(needs: TailNeeds): Tail {
 
 class OutboxTail implements Tail {
   readonly #needs: TailNeeds;
+  readonly #bell: Bell;
   readonly #factListeners: ((facts: readonly NumberedFact[]) => void)[] = [];
   readonly #hintListeners: ((fact: Fact) => void)[] = [];
   readonly #gapListeners: (() => void)[] = [];
   #client: pg.Client | undefined;
-  #bell: pg.Client | undefined;
   #last = 0;
   #hole: Hole | undefined;
+  /** From here on every number counts. */
+  #isStarted = false;
+  #isLookDue = false;
+  /** Committed here and not told of yet: something before them is missing. */
+  readonly #early = new Map<number, NumberedFact>();
   #syncedAt = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
-  #isRinging = false;
-  #isBellOwed = false;
+  #lookedAt = Number.NEGATIVE_INFINITY;
   #polling = false;
   #again = false;
   #stopped = false;
 
   constructor(needs: TailNeeds) {
     this.#needs = needs;
+    this.#bell = new Bell(needs.database, needs.clock);
     needs.database.onCommitted((facts) => {
-      for (const fact of facts) this.#hint(fact);
-      this.#wake();
-      this.#ringOthers();
+      for (const fact of facts) {
+        this.#hint(fact);
+        if (this.#isStarted && fact.seq > this.#last) this.#early.set(fact.seq, fact);
+      }
+      this.#tellOwn();
+      this.#bell.ring();
     });
   }
 
@@ -149,6 +155,7 @@ class OutboxTail implements Tail {
       await this.#clear(suspects);
     }
     this.#last = rows[0]?.last ?? 0;
+    this.#isStarted = true;
     await this.#poll();
   }
 
@@ -156,7 +163,7 @@ class OutboxTail implements Tail {
     this.#stopped = true;
     clearTimeout(this.#timer);
     while (this.#polling) await new Promise((resolve) => setTimeout(resolve, 1));
-    await Promise.all([this.#client?.end().catch(() => undefined), this.#bell?.end().catch(() => undefined)]);
+    await Promise.all([this.#client?.end().catch(() => undefined), this.#bell.stop()]);
   }
 
   async #connect(): Promise<void> {
@@ -166,11 +173,10 @@ class OutboxTail implements Tail {
     };
     client.on("error", drop);
     client.on("end", drop);
-    client.on("notification", ({ processId }) => {
-      // Our own bell tells us nothing: we looked when we committed.
-      if (processId !== (this.#bell as { processID?: number } | undefined)?.processID) this.#wake();
+    client.on("notification", (notification) => {
+      if (!this.#bell.isOwn(notification)) this.#wake();
     });
-    await client.query(`LISTEN ${CHANNEL}`);
+    await this.#bell.listen(client);
     this.#client = client;
   }
 
@@ -178,63 +184,54 @@ class OutboxTail implements Tail {
     for (const listener of this.#hintListeners) listener(fact);
   }
 
+  /** Our own facts, as far as they follow on without a hole. */
+  #tellOwn(): void {
+    const ready: NumberedFact[] = [];
+    for (let next; (next = this.#early.get(this.#last + 1));) {
+      this.#early.delete(next.seq);
+      this.#last = next.seq;
+      this.#hole = undefined;
+      ready.push(next);
+    }
+    this.#tell(ready);
+    // Nearly always the missing one is ours too and commits within the millisecond; a look would be for nothing.
+    if (this.#early.size === 0 || this.#polling || this.#isLookDue) return;
+    this.#isLookDue = true;
+    this.#pollIn(HOLE_POLL_MS);
+  }
+
+  #tell(ready: readonly NumberedFact[]): void {
+    if (ready.length > 0) for (const listener of this.#factListeners) listener(ready);
+  }
+
   #wake(): void {
-    if (this.#polling) {
-      this.#again = true;
-      return;
-    }
-    void this.#poll();
+    this.#again = true;
+    if (!this.#polling) this.#pollIn(0);
   }
 
-  /** At once, and then at most one bell in a few milliseconds, however many transactions commit. */
-  #ringOthers(): void {
-    this.#isBellOwed = true;
-    if (!this.#isRinging) void this.#ringWhileOwed();
-  }
-
-  async #ringWhileOwed(): Promise<void> {
-    this.#isRinging = true;
-    while (this.#isBellOwed && !this.#stopped) {
-      this.#isBellOwed = false;
-      await this.#ring().catch(() => undefined); // the others' poll is the net
-      await new Promise((resolve) => setTimeout(resolve, BELL_INTERVAL_MS));
-    }
-    this.#isRinging = false;
-  }
-
-  async #ring(): Promise<void> {
-    const bell = this.#bell ?? (await this.#openBell());
-    try {
-      await bell.query(`NOTIFY ${CHANNEL}`);
-    } catch (error) {
-      // It may be waiting for an answer that never comes; the next ring takes a new one.
-      if (this.#bell === bell) this.#bell = undefined;
-      sever(bell);
-      throw error;
-    }
-  }
-
-  async #openBell(): Promise<pg.Client> {
-    const bell = await this.#needs.database.connect();
-    const drop = () => {
-      if (this.#bell === bell) this.#bell = undefined;
-    };
-    bell.on("error", drop);
-    bell.on("end", drop);
-    this.#bell = bell;
-    if (this.#stopped) await bell.end();
-    return bell;
+  /** Not sooner than a moment after the last look began. */
+  #pollIn(ms: number): void {
+    clearTimeout(this.#timer);
+    const soonest = this.#lookedAt + LOOK_INTERVAL_MS - this.#needs.clock.elapsed();
+    const delay = Math.max(ms, soonest);
+    if (delay <= 0) return void this.#poll();
+    this.#timer = setTimeout(() => void this.#poll(), delay);
+    this.#timer.unref();
   }
 
   async #poll(): Promise<void> {
     if (this.#stopped || this.#polling) return;
     this.#polling = true;
     this.#again = false;
+    this.#isLookDue = false;
+    this.#lookedAt = this.#needs.clock.elapsed();
     clearTimeout(this.#timer);
     let delay = POLL_MS;
     try {
       if (!this.#client) await this.#connect();
       delay = await this.#read();
+      // Only where reading works: a database that is away is not to be asked hundreds of times a second.
+      if (this.#early.size > 0) delay = Math.min(delay, HOLE_POLL_MS);
     } catch (error) {
       this.#needs.log.warn({ reason: (error as Error).message }, "the outbox cannot be read; trying again");
       // Not asked to end, which could wait for ever on a host that is gone: cut.
@@ -243,31 +240,32 @@ class OutboxTail implements Tail {
     } finally {
       this.#polling = false;
     }
-    if (this.#stopped) return;
-    if (this.#again) delay = 0;
-    this.#timer = setTimeout(() => void this.#poll(), delay);
-    this.#timer.unref();
+    if (!this.#stopped) this.#pollIn(this.#again ? 0 : delay);
   }
 
   /** One look; answers after how many milliseconds to look again. */
   async #read(): Promise<number> {
     const startedAt = this.#needs.clock.elapsed();
+    await this.#bell.lookForCompany(this.#client as pg.Client);
     // Before the look: whoever has ended by now is seen by it.
     if (this.#hole?.suspects) await this.#clear(this.#hole.suspects);
+    const since = this.#last;
     const { rows } = await (this.#client as pg.Client).query<Page>({
       name: "outbox-tail",
       text: PAGE,
-      values: [this.#last],
+      values: [since],
     });
     const page = rows[0];
     if (!page) throw new Error("the outbox query answered no row");
-    this.#noticeGap(page);
+    this.#noticeGap(page, since);
     const ready: NumberedFact[] = [];
     const facts = page.facts ?? [];
     const isBlocked = this.#takeInOrder(facts, ready);
     // Invalidations first: whoever reacts to a fact must not find what it made stale in a cache.
     for (const fact of ready) this.#hint(fact);
-    if (ready.length > 0) for (const listener of this.#factListeners) listener(ready);
+    this.#tell(ready);
+    for (const seq of this.#early.keys()) if (seq <= this.#last) this.#early.delete(seq);
+    this.#tellOwn();
     if (isBlocked) return this.#waitAtHole();
     // A full page says that there is more: only who has read everything may call itself fresh.
     if (facts.length === BATCH) return 0;
@@ -278,6 +276,8 @@ class OutboxTail implements Tail {
   /** True if there is a hole that someone may still fill. */
   #takeInOrder(facts: readonly NumberedFact[], ready: NumberedFact[]): boolean {
     for (const fact of facts) {
+      // Committed here and told of while the look was under way.
+      if (fact.seq <= this.#last) continue;
       if (fact.seq !== this.#last + 1 && !this.#isDead(this.#last + 1)) {
         // Facts beyond the hole still spoil caches at once; only their order of delivery has to wait.
         for (const later of facts) if (later.seq > this.#last) this.#hint(later);
@@ -299,11 +299,11 @@ class OutboxTail implements Tail {
   async #waitAtHole(): Promise<number> {
     const seq = this.#last + 1;
     const now = this.#needs.clock.elapsed();
-    if (this.#hole?.seq !== seq) this.#hole = { seq, suspects: undefined, since: now };
+    const hole = this.#hole?.seq === seq ? this.#hole : { seq, suspects: undefined, since: now };
+    this.#hole = hole;
     // Nearly always its transaction is just committing: looking again is cheaper than asking who is running.
-    if (!this.#hole.suspects && now - this.#hole.since > HOLE_HUNCH_MS)
-      this.#hole.suspects = await this.#running();
-    return this.#hole.suspects?.size === 0 ? 0 : HOLE_POLL_MS;
+    if (!hole.suspects && now - hole.since > HOLE_HUNCH_MS) hole.suspects = await this.#running();
+    return hole.suspects?.size === 0 ? 0 : HOLE_POLL_MS;
   }
 
   async #running(): Promise<Set<string>> {
@@ -324,8 +324,9 @@ class OutboxTail implements Tail {
    * Facts were swept before we saw them, or the database was set back to an older state than we have seen. Decided
    * by numbers, not by clocks: a stopwatch stands still while a machine sleeps.
    */
-  #noticeGap(page: Page): void {
-    const isSetBack = this.#last > 0 && (page.drawn ?? 0) < this.#last;
+  #noticeGap(page: Page, since: number): void {
+    // Not compared with how far we are by now: our own commits may have brought us on while the look was under way.
+    const isSetBack = since > 0 && (page.drawn ?? 0) < since;
     const isSwept = page.swept > this.#last;
     if (!isSetBack && !isSwept) return;
     this.#needs.log.warn(
@@ -334,6 +335,7 @@ class OutboxTail implements Tail {
     );
     this.#last = isSetBack ? (page.drawn ?? 0) : page.swept;
     this.#hole = undefined;
+    this.#early.clear();
     for (const listener of this.#gapListeners) listener();
   }
 }

@@ -11,6 +11,7 @@ import { cannotStart, errnoOf } from "./failure.ts";
 import {
   type Identity,
   isAlive,
+  isKnown,
   listProcesses,
   type RunningProcess,
   signal,
@@ -77,7 +78,8 @@ async function mayBeDatabaseOf(clusterDir: string, pid: number): Promise<boolean
 
 /**
  * Frees a lock file that PostgreSQL itself would refuse: one that is empty (a power cut), or whose process id now
- * belongs to somebody else. In the second case only the id is replaced: the other lines let PostgreSQL check that
+ * belongs to somebody else, or to a postmaster that was killed and that no parent has taken note of yet (a zombie,
+ * which PostgreSQL takes for alive). In these cases only the id is replaced: the other lines let PostgreSQL check that
  * no process is left on the old shared memory.
  */
 async function healLockFile(clusterDir: string, account: Identity | undefined): Promise<void> {
@@ -91,7 +93,7 @@ async function healLockFile(clusterDir: string, account: Identity | undefined): 
   }
   const pid = Math.abs(Number.parseInt(text, 10));
   if (!Number.isSafeInteger(pid) || pid === 0) return rm(path);
-  if (!isAlive(pid)) return;
+  if (!isKnown(pid)) return;
   if (await mayBeDatabaseOf(clusterDir, pid)) {
     throw cannotStart(
       `The database in ${clusterDir} is being served by process ${pid}, which Keyward did not start: stop it first.`,

@@ -78,15 +78,18 @@ function statFields(pid: number): readonly string[] | undefined {
   return stat?.slice(stat.lastIndexOf(")") + 2).split(" ");
 }
 
-/** Whether the process runs. A zombie does not: it only waits for a parent that may never look. */
-export function isAlive(pid: number): boolean {
+/** Whether the kernel still knows the id, be it only as a zombie. */
+export function isKnown(pid: number): boolean {
   try {
     process.kill(pid, 0);
+    return true;
   } catch (error) {
-    if (errnoOf(error) !== "EPERM") return false;
+    return errnoOf(error) === "EPERM";
   }
-  return statFields(pid)?.[0] !== "Z";
 }
+
+/** Whether the process runs. A zombie does not: it only waits for a parent that may never look. */
+export const isAlive = (pid: number): boolean => isKnown(pid) && statFields(pid)?.[0] !== "Z";
 
 /** A text that differs between two processes which were given the same id one after the other. */
 export async function startTimeOf(pid: number): Promise<string | undefined> {

@@ -4,7 +4,7 @@
 // one moves to a short folder in the temporary directory, freshly made under an unguessable name, because a stranger could
 // have made a guessable one before us. Its name is kept in the cluster and used again while it is still ours.
 import { existsSync } from "node:fs";
-import { lstat, mkdir, mkdtemp, readFile, realpath, writeFile } from "node:fs/promises";
+import { lstat, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -55,10 +55,18 @@ async function shortFolder(clusterDir: string, account: Identity | undefined): P
   );
 }
 
+/** Called when no database of this cluster runs any more: a lock left here can only name one that is gone. */
 export async function prepareSocketPlace(
   clusterDir: string,
   account: Identity | undefined,
 ): Promise<SocketPlace> {
+  const place = await chooseSocketPlace(clusterDir, account);
+  // PostgreSQL would take a killed one for alive for as long as nobody has taken note of its end (a zombie).
+  await rm(join(place.directory, `.s.PGSQL.${PORT}.lock`), { force: true });
+  return place;
+}
+
+async function chooseSocketPlace(clusterDir: string, account: Identity | undefined): Promise<SocketPlace> {
   const inside = join(clusterDir, "run");
   if (!fits(inside)) {
     const directory = await shortFolder(clusterDir, account);

@@ -1,0 +1,260 @@
+/**
+ * The wire to one connection of PostgreSQL. Statements that are asked for in one go travel as one bundle: one system
+ * call here, one Sync, one answer. (pg itself puts a Sync behind every statement, and PostgreSQL sends its answers off
+ * at each Sync: a write of nine statements then costs nine sends there and up to nine wake-ups here.) What is asked
+ * for while a bundle is under way becomes the next one, so bundles grow with the load.
+ *
+ * PostgreSQL skips everything behind a failed statement up to the Sync. Within a transaction that is what we want;
+ * for unrelated looks that share a bundle it means: never ran, ask again.
+ *
+ * The columns of a prepared statement are asked for once per connection, not with every run.
+ */
+import type { Socket } from "node:net";
+import pg from "pg";
+import type { Statement } from "./statement.ts";
+
+/** pg has no type for these; cursors and query streams are built on the same words. */
+interface Connection {
+  readonly stream: Socket;
+  parse(message: { name: string; text: string }): void;
+  bind(message: { statement: string; values: readonly (string | Buffer | null)[] }): void;
+  describe(message: { type: "P"; name: string }): void;
+  execute(message: object): void;
+  sync(): void;
+  on(event: "parseComplete" | "noData", listener: () => void): void;
+}
+interface Field {
+  readonly name: string;
+  readonly dataTypeID: number;
+}
+
+type RawRow = readonly (string | null)[];
+type ParseRow = (fields: RawRow) => unknown;
+
+interface Item {
+  readonly statement: Statement<unknown>;
+  readonly values: readonly (string | Buffer | null)[];
+  readonly rows: unknown[];
+  resolve(answer: Answer): void;
+  reject(error: unknown): void;
+}
+
+interface Answer {
+  readonly rows: unknown[];
+  /** What PostgreSQL says it did: "INSERT 0 1", "COMMIT". */
+  readonly tag: string;
+}
+
+/** The statement was behind one that failed: PostgreSQL did not look at it. */
+export class NeverRan extends Error {
+  constructor(cause: unknown) {
+    super("an earlier statement of the same bundle failed", { cause });
+  }
+}
+
+const connectionOf = (client: pg.ClientBase): Connection =>
+  (client as unknown as { connection: Connection }).connection;
+
+/** Cuts a connection off without a word, because there may be nobody left to hear it. */
+export const sever = (client: pg.ClientBase): void => void connectionOf(client).stream.destroy();
+
+const elementOf = (value: unknown): string => {
+  if (value === null || value === undefined) return "NULL";
+  if (Array.isArray(value)) return arrayOf(value);
+  if (value instanceof Uint8Array) return `"\\\\x${Buffer.from(value).toString("hex")}"`;
+  return `"${String(toText(value)).replace(/["\\]/g, "\\$&")}"`;
+};
+const arrayOf = (values: readonly unknown[]): string => `{${values.map(elementOf).join(",")}}`;
+
+/** PostgreSQL knows no sign before a year and no year 0; certificates from elsewhere may name any. */
+function momentOf(at: Date): string {
+  const text = at.toISOString();
+  const year = at.getUTCFullYear();
+  if (year > 0 && year < 10_000) return text;
+  const rest = text.slice(text.indexOf("-", 1));
+  return year > 0 ? `${year}${rest}` : `${String(1 - year).padStart(4, "0")}${rest} BC`;
+}
+
+/** A value as PostgreSQL reads it: text, or bytes as they are. */
+export function toText(value: unknown): string | Buffer | null {
+  if (value === null || value === undefined) return null;
+  if (typeof value === "string") return value;
+  if (typeof value !== "object") return String(value as number | boolean | bigint);
+  if (Buffer.isBuffer(value)) return value;
+  if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+  if (value instanceof Date) return momentOf(value);
+  if (Array.isArray(value)) return arrayOf(value);
+  return JSON.stringify(value);
+}
+
+function rowParser(fields: readonly Field[]): ParseRow {
+  const columns = fields.map(({ name, dataTypeID }) => ({
+    name,
+    parse: pg.types.getTypeParser(dataTypeID, "text") as (text: string) => unknown,
+  }));
+  return (raw) => {
+    const row: Record<string, unknown> = {};
+    for (let n = 0; n < columns.length; n += 1) {
+      const column = columns[n] as (typeof columns)[number];
+      const text = raw[n] as string | null;
+      row[column.name] = text === null ? null : column.parse(text);
+    }
+    return row;
+  };
+}
+
+const NO_COLUMNS: ParseRow = () => ({});
+
+/** What a connection knows of its prepared statements: how to read their rows, or not yet that. */
+type Known = Map<string, ParseRow | undefined>;
+
+/** One bundle, as pg wants a query to be: it is handed the connection once, then told of every message for it. */
+class Bundle {
+  /** Set by pg, to stop its watch over how long we wait. */
+  callback: ((error?: unknown) => void) | undefined = () => undefined;
+  readonly #items: readonly Item[];
+  readonly #known: Known;
+  readonly #whenDone: () => void;
+  readonly #parsing: string[] = [];
+  #at = 0;
+  #columns: ParseRow = NO_COLUMNS;
+  #isOver = false;
+
+  constructor(items: readonly Item[], known: Known, whenDone: () => void) {
+    this.#items = items;
+    this.#known = known;
+    this.#whenDone = whenDone;
+  }
+
+  submit(connection: Connection): null {
+    connection.stream.cork();
+    try {
+      const asked = new Set<string>();
+      for (const { statement, values } of this.#items) {
+        const name = statement.name ?? "";
+        if (!this.#known.has(name) && !asked.has(name)) {
+          connection.parse({ name, text: statement.text });
+          this.#parsing.push(name);
+        }
+        connection.bind({ statement: name, values });
+        if (!this.#known.get(name) && !asked.has(name)) connection.describe({ type: "P", name: "" });
+        connection.execute({});
+        if (name !== "") asked.add(name);
+      }
+      connection.sync();
+    } finally {
+      connection.stream.uncork();
+    }
+    return null;
+  }
+
+  parsed(): void {
+    const name = this.#parsing.shift();
+    // Prepared from here on, whatever becomes of this run; its columns follow.
+    if (name) this.#known.set(name, undefined);
+  }
+
+  described(columns: ParseRow): void {
+    this.#columns = columns;
+    const name = this.#items[this.#at]?.statement.name;
+    if (name) this.#known.set(name, columns);
+  }
+
+  handleRowDescription({ fields }: { readonly fields: readonly Field[] }): void {
+    this.described(rowParser(fields));
+  }
+
+  handleDataRow({ fields }: { readonly fields: RawRow }): void {
+    const item = this.#items[this.#at];
+    if (!item) return;
+    const { name } = item.statement;
+    item.rows.push((name ? (this.#known.get(name) ?? this.#columns) : this.#columns)(fields));
+  }
+
+  handleCommandComplete({ text }: { readonly text: string }): void {
+    const item = this.#items[this.#at];
+    this.#at += 1;
+    item?.resolve({ rows: item.rows, tag: text });
+  }
+
+  handleEmptyQuery(): void {
+    this.handleCommandComplete({ text: "" });
+  }
+
+  handlePortalSuspended(): void {
+    /* no statement here asks for a part of its rows */
+  }
+
+  handleError(error: Error, connection: Connection): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.callback?.(error);
+    // pg gives up waiting; the answer may still come and would be taken for the next bundle's.
+    if (error.message === "Query read timeout") connection.stream.destroy();
+    this.#items[this.#at]?.reject(error);
+    for (const item of this.#items.slice(this.#at + 1)) item.reject(new NeverRan(error));
+    this.#whenDone();
+  }
+
+  handleReadyForQuery(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.callback?.();
+    this.#whenDone();
+  }
+}
+
+export class Wire {
+  readonly #client: pg.ClientBase;
+  readonly #known: Known = new Map();
+  #waiting: Item[] = [];
+  #underWay: Bundle | undefined;
+  #leftAt = 0;
+  #isScheduled = false;
+
+  constructor(client: pg.ClientBase) {
+    this.#client = client;
+    const connection = connectionOf(client);
+    connection.on("parseComplete", () => this.#underWay?.parsed());
+    connection.on("noData", () => this.#underWay?.described(NO_COLUMNS));
+  }
+
+  /** For how long the bundle that is under way has been. */
+  waitingMs(): number {
+    return this.#underWay ? performance.now() - this.#leftAt : 0;
+  }
+
+  async rows<Row>(statement: Statement<Row>, values: readonly unknown[]): Promise<Row[]> {
+    return (await this.#ask(statement, values)).rows as Row[];
+  }
+
+  async run(statement: Statement<unknown>): Promise<string> {
+    return (await this.#ask(statement, [])).tag;
+  }
+
+  #ask(statement: Statement<unknown>, values: readonly unknown[]): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ statement, values: values.map(toText), rows: [], resolve, reject });
+      if (this.#isScheduled || this.#underWay) return;
+      this.#isScheduled = true;
+      // After the present run of microtasks: whatever it still asks for comes along.
+      process.nextTick(() => this.#depart());
+    });
+  }
+
+  #depart(): void {
+    this.#isScheduled = false;
+    if (this.#waiting.length === 0) return;
+    const items = this.#waiting;
+    this.#waiting = [];
+    const bundle = new Bundle(items, this.#known, () => {
+      this.#underWay = undefined;
+      if (this.#waiting.length === 0) return;
+      this.#isScheduled = true;
+      process.nextTick(() => this.#depart());
+    });
+    this.#underWay = bundle;
+    this.#leftAt = performance.now();
+    this.#client.query(bundle as unknown as pg.Submittable);
+  }
+}
