@@ -241,5 +241,26 @@ describe("projects", () => {
       );
       assert.equal((await client.delete(`${at}/${made.body.environment.id}`)).body.error, "PermissionDenied");
     });
+
+    it("are judged by their slug, the new one too when it changes", async () => {
+      const project = await aProject(tenant);
+      const role = await aRole(tenant, project.id, [
+        {
+          subject: "environments",
+          action: ["create", "edit", "delete"],
+          conditions: { environment: { $in: ["dev", "qa"] } },
+        },
+      ]);
+      const { client } = await anIdentity(tenant, house.base, project.id, { roles: [{ role }] });
+      const at = `/api/v1/projects/${project.id}/environments`;
+      const idOf = (slug: string) => project.environments.find((one) => one.slug === slug)?.id ?? "";
+      assert.equal((await client.patch(`${at}/${idOf("dev")}`, { name: "Mine" })).status, 200);
+      assert.equal((await client.patch(`${at}/${idOf("prod")}`, { name: "Mine" })).status, 403);
+      assert.equal((await client.patch(`${at}/${idOf("dev")}`, { slug: "prod-2" })).status, 403);
+      assert.equal((await client.post(at, { name: "x", slug: "prod-2" })).status, 403);
+      assert.equal((await client.patch(`${at}/${idOf("dev")}`, { slug: "qa" })).status, 200);
+      assert.equal((await client.delete(`${at}/${idOf("prod")}`)).status, 403);
+      assert.equal((await client.delete(`${at}/${idOf("dev")}`)).status, 200);
+    });
   });
 });

@@ -29,6 +29,9 @@ export interface ProjectNeeds {
   readonly permissions: Permissions;
 }
 
+/** Told inside the transaction, before a project goes: others may show what is in it. */
+export type ProjectFarewell = (tx: Tx, project: ProjectRow) => Promise<void>;
+
 const CACHED_PROJECTS = 20_000;
 
 export const toProjectView = (row: ProjectRow): ProjectView => ({
@@ -40,6 +43,7 @@ export const toProjectView = (row: ProjectRow): ProjectView => ({
   upgradeStatus: null,
   pitVersionLimit: row.versionLimit,
   kmsCertificateKeyId: null,
+  kmsSecretManagerKeyId: null,
   auditLogsRetentionDays: row.auditRetentionDays,
   deletedEnvironments: [],
 });
@@ -48,6 +52,7 @@ export type Projects = ReturnType<typeof createProjects>;
 
 export function createProjects(needs: ProjectNeeds) {
   const { db, clock, permissions } = needs;
+  const farewells: ProjectFarewell[] = [];
   const cache = createFactCache<ProjectRow>(needs.tail, CACHED_PROJECTS, (row) => [row.id]);
   needs.tail.onHint((fact) => {
     if (projectChanged.is(fact) || projectDeleted.is(fact)) cache.dropGroup(fact.data.projectId);
@@ -105,6 +110,7 @@ export function createProjects(needs: ProjectNeeds) {
   return {
     resolve,
     resolveForMember,
+    onDelete: (farewell: ProjectFarewell) => void farewells.push(farewell),
 
     async create(actor: MemberActor, input: NewProject): Promise<ProjectView> {
       const orgId = orgOf(actor);
@@ -174,6 +180,7 @@ export function createProjects(needs: ProjectNeeds) {
       const row = await resolve(actor, ref);
       await permissions.requireInProject(actor, row.id, { action: "delete", subject: "workspace" });
       return db.write(async (tx) => {
+        for (const farewell of farewells) await farewell(tx, row);
         if (!(await deleteProject(tx, row.id)))
           throw (await findProject(tx, row.orgId, row.id))
             ? projectProtected()

@@ -10,7 +10,7 @@ export interface ProjectRow {
   readonly type: string;
   readonly hasDeleteProtection: boolean;
   readonly auditRetentionDays: number | null;
-  readonly versionLimit: number;
+  readonly versionLimit: number | null;
   readonly createdAt: Date;
   readonly updatedAt: Date;
   readonly environments: { readonly id: string; readonly name: string; readonly slug: string }[];
@@ -33,8 +33,8 @@ const insert = sql(`
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)`);
 const update = sql<{ id: string }>(`
   UPDATE projects SET name = coalesce($2, name), slug = coalesce($3, slug), description = CASE WHEN $4 THEN $5 ELSE description END,
-    has_delete_protection = coalesce($6, has_delete_protection), version_limit = coalesce($7, version_limit),
-    audit_retention_days = coalesce($8, audit_retention_days), updated_at = $9
+    has_delete_protection = coalesce($6, has_delete_protection), version_limit = CASE WHEN $7 THEN $8 ELSE version_limit END,
+    audit_retention_days = coalesce($9, audit_retention_days), updated_at = $10
   WHERE id = $1 RETURNING id`);
 const remove = sql<{ id: string }>(
   `DELETE FROM projects WHERE id = $1 AND NOT has_delete_protection RETURNING id`,
@@ -78,7 +78,7 @@ export interface ProjectPatch {
   readonly slug?: string | undefined;
   readonly description?: string | null | undefined;
   readonly hasDeleteProtection?: boolean | undefined;
-  readonly versionLimit?: number | undefined;
+  readonly versionLimit?: number | null | undefined;
   readonly auditRetentionDays?: number | undefined;
 }
 
@@ -90,6 +90,7 @@ export const updateProject = (tx: Tx, id: string, patch: ProjectPatch, at: Date)
     patch.description !== undefined,
     patch.description ?? null,
     patch.hasDeleteProtection ?? null,
+    patch.versionLimit !== undefined,
     patch.versionLimit ?? null,
     patch.auditRetentionDays ?? null,
     at,

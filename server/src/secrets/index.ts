@@ -7,10 +7,11 @@ import type { Log } from "../platform/log.ts";
 import type { Tail } from "../platform/outbox/index.ts";
 import type { Permissions } from "../permissions/index.ts";
 import type { Environments, Projects } from "../projects/index.ts";
+import type { Roles } from "../roles/index.ts";
 import { createAccess } from "./access/service.ts";
 import { explainRoutes } from "./explain/routes.ts";
 import { createExplanations } from "./explain/service.ts";
-import { sayFarewell } from "./folders/service/say-farewell.ts";
+import { sayFarewell, sayLastFarewell, sayNewName } from "./folders/service/say-farewell.ts";
 import { folderRoutes } from "./folders/routes.ts";
 import { createFolders } from "./folders/service.ts";
 import { importRoutes } from "./imports/routes.ts";
@@ -27,6 +28,7 @@ import { createTags } from "./tags/service.ts";
 import { createProjectFiles } from "./transfer/service/carry-project.ts";
 import { transferRoutes } from "./transfer/routes.ts";
 import { createSecretFiles } from "./transfer/service.ts";
+import { createForgetting } from "./versions/sweeps/service.ts";
 import { createVersions } from "./versions/service/read-version.ts";
 import { createRollbacks } from "./versions/service/roll-back-folder.ts";
 import { versionRoutes } from "./versions/routes.ts";
@@ -43,6 +45,7 @@ export interface SecretsNeeds {
   readonly permissions: Permissions;
   readonly projects: Projects;
   readonly environments: Environments;
+  readonly roles: Roles;
   readonly auditReads: ReadAuditMode;
 }
 
@@ -56,6 +59,8 @@ export function createSecrets(needs: SecretsNeeds) {
   const shared = { ...needs, access, tags, versions, reads: audit };
   const folders = createFolders(shared);
   needs.environments.onDelete(sayFarewell);
+  needs.environments.onRename(sayNewName);
+  needs.projects.onDelete(sayLastFarewell);
   const imports = createImports(shared);
   const reads = createSecretReads(shared);
   const writes = createSecretWrites(shared);
@@ -69,6 +74,7 @@ export function createSecrets(needs: SecretsNeeds) {
     rollbacks: createRollbacks({ ...shared, folders }),
     explanations: createExplanations(shared),
     rotations: createKeyRotations(shared),
+    forgetting: createForgetting(shared),
     folders,
     imports,
     tags,
@@ -88,4 +94,4 @@ export const secretsRoutes = (secrets: Secrets): Route[] => [
   ...explainRoutes(secrets.explanations),
 ];
 
-export const secretsJobs = (secrets: Secrets): Job[] => [secrets.rotations.job];
+export const secretsJobs = (secrets: Secrets): Job[] => [secrets.rotations.job, secrets.forgetting.job];

@@ -11,6 +11,9 @@ import type { MetadataItem, SecretView } from "./contract.ts";
 export const secretExists = (key: string) =>
   badRequest(`A secret with the name ${JSON.stringify(key)} exists in this folder already.`);
 export const secretUnknown = (key: string) => notFound("The secret", key);
+/** Never there, or there once and no longer kept: a project may limit how many versions it keeps. */
+export const versionUnknown = (version: number, key: string) =>
+  notFound(`Version ${version} (not there or no longer kept) of the secret`, key);
 export const folderUnknown = (path: string) => notFound("The folder", path);
 export const environmentUnknown = (slug: string) => notFound("The environment", slug);
 export const nothingToOverride = (key: string) =>

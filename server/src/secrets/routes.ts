@@ -36,10 +36,14 @@ function listed(reply: ReplyControl, list: SecretList | SameAnswer | NotModified
   return new Raw(body);
 }
 
-function one(reply: ReplyControl, found: OneSecret | NotModified) {
+function one(reply: ReplyControl, found: OneSecret | SameAnswer | NotModified) {
   if (found.isNotModified) return notModified(reply, found);
   reply.header("etag", found.etag);
-  return { secret: toView(found.secret) };
+  reply.header("content-type", "application/json");
+  if (found.body !== undefined) return new Raw(found.body);
+  const body = Buffer.from(JSON.stringify({ secret: toView(found.secret) }));
+  found.keep(body);
+  return new Raw(body);
 }
 
 export const secretRoutes = ({ reads, writes, transfers }: SecretServices): Route[] => [

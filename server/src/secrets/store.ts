@@ -28,7 +28,7 @@ const ofFolder = sql<FoundFolder>(`
     LEFT JOIN secrets s ON s.folder_id = f.id AND (s.owner_id IS NULL OR s.owner_id = $4::uuid)
   ORDER BY s.key, s.owner_id NULLS FIRST`);
 const ofTree = sql<FoundFolder>(`
-  ${READ} ${folderWhere("(f.path = $2 OR f.path LIKE $5)", "$3")}
+  ${READ} ${folderWhere("(f.path = $2 OR f.path ~>=~ $5 AND f.path ~<~ $6)", "$3")}
     LEFT JOIN secrets s ON s.folder_id = f.id AND (s.owner_id IS NULL OR s.owner_id = $4::uuid)
   ORDER BY f.path, s.key, s.owner_id NULLS FIRST`);
 const byId = sql<
@@ -41,6 +41,15 @@ const lockShared = sql(`SELECT pg_advisory_xact_lock_shared(project_lock_key($1)
 const lockAlone = sql(`SELECT pg_advisory_xact_lock(project_lock_key($1))`);
 const folderAt = sql<FolderPlace>(`
   SELECT f.id, f.project_id AS "projectId", f.environment_id AS "environmentId", e.slug AS environment, f.path
+  FROM folders f JOIN environments e ON e.id = f.environment_id WHERE f.environment_id = $1 AND f.path = $2`);
+// A writer's look: the folder, and whether anybody shows its secrets elsewhere. Most folders are shown nowhere else.
+export interface WatchedFolder extends FolderPlace {
+  readonly isWatched: boolean;
+}
+const watchedFolder = sql<WatchedFolder>(`
+  SELECT f.id, f.project_id AS "projectId", f.environment_id AS "environmentId", e.slug AS environment, f.path,
+    EXISTS (SELECT 1 FROM secret_imports i WHERE i.source_environment_id = f.environment_id AND i.source_path = f.path)
+    OR EXISTS (SELECT 1 FROM secret_references r WHERE r.project_id = f.project_id AND r.environment = e.slug AND r.path = f.path) AS "isWatched"
   FROM folders f JOIN environments e ON e.id = f.environment_id WHERE f.environment_id = $1 AND f.path = $2`);
 // In one order everywhere, so that two batches cannot wait for each other.
 const forUpdate = sql<SecretRow>(`
@@ -55,6 +64,12 @@ const treeForUpdate = sql<SecretRow>(`
   SELECT ${SECRET_COLUMNS} FROM secrets s WHERE s.folder_id = ANY($1::uuid[]) ORDER BY s.id FOR UPDATE OF s`);
 
 export const likeBelow = (path: string): string => (path === "/" ? "/%" : `${path.replace(/_/g, "\\_")}/%`);
+
+/** The same as a range, byte by byte: an index can be asked for it whatever the path will be ("0" follows "/"). */
+const rangeBelow = (path: string): [string, string] => {
+  const bare = path === "/" ? "" : path;
+  return [`${bare}/`, `${bare}0`];
+};
 
 export interface FolderAddress {
   readonly environmentId: string;
@@ -73,7 +88,7 @@ export const readFolder = (
   more: { projectId: string; ownerId: string | null; recursive: boolean },
 ) =>
   more.recursive
-    ? q.rows(ofTree, [at.environmentId, at.path, more.projectId, more.ownerId, likeBelow(at.path)])
+    ? q.rows(ofTree, [at.environmentId, at.path, more.projectId, more.ownerId, ...rangeBelow(at.path)])
     : q.rows(ofFolder, [at.environmentId, at.path, more.projectId, more.ownerId]);
 export const readById = (q: Query, id: string, orgId: string) => q.first(byId, [id, orgId]);
 
@@ -82,6 +97,8 @@ export const holdTree = (tx: Tx, projectId: string) => tx.rows(lockShared, [proj
 /** For changes of the tree itself. */
 export const holdTreeAlone = (tx: Tx, projectId: string) => tx.rows(lockAlone, [projectId]);
 export const findFolder = (q: Query, at: FolderAddress) => q.first(folderAt, [at.environmentId, at.path]);
+export const findWatchedFolder = (q: Query, at: FolderAddress) =>
+  q.first(watchedFolder, [at.environmentId, at.path]);
 /** Shared secrets and everyone's overrides of these names. */
 export const lockByKeys = (tx: Tx, at: FolderAddress, keys: readonly string[]) =>
   tx.rows(forUpdate, [at.environmentId, at.path, keys]);

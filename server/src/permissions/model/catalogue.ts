@@ -155,7 +155,7 @@ const certificateSubjects: readonly SubjectEntry[] = [
 const projectSubjects: readonly SubjectEntry[] = [
   ...secretSubjects,
   ...certificateSubjects,
-  { subject: "environments", actions: CRUD, attributes: {} },
+  { subject: "environments", actions: CRUD, attributes: { environment: "text" } },
   { subject: "tags", actions: CRUD, attributes: {} },
   { subject: "role", actions: CRUD, attributes: {} },
   { subject: "member", actions: [...CRUD, ...GRANT], attributes: { userEmail: "text", ...ASSIGNABLE } },

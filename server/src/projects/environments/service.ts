@@ -33,6 +33,16 @@ export type EnvironmentFarewell = (
   environment: EnvironmentRow,
 ) => Promise<void>;
 
+/**
+ * Told inside the transaction, before an environment's slug changes; what it answers is called once it has. Names that
+ * others use for what is in it mean something else from then on.
+ */
+export type EnvironmentRename = (
+  tx: Tx,
+  project: ProjectRow,
+  environment: EnvironmentRow,
+) => Promise<(renamed: EnvironmentRow) => Promise<void>>;
+
 interface Announced {
   readonly project: ProjectRow;
   readonly row: EnvironmentRow;
@@ -45,6 +55,7 @@ const slugTaken = (slug: string) =>
 
 export function createEnvironments({ db, clock, permissions, projects }: EnvironmentNeeds) {
   const farewells: EnvironmentFarewell[] = [];
+  const renames: EnvironmentRename[] = [];
 
   const require = (actor: MemberActor, project: ProjectRow, action: string, environment?: string) =>
     permissions.requireInProject(actor, project.id, {
@@ -80,6 +91,7 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
 
   return {
     onDelete: (farewell: EnvironmentFarewell) => void farewells.push(farewell),
+    onRename: (rename: EnvironmentRename) => void renames.push(rename),
 
     async create(
       actor: MemberActor,
@@ -115,14 +127,17 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
       const project = await projects.resolve(actor, ref);
       const before = await find(project, id);
       await require(actor, project, "edit", before.slug);
-      if (patch.slug !== undefined && patch.slug !== before.slug)
-        await require(actor, project, "edit", patch.slug);
+      const isRenamed = patch.slug !== undefined && patch.slug !== before.slug;
+      if (isRenamed) await require(actor, project, "edit", patch.slug);
       return orConflict(patch.slug, () =>
         db.write(async (tx) => {
           if (patch.position !== undefined && patch.position !== before.position)
             await makeRoomAt(tx, project.id, patch.position);
+          const conclusions = [];
+          for (const rename of isRenamed ? renames : []) conclusions.push(await rename(tx, project, before));
           const row = await updateEnvironment(tx, id, patch, clock.now());
           if (!row) throw notFound("The environment", id);
+          for (const conclude of conclusions) await conclude(row);
           announce(tx, actor, "update-environment", { project, row });
           return row;
         }),

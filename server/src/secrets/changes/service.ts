@@ -34,15 +34,30 @@ export type Change =
   | { readonly kind: "update"; readonly before: SecretRow; readonly from: FolderPlace; readonly after: Draft }
   | { readonly kind: "delete"; readonly before: SecretRow; readonly from: FolderPlace };
 
-export interface ChangeContext {
-  readonly actor: Actor;
+export interface WriteContext {
   readonly orgId: string;
   readonly projectId: string;
   readonly vault: Vault;
   readonly at: Date;
 }
+export interface ChangeContext extends WriteContext {
+  readonly actor: Actor;
+}
 
-function toVersion(change: Change, vault: Vault): NewVersion {
+/** What somebody did, ready to be written. */
+export interface Deed {
+  readonly changes: readonly Change[];
+  readonly versions: readonly NewVersion[];
+  readonly affected: readonly Dependant[];
+}
+
+export const deedOf = (
+  { actor, vault }: Pick<ChangeContext, "actor" | "vault">,
+  changes: readonly Change[],
+  affected: readonly Dependant[],
+): Deed => ({ changes, versions: changes.map((change) => toVersion(change, vault, actor)), affected });
+
+function toVersion(change: Change, vault: Vault, actor: Actor): NewVersion {
   if (change.kind === "delete") {
     const { id, folderId, key, ownerId, version, createdAt, keyId, tagIds } = change.before;
     return {
@@ -56,6 +71,7 @@ function toVersion(change: Change, vault: Vault): NewVersion {
       state: null,
       keyId,
       tagIds,
+      actor,
     };
   }
   const { id, folder, key, ownerId, version, createdAt, state } = change.after;
@@ -71,7 +87,19 @@ function toVersion(change: Change, vault: Vault): NewVersion {
     state: stored,
     keyId: stored.keyId,
     tagIds: stored.tagIds,
+    actor,
   };
+}
+
+/** The row that a version leaves in the table, for whoever goes on from there before it is written. */
+export function rowAfter(rows: readonly SecretRow[], version: NewVersion, at: Date): SecretRow[] {
+  const others = rows.filter((row) => row.id !== version.id);
+  const { id, folderId, key, ownerId, createdAt, state } = version;
+  if (!state) return others;
+  return [
+    ...others,
+    { ...state, id, folderId, key, ownerId, version: version.version, createdAt, updatedAt: at },
+  ];
 }
 
 function referencesOf(change: Change): NewReference[] {
@@ -114,9 +142,8 @@ const ORDER: readonly Kind[] = ["delete", "create", "update"];
 /** One fact per folder and kind, with all its names. */
 function announce(
   tx: Tx,
-  { orgId, projectId }: ChangeContext,
-  changes: readonly Change[],
-  affected: readonly Dependant[],
+  { orgId, projectId }: Pick<WriteContext, "orgId" | "projectId">,
+  { changes, affected }: Deed,
 ): void {
   const groups = new Map<string, { folder: FolderPlace; kinds: Map<Kind, string[]> }>();
   for (const effect of changes.filter((change) => ownerOf(change) === null).flatMap(effectsOf)) {
@@ -170,26 +197,28 @@ export const originsOf = (
   keys: readonly string[],
 ): Origin[] => keys.map((key) => ({ environmentId: folder.environmentId, path: folder.path, key }));
 
-export function writeChanges(
+/** Everybody's deeds in the order they were done, in one transaction; each is told of by itself. */
+export function writeDeeds(tx: Tx, context: WriteContext, deeds: readonly Deed[]): void {
+  const changes = deeds.flatMap((deed) => deed.changes);
+  if (changes.length === 0) return;
+  const { projectId, at } = context;
+  writeVersions(
+    tx,
+    { projectId, at },
+    deeds.flatMap((deed) => deed.versions),
+  );
+  // Of a secret that changed twice, only what its last value mentions counts.
+  const mentioned = new Map<string, NewReference[]>();
+  for (const change of changes)
+    mentioned.set(change.kind === "delete" ? change.before.id : change.after.id, referencesOf(change));
+  writeReferences(tx, projectId, [...mentioned.values()].flat());
+  touchProject(tx, projectId);
+  for (const deed of deeds) announce(tx, context, deed);
+}
+
+export const writeChanges = (
   tx: Tx,
   context: ChangeContext,
   changes: readonly Change[],
   affected: readonly Dependant[],
-): void {
-  if (changes.length === 0) return;
-  const { projectId, at, actor } = context;
-  writeVersions(
-    tx,
-    { projectId, at, actor },
-    changes.map((change) => toVersion(change, context.vault)),
-  );
-  const updated = changes.filter((change) => change.kind === "update" && change.before.ownerId === null);
-  writeReferences(
-    tx,
-    projectId,
-    updated.map((change) => (change.kind === "update" ? change.before.id : "")),
-    changes.flatMap(referencesOf),
-  );
-  touchProject(tx, projectId);
-  announce(tx, context, changes, affected);
-}
+): void => writeDeeds(tx, context, [deedOf(context, changes, affected)]);

@@ -13,76 +13,121 @@ export interface NewVersion {
   readonly state: StoredState | null;
   readonly keyId: string;
   readonly tagIds: readonly string[];
+  readonly actor: { readonly kind: string; readonly id: string | null; readonly name: string };
 }
 
 // Columns travel as arrays: one statement whether one secret changes or five thousand. Arrays of arrays cannot, so
 // tags come as array literals in text.
 const COLUMNS = `id, folder_id, key, owner_id, version, key_id, value, comment, metadata, tag_ids, skip_multiline, reminder_note, reminder_days`;
-const SOURCE = `
-  SELECT n.id, n.folder_id, n.key, n.owner_id, n.version, n.key_id, n.value, n.comment, n.metadata::jsonb, n.tag_ids::uuid[], n.skip_multiline, n.reminder_note, n.reminder_days
-  FROM unnest($3::uuid[], $4::uuid[], $5::text[], $6::uuid[], $7::integer[], $8::uuid[], $9::bytea[], $10::bytea[], $11::text[], $12::text[], $13::boolean[], $14::text[], $15::integer[])
-    AS n (id, folder_id, key, owner_id, version, key_id, value, comment, metadata, tag_ids, skip_multiline, reminder_note, reminder_days)`;
+const SELECTED =
+  "n.id, n.folder_id, n.key, n.owner_id, n.version, n.key_id, n.value, n.comment, n.metadata::jsonb, n.tag_ids::uuid[], n.skip_multiline, n.reminder_note, n.reminder_days";
+const ARRAYS =
+  "$3::uuid[], $4::uuid[], $5::text[], $6::uuid[], $7::integer[], $8::uuid[], $9::bytea[], $10::bytea[], $11::text[], $12::text[], $13::boolean[], $14::text[], $15::integer[]";
 
 const insert = sql(`
-  INSERT INTO secrets (project_id, created_at, updated_at, ${COLUMNS})
-  SELECT $1, x.created_at, $2, n.* FROM (${SOURCE}) n JOIN unnest($3::uuid[], $16::timestamptz[]) AS x (id, created_at) ON x.id = n.id`);
+  INSERT INTO secrets (project_id, updated_at, ${COLUMNS}, created_at)
+  SELECT $1, $2, ${SELECTED}, n.created_at FROM unnest(${ARRAYS}, $16::timestamptz[]) AS n (${COLUMNS}, created_at)`);
 const update = sql(`
   UPDATE secrets s SET folder_id = n.folder_id, key = n.key, version = n.version, key_id = n.key_id, value = n.value, comment = n.comment,
-    metadata = n.metadata, tag_ids = n.tag_ids, skip_multiline = n.skip_multiline, reminder_note = n.reminder_note,
+    metadata = n.metadata::jsonb, tag_ids = n.tag_ids::uuid[], skip_multiline = n.skip_multiline, reminder_note = n.reminder_note,
     reminder_days = n.reminder_days, updated_at = $2
-  FROM (${SOURCE}) n (${COLUMNS}) WHERE s.id = n.id AND s.project_id = $1`);
+  FROM unnest(${ARRAYS}) AS n (${COLUMNS}) WHERE s.id = n.id AND s.project_id = $1`);
 const remove = sql(`DELETE FROM secrets WHERE id = ANY($1::uuid[])`);
+const HISTORY = `
+  INSERT INTO secret_versions (project_id, created_at, secret_id, folder_id, key, owner_id, version, key_id, value, comment, metadata, tag_ids,
+    skip_multiline, reminder_note, reminder_days, change, actor_type, actor_id, actor_name)`;
 const insertHistory = sql(`
-  INSERT INTO secret_versions (project_id, created_at, change, actor_type, actor_id, actor_name, secret_id, folder_id, key, owner_id, version,
-    key_id, value, comment, metadata, tag_ids, skip_multiline, reminder_note, reminder_days)
-  SELECT $1, $2, x.change, $17, $18, $19, n.* FROM (${SOURCE}) n JOIN unnest($3::uuid[], $16::text[]) AS x (id, change) ON x.id = n.id`);
+  ${HISTORY}
+  SELECT $1, $2, ${SELECTED}, n.change, n.actor_type, n.actor_id, n.actor_name
+  FROM unnest(${ARRAYS}, $16::text[], $17::text[], $18::uuid[], $19::text[]) AS n (${COLUMNS}, change, actor_type, actor_id, actor_name)`);
+// One secret is what nearly every write changes: plain values, in the table and in the history at once.
+const ONE = "$3, $4, $5, $6, $7, $8, $9, $10, $11, $12::uuid[], $13, $14, $15";
+const HISTORY_OF_ONE = `${HISTORY} VALUES ($1, $2, ${ONE}, $16, $17, $18, $19)`;
+const insertOne = sql(`
+  WITH made AS (INSERT INTO secrets (project_id, updated_at, ${COLUMNS}, created_at) VALUES ($1, $2, ${ONE}, $20))
+  ${HISTORY_OF_ONE}`);
+const updateOne = sql(`
+  WITH changed AS (
+    UPDATE secrets SET folder_id = $4, key = $5, version = $7, key_id = $8, value = $9, comment = $10, metadata = $11, tag_ids = $12,
+      skip_multiline = $13, reminder_note = $14, reminder_days = $15, updated_at = $2
+    WHERE id = $3 AND project_id = $1
+  ), forgotten AS (DELETE FROM secret_references WHERE secret_id = $3)
+  ${HISTORY_OF_ONE}`);
 const removeReferences = sql(`DELETE FROM secret_references WHERE secret_id = ANY($1::uuid[])`);
 const insertReferences = sql(`
   INSERT INTO secret_references (project_id, secret_id, folder_id, secret_key, environment, path, key)
   SELECT $1, r.* FROM unnest($2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::text[]) AS r`);
 
-const listed = (tagIds: readonly string[]): string => `{${tagIds.join(",")}}`;
-
-const asArrays = (rows: readonly NewVersion[]): unknown[] => [
-  rows.map((row) => row.id),
-  rows.map((row) => row.folderId),
-  rows.map((row) => row.key),
-  rows.map((row) => row.ownerId),
-  rows.map((row) => row.version),
-  rows.map((row) => row.state?.keyId ?? row.keyId),
-  rows.map((row) => row.state?.value ?? null),
-  rows.map((row) => row.state?.comment ?? null),
-  rows.map((row) => (row.state?.metadata ? JSON.stringify(row.state.metadata) : null)),
-  rows.map((row) => listed(row.tagIds)),
-  rows.map((row) => row.state?.skipMultiline ?? null),
-  rows.map((row) => row.state?.reminderNote ?? null),
-  rows.map((row) => row.state?.reminderDays ?? null),
+const asValues = (row: NewVersion): unknown[] => [
+  row.id,
+  row.folderId,
+  row.key,
+  row.ownerId,
+  row.version,
+  row.state?.keyId ?? row.keyId,
+  row.state?.value ?? null,
+  row.state?.comment ?? null,
+  row.state?.metadata ? JSON.stringify(row.state.metadata) : null,
+  `{${row.tagIds.join(",")}}`,
+  row.state?.skipMultiline ?? null,
+  row.state?.reminderNote ?? null,
+  row.state?.reminderDays ?? null,
 ];
+const actorOf = ({ change, actor }: NewVersion): unknown[] => [change, actor.kind, actor.id, actor.name];
+
+/** Rows turned into columns. */
+const asArrays = (rows: readonly (readonly unknown[])[]): unknown[][] =>
+  (rows[0] ?? []).map((_, column) => rows.map((row) => row[column]));
 
 export interface Writer {
   readonly projectId: string;
   readonly at: Date;
-  readonly actor: { readonly kind: string; readonly id: string | null; readonly name: string };
 }
 
-/** Deletions first, so that a name can pass from one secret to another within one change. */
-export function writeVersions(tx: Tx, writer: Writer, rows: readonly NewVersion[]): void {
-  const { projectId, at, actor } = writer;
-  const deleted = rows.filter((row) => row.change === "delete");
-  const updated = rows.filter((row) => row.change === "update");
-  const created = rows.filter((row) => row.change === "create");
-  if (deleted.length > 0) tx.later(remove, [deleted.map((row) => row.id)]);
-  if (updated.length > 0) tx.later(update, [projectId, at, ...asArrays(updated)]);
+/**
+ * What becomes of each secret when several versions of it are written at once: only the last one stays in the table.
+ * One that comes and goes within the same write was never there.
+ */
+function netEffect(rows: readonly NewVersion[]) {
+  const first = new Map<string, NewVersion>();
+  const last = new Map<string, NewVersion>();
+  for (const row of rows) {
+    if (!first.has(row.id)) first.set(row.id, row);
+    last.set(row.id, row);
+  }
+  const final = [...last.values()];
+  const isNew = (row: NewVersion) => first.get(row.id)?.change === "create";
+  return {
+    deleted: final.filter((row) => row.change === "delete" && !isNew(row)),
+    updated: final.filter((row) => row.change !== "delete" && !isNew(row)),
+    created: final.filter((row) => row.change !== "delete" && isNew(row)),
+  };
+}
+
+/**
+ * Deletions first, so that a name can pass from one secret to another within one change. What a changed secret's old
+ * value mentioned is forgotten here; what the new one mentions is for `writeReferences`.
+ */
+export function writeVersions(tx: Tx, { projectId, at }: Writer, rows: readonly NewVersion[]): void {
+  const [row] = rows;
+  if (row && rows.length === 1 && row.change !== "delete") {
+    const values = [projectId, at, ...asValues(row), ...actorOf(row)];
+    if (row.change === "create") tx.later(insertOne, [...values, row.createdAt]);
+    else tx.later(updateOne, values);
+    return;
+  }
+  const { deleted, updated, created } = netEffect(rows);
+  if (deleted.length > 0) tx.later(remove, [deleted.map((one) => one.id)]);
+  if (updated.length > 0) {
+    tx.later(update, [projectId, at, ...asArrays(updated.map(asValues))]);
+    tx.later(removeReferences, [updated.map((one) => one.id)]);
+  }
   if (created.length > 0)
-    tx.later(insert, [projectId, at, ...asArrays(created), created.map((row) => row.createdAt)]);
+    tx.later(insert, [projectId, at, ...asArrays(created.map((one) => [...asValues(one), one.createdAt]))]);
   tx.later(insertHistory, [
     projectId,
     at,
-    ...asArrays(rows),
-    rows.map((row) => row.change),
-    actor.kind,
-    actor.id,
-    actor.name,
+    ...asArrays(rows.map((one) => [...asValues(one), ...actorOf(one)])),
   ]);
 }
 
@@ -95,13 +140,7 @@ export interface NewReference {
   readonly key: string;
 }
 
-export function writeReferences(
-  tx: Tx,
-  projectId: string,
-  forgotten: readonly string[],
-  rows: readonly NewReference[],
-): void {
-  if (forgotten.length > 0) tx.later(removeReferences, [forgotten]);
+export function writeReferences(tx: Tx, projectId: string, rows: readonly NewReference[]): void {
   if (rows.length === 0) return;
   tx.later(insertReferences, [
     projectId,

@@ -1,4 +1,4 @@
-import { sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
 
 export interface FolderRow {
   readonly id: string;
@@ -28,10 +28,10 @@ const byId = sql<FolderRow>(
 const children = sql<FolderRow>(
   `SELECT ${COLUMNS} ${FROM} WHERE f.parent_id = $1 ORDER BY f.name LIMIT 10000`,
 );
-const below = sql<FolderRow>(
+const below = slowSql<FolderRow>(
   `SELECT ${COLUMNS} ${FROM} WHERE f.environment_id = $1 AND f.path LIKE $2 AND f.parent_id IS NOT NULL ORDER BY f.path LIMIT 10000`,
 );
-const tree = sql<FolderRow>(
+const tree = slowSql<FolderRow>(
   `SELECT ${COLUMNS} ${FROM} WHERE f.environment_id = $1 AND (f.path = $2 OR f.path LIKE $3) ORDER BY f.path`,
 );
 const changedSince = sql<{ id: string }>(`
@@ -42,7 +42,7 @@ const insert = sql(`
 const update = sql(
   `UPDATE folders SET description = CASE WHEN $2 THEN $3 ELSE description END, version = version + 1, updated_at = $4 WHERE id = $1`,
 );
-const relocate = sql(`
+const relocate = slowSql(`
   UPDATE folders f SET environment_id = $4, path = $5 || substr(f.path, length($3) + 1),
     parent_id = CASE WHEN f.id = $6 THEN $7 ELSE f.parent_id END, name = CASE WHEN f.id = $6 THEN $8 ELSE f.name END,
     version = f.version + 1, updated_at = $9
@@ -136,6 +136,12 @@ export async function deleteFolders(tx: Tx, ids: readonly string[], at: Date): P
 const keysOf = sql<{ path: string; key: string | null }>(`
   SELECT f.path, s.key FROM folders f LEFT JOIN secrets s ON s.folder_id = f.id AND s.owner_id IS NULL
   WHERE f.environment_id = $1 ORDER BY f.path, s.key`);
+
+const fromOutside = sql<{ environmentId: string; path: string }>(`
+  SELECT DISTINCT source_environment_id AS "environmentId", source_path AS path FROM secret_imports
+  WHERE source_project_id = $1 AND project_id <> $1`);
+/** The places of a project that other projects import. */
+export const importedFromOutside = (q: Query, projectId: string) => q.rows(fromOutside, [projectId]);
 
 /** Every folder of an environment with the names in it. */
 export async function namesInEnvironment(q: Query, environmentId: string): Promise<Map<string, string[]>> {

@@ -4,7 +4,7 @@
  */
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
-import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
+import { isForeignKeyViolation, isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { badRequest, conflict, notFound } from "../../platform/problem.ts";
 import { orgOf } from "../../permissions/index.ts";
@@ -50,6 +50,8 @@ export function createImports({ db, clock, access }: ImportNeeds) {
       return await work();
     } catch (error) {
       if (isUniqueViolation(error, "secret_imports_source_unique")) throw taken();
+      // Its project or environment went between the look and the write.
+      if (isForeignKeyViolation(error)) throw notFound("The folder to import");
       throw error;
     }
   };

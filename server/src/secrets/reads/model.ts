@@ -1,6 +1,6 @@
 /**
  * Answers that were just given, ready to be given again. Clients poll: the same reader (or one with the same rules)
- * asks for the same folder again and again. An answer is kept under the tag that it was sent with and given again
+ * asks for the same folder or secret again and again. An answer is kept under the tag that it was sent with and given again
  * only after the database has said that this tag is still the current one, so it can never be stale. It is forgotten
  * within a minute: plaintext should not lie about for longer than it is of use.
  */
@@ -9,7 +9,8 @@ import { LRUCache } from "lru-cache";
 export interface KeptAnswer {
   readonly etag: string;
   readonly body: Buffer;
-  readonly numberOfSecrets: number;
+  /** What the audit log says of a reading of it; undefined where no value is shown. */
+  readonly noted: Readonly<Record<string, unknown>> | undefined;
 }
 
 export interface Answers {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { aProject, anIdentity, aRole } from "../../../test/builders.ts";
 import { openTestHouse, type Client, type TestHouse } from "../../../test/harness.ts";
-import type { NumberedFact } from "../../platform/outbox/tail.ts";
+import type { NumberedFact } from "../../platform/outbox/index.ts";
 
 let house: TestHouse;
 let facts: NumberedFact[] = [];

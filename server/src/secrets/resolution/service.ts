@@ -61,6 +61,11 @@ export class Resolution implements World {
     this.#rights.set(ground.project.id, ground);
   }
 
+  /** The rights in another project that this session judged with; undefined if it never came there. */
+  abilityIn(projectId: string): Ability | undefined {
+    return this.#rights.get(projectId)?.ability;
+  }
+
   // ---- World -----------------------------------------------------------------------------------------------
 
   environmentId(projectId: string, slug: string): string | null | "unknown" {

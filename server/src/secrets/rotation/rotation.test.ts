@@ -125,3 +125,63 @@ test("the root key is changed at a start that knows the previous one, and then t
   await assert.rejects(open(oldKey), /root key/);
   await database.drop();
 });
+
+test("S-57 a ciphertext opens only as what it was: not as another version, column, secret or project", async () => {
+  const [one, two] = [await aProject(house.owner), await aProject(house.owner)];
+  const put = (projectId: string, key: string, secretValue: string) =>
+    house.owner.post(`/api/v4/secrets/${key}`, {
+      projectId,
+      environment: "dev",
+      secretValue,
+      secretComment: "comment",
+      secretMetadata: [{ key: "m", value: "meta", isEncrypted: true }],
+    });
+  for (const key of ["A", "B"]) await put(one.id, key, "same text");
+  await put(two.id, "A", "same text");
+  await house.owner.patch("/api/v4/secrets/A", {
+    projectId: one.id,
+    environment: "dev",
+    secretComment: "c2",
+  });
+  const boxes = await query(
+    "SELECT encode(value, 'hex') AS v FROM secret_versions WHERE project_id = ANY($1) AND value IS NOT NULL",
+    [[one.id, two.id]],
+  );
+  assert.equal(
+    new Set(boxes.map((row) => row["v"])).size,
+    boxes.length,
+    "the same text never looks the same",
+  );
+  const read = async () => {
+    // Whoever changes rows behind our back does not count it; without this an answer from memory would be right.
+    await query("UPDATE project_changes SET counter = counter + 1 WHERE project_id = $1", [one.id]);
+    return (await house.owner.get(`/api/v4/secrets/A?projectId=${one.id}&environment=dev`)).status;
+  };
+  assert.equal(await read(), 200);
+  const swaps = [
+    "value = (SELECT value FROM secrets WHERE project_id = $1 AND key = 'B')",
+    "value = (SELECT value FROM secrets WHERE project_id = $2 AND key = 'A')",
+    "value = comment",
+    "comment = value",
+    "value = (SELECT v.value FROM secret_versions v WHERE v.secret_id = secrets.id AND v.version = 1)",
+    "version = 1",
+    "key_id = (SELECT key_id FROM secrets WHERE project_id = $2 AND key = 'A')",
+    "value = set_byte(value, length(value) - 1, get_byte(value, length(value) - 1) # 1)",
+    "metadata = jsonb_set(metadata, '{0,value}', to_jsonb(encode(value, 'base64')))",
+  ];
+  await query(`CREATE TABLE kept AS SELECT * FROM secrets WHERE project_id = '${one.id}' AND key = 'A'`, []);
+  for (const swap of swaps) {
+    await query(`UPDATE secrets SET ${swap} WHERE project_id = $1 AND key = 'A' AND $2::uuid IS NOT NULL`, [
+      one.id,
+      two.id,
+    ]);
+    assert.equal(await read(), 500, swap);
+    await query(
+      `UPDATE secrets s SET value = k.value, comment = k.comment, metadata = k.metadata, version = k.version, key_id = k.key_id
+       FROM kept k WHERE k.id = s.id AND $1::uuid IS NOT NULL`,
+      [one.id],
+    );
+    assert.equal(await read(), 200, `put right again after ${swap}`);
+  }
+  await query("DROP TABLE kept", []);
+});

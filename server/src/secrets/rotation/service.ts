@@ -112,7 +112,9 @@ export function createKeyRotations({ db, clock, tail, keyring, access }: Rotatio
     }
   };
 
-  const job: Job = { name: "secrets.key-rotation", everySeconds: 10, leaseSeconds: 600, run: work };
+  // A short lease: two nodes at it do no harm (a row is replaced only while it names the old key), and after a kill the
+  // next one goes on within a minute.
+  const job: Job = { name: "secrets.key-rotation", everySeconds: 10, leaseSeconds: 60, run: work };
 
   return {
     job,

@@ -1,4 +1,4 @@
-import { sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
 import type { SecretRow, StoredState } from "../model.ts";
 import { SECRET_COLUMNS } from "../store.ts";
 import { VERSION_COLUMNS, type VersionRow } from "../versions/store.ts";
@@ -26,9 +26,9 @@ const finish = sql(`UPDATE key_rotations SET finished_at = $2 WHERE id = $1`);
 const foldersEver = sql<{ folderId: string }>(
   `SELECT DISTINCT folder_id AS "folderId" FROM folder_history WHERE project_id = $1 ORDER BY folder_id`,
 );
-const oldSecrets = sql<SecretRow>(`
+const oldSecrets = slowSql<SecretRow>(`
   SELECT ${SECRET_COLUMNS} FROM secrets s WHERE s.folder_id = $1 AND s.key_id = $2 AND s.key >= $3 ORDER BY s.key LIMIT $4`);
-const oldVersions = sql<VersionRow>(`
+const oldVersions = slowSql<VersionRow>(`
   SELECT ${VERSION_COLUMNS} FROM secret_versions v WHERE v.folder_id = $1 AND v.key_id = $2 AND v.created_at >= $3 ORDER BY v.created_at LIMIT $4`);
 const STATE = `key_id = $3, value = $4, comment = $5, metadata = $6`;
 const updateSecret = sql(`UPDATE secrets SET ${STATE} WHERE id = $1 AND version = $2 AND key_id = $7`);

@@ -51,8 +51,14 @@ export interface SecretList {
 export interface OneSecret {
   readonly etag: string;
   readonly isNotModified: false;
+  readonly body?: never;
+  readonly keep: (body: Buffer) => void;
   readonly secret: ReadSecret;
 }
+
+type Noted = Readonly<Record<string, unknown>>;
+const keyOf = (ground: Ground, shape: unknown): string =>
+  `${ground.project.id} ${JSON.stringify(shape)} ${rightsOf(ground.ability)}`;
 
 export type SecretReads = ReturnType<typeof createSecretReads>;
 
@@ -60,10 +66,17 @@ export function createSecretReads(needs: ReadNeeds) {
   const { db, access, reads } = needs;
   const answers = createAnswers();
 
-  const tagOf = async (ground: Ground, shape: unknown, stamp: string): Promise<string> => {
+  /** With `seen`: the tag of what that session resolved, under the very rights it judged with. */
+  const tagOf = async (
+    ground: Ground,
+    shape: unknown,
+    stamp: string,
+    seen?: Pick<Resolution, "abilityIn">,
+  ): Promise<string> => {
     const others = projectsIn(stamp).filter((id) => id !== ground.project.id);
     const abilities = [ground.ability];
-    for (const id of others) abilities.push(await access.abilityIn(ground.actor, id));
+    for (const id of others)
+      abilities.push(seen?.abilityIn(id) ?? (await access.abilityIn(ground.actor, id)));
     // The environments are remembered and may lag behind the stamp for a moment: then the tag says so.
     return etagOf([shape, ground.project.environments], stamp, abilities);
   };
@@ -84,25 +97,12 @@ export function createSecretReads(needs: ReadNeeds) {
       const environment = await access.environment(ground, query.environment);
       const ownerId = query.includePersonalOverrides ? actor.id : null;
       const shape = ["list", query, ownerId];
-      const note = (numberOfSecrets: number) =>
-        query.viewSecretValue
-          ? reads.note(actor, ground.project, "get-secrets", {
-              environment: environment.slug,
-              secretPath: query.secretPath,
-              numberOfSecrets,
-            })
-          : Promise.resolve();
-      const key = `${ground.project.id} ${JSON.stringify(shape)} ${rightsOf(ground.ability)}`;
-      const kept = answers.find(key);
-      if ((header !== undefined || kept) && mayLook(ground)) {
-        const current = await currentTag(ground, shape);
-        if (isHeld(header, current)) return { etag: current, isNotModified: true };
-        if (kept?.etag === current) {
-          await note(kept.numberOfSecrets);
-          return { etag: current, isNotModified: false, body: kept.body };
-        }
-      }
-
+      const note = async (metadata: Noted) => {
+        if (query.viewSecretValue) await reads.note(actor, ground.project, "get-secrets", metadata);
+      };
+      const key = keyOf(ground, shape);
+      const again = await answerAgain(ground, shape, { key, header, note });
+      if (again) return again;
       return readList({ ground, environment, query }, { shape, note, key });
     },
 
@@ -110,12 +110,7 @@ export function createSecretReads(needs: ReadNeeds) {
     async listFresh(actor: MemberActor, query: ListQuery): Promise<SecretList> {
       const ground = await access.ground(actor, query.projectId);
       const environment = await access.environment(ground, query.environment);
-      const note = (numberOfSecrets: number) =>
-        reads.note(actor, ground.project, "get-secrets", {
-          environment: environment.slug,
-          secretPath: query.secretPath,
-          numberOfSecrets,
-        });
+      const note = (metadata: Noted) => reads.note(actor, ground.project, "get-secrets", metadata);
       return readList({ ground, environment, query }, { shape: undefined, note, key: undefined });
     },
 
@@ -124,24 +119,25 @@ export function createSecretReads(needs: ReadNeeds) {
       name: string,
       query: ReadQuery,
       header: IfNoneMatch,
-    ): Promise<OneSecret | NotModified> {
+    ): Promise<OneSecret | SameAnswer | NotModified> {
       const ground = await access.ground(actor, query.projectId);
       const environment = await access.environment(ground, query.environment);
       const ownerId = query.type === "personal" ? actor.id : null;
       const shape = ["get", name, query, ownerId];
-      if (header !== undefined && mayLook(ground)) {
-        const current = await currentTag(ground, shape);
-        if (isHeld(header, current)) return { etag: current, isNotModified: true };
-      }
-
+      const note = (metadata: Noted) => reads.note(actor, ground.project, "get-secret", metadata);
+      const key = keyOf(ground, shape);
+      const again = await answerAgain(ground, shape, { key, header, note });
+      if (again) return again;
       const at = { environmentId: environment.id, path: query.secretPath };
       const found = await db.read((q) => readOne(q, at, name, { projectId: ground.project.id, ownerId }));
       const resolution = new Resolution(needs, ground, ownerId);
       const secret = await findOne(resolution, found, { ground, environment, name, query });
       const [expanded = secret] = query.expandSecretReferences ? await resolution.expand([secret]) : [secret];
-      const etag = await tagOf(ground, shape, found?.stamp ?? "");
-      await noteOne(ground, expanded);
-      return { etag, isNotModified: false, secret: expanded };
+      const etag = await tagOf(ground, shape, found?.stamp ?? "", resolution);
+      const noted = noteOf(expanded);
+      if (noted) await note(noted);
+      const keep = (body: Buffer) => answers.keep(key, { etag, body, noted });
+      return { etag, isNotModified: false, secret: expanded, keep };
     },
 
     async getById(
@@ -167,14 +163,15 @@ export function createSecretReads(needs: ReadNeeds) {
           attributes: { environment, secretPath: path },
         });
       const [expanded = secret] = query.expandSecretReferences ? await resolution.expand([secret]) : [secret];
-      await noteOne(ground, expanded);
+      const noted = noteOf(expanded);
+      if (noted) await reads.note(actor, ground.project, "get-secret", noted);
       return expanded;
     },
   };
 
   interface ListContext {
     readonly shape: unknown;
-    readonly note: (numberOfSecrets: number) => Promise<void>;
+    readonly note: (metadata: Noted) => Promise<void>;
     readonly key: string | undefined;
   }
 
@@ -202,22 +199,46 @@ export function createSecretReads(needs: ReadNeeds) {
     const secrets = await expand(seen.filter((secret) => passesFilters(secret, query)));
     const blocks: ImportBlock[] = [];
     for (const block of imports) blocks.push({ ...block, secrets: await expand(block.secrets) });
-    const [etag] = await Promise.all([tagOf(ground, shape, first.stamp), note(secrets.length)]);
-    const keep = (body: Buffer) =>
-      key === undefined ? undefined : answers.keep(key, { etag, body, numberOfSecrets: secrets.length });
+    const noted = {
+      environment: environment.slug,
+      secretPath: query.secretPath,
+      numberOfSecrets: secrets.length,
+    };
+    const [etag] = await Promise.all([tagOf(ground, shape, first.stamp, resolution), note(noted)]);
+    const keep = (body: Buffer) => (key === undefined ? undefined : answers.keep(key, { etag, body, noted }));
     return { etag, isNotModified: false, secrets, imports: blocks, keep };
   }
 
-  async function noteOne(ground: Ground, { row, folder, value }: ReadSecret): Promise<void> {
-    if (value === undefined) return;
-    const metadata = {
+  interface Repeat {
+    readonly key: string;
+    readonly header: IfNoneMatch;
+    readonly note: (metadata: Noted) => Promise<void>;
+  }
+
+  /** What can be said without reading a single row, once the database has said which tag is current. */
+  async function answerAgain(
+    ground: Ground,
+    shape: unknown,
+    { key, header, note }: Repeat,
+  ): Promise<SameAnswer | NotModified | undefined> {
+    const kept = answers.find(key);
+    if ((header === undefined && !kept) || !mayLook(ground)) return undefined;
+    const current = await currentTag(ground, shape);
+    if (isHeld(header, current)) return { etag: current, isNotModified: true };
+    if (kept?.etag !== current) return undefined;
+    if (kept.noted) await note(kept.noted);
+    return { etag: current, isNotModified: false, body: kept.body };
+  }
+
+  function noteOf({ row, folder, value }: ReadSecret): Noted | undefined {
+    if (value === undefined) return undefined;
+    return {
       environment: folder.environment,
       secretPath: folder.path,
       secretKey: row.key,
       secretId: row.id,
       version: row.version,
     };
-    await reads.note(ground.actor, ground.project, "get-secret", metadata);
   }
 
   interface Asked {

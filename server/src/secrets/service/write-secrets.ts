@@ -1,16 +1,14 @@
 /**
- * Creating, changing and deleting, one or many. Each use case takes one transaction of two round trips: everything
- * it needs to know is asked for at once (names locked, folder, who depends on them), then everything it writes goes
- * with the commit.
+ * Creating, changing and deleting, one or many: who may, and what becomes of each secret. Everything is decided at the
+ * counter of the folder, under its locks, and written there.
  */
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
 import type { Keyring } from "../../platform/crypto/index.ts";
-import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
+import type { Db } from "../../platform/db/index.ts";
 import { badRequest } from "../../platform/problem.ts";
-import { require, requireNoGain, type Access, type Ground } from "../access/service.ts";
-import { originsOf, writeChanges, type Change } from "../changes/service.ts";
-import { findDependants } from "../changes/store.ts";
+import { require, requireNoGain, type Access } from "../access/service.ts";
+import type { Change } from "../changes/service.ts";
 import type {
   ChangedSecrets,
   NewSecret,
@@ -31,10 +29,9 @@ import {
   type SecretRow,
   type TagRef,
 } from "../model.ts";
-import { findFolder, holdTree, lockByKeys, type FolderAddress } from "../store.ts";
-import { tagsFor, type Tags } from "../tags/service.ts";
+import type { Tags } from "../tags/service.ts";
+import { createCounter, type Decision, type Desk, type Target } from "./counter.ts";
 import {
-  auditOf,
   changedState,
   newDraft,
   newState,
@@ -60,30 +57,10 @@ interface Where {
   readonly environment: string;
   readonly secretPath: string;
 }
-/** A place that the caller asked about, before it is known whether the folder exists. */
-interface Target {
-  readonly ground: Ground;
-  readonly at: FolderAddress;
-  readonly place: { readonly environment: string; readonly path: string };
-}
-/** What a use case decides on: everything was read under its locks. */
-interface Desk {
-  readonly tx: Tx;
-  readonly target: Target;
-  readonly folder: FolderPlace | undefined;
-  readonly rows: readonly SecretRow[];
-  readonly tagsOf: (row: SecretRow) => readonly TagRef[];
-  readonly at: Date;
-}
-interface Decision {
-  readonly changes: Change[];
-  readonly shown: ReadSecret[];
-}
-
 export type SecretWrites = ReturnType<typeof createSecretWrites>;
 
 export function createSecretWrites(needs: WriteNeeds) {
-  const { db, clock, keyring, access, tags } = needs;
+  const { keyring, access, tags } = needs;
 
   const open = async (actor: MemberActor, where: Where): Promise<Target> => {
     const ground = await access.ground(actor, where.projectId);
@@ -95,60 +72,13 @@ export function createSecretWrites(needs: WriteNeeds) {
     };
   };
 
-  const sit = async (tx: Tx, target: Target, keys: readonly string[]) => {
-    const { project } = target.ground;
-    const [, folder, rows, affected] = await Promise.all([
-      holdTree(tx, project.id),
-      findFolder(tx, target.at),
-      lockByKeys(tx, target.at, keys),
-      findDependants(tx, originsOf(target.at, keys)),
-    ]);
-    const known = await tags.lookUp(
-      project.id,
-      rows.map((row) => row.tagIds),
-    );
-    const desk: Desk = {
-      tx,
-      target,
-      folder,
-      rows,
-      at: clock.now(),
-      tagsOf: (row) => tagsFor(known, row.tagIds),
-    };
-    return { desk, affected };
-  };
-
-  const commit = async (
+  const counter = createCounter(needs);
+  const commit = (
     target: Target,
     keys: readonly string[],
     event: string,
     decide: (desk: Desk) => Promise<Decision>,
-  ): Promise<ReadSecret[]> => {
-    const { actor, project } = target.ground;
-    const vault = await keyring.vaultOf({ projectId: project.id });
-    try {
-      return await db.write(async (tx) => {
-        const { desk, affected } = await sit(tx, target, keys);
-        const decision = await decide(desk);
-        writeChanges(
-          tx,
-          { actor, orgId: project.orgId, projectId: project.id, vault, at: desk.at },
-          decision.changes,
-          affected,
-        );
-        tx.audit(actor, {
-          event,
-          orgId: project.orgId,
-          projectId: project.id,
-          metadata: auditOf(target.place, decision.changes),
-        });
-        return decision.shown;
-      });
-    } catch (error) {
-      if (isUniqueViolation(error, "secrets_key_unique")) throw secretExists(keys[0] ?? "");
-      throw error;
-    }
-  };
+  ): Promise<ReadSecret[]> => counter.submit({ target, keys, event, decide });
 
   const creator =
     (input: readonly (NewFields & { key: string; tags: readonly TagRef[] })[], ownerId: string | null) =>

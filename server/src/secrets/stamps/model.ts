@@ -2,7 +2,7 @@
  * The ETag of a read: what was asked, what the reader may see, and the stamp of everything that can be reached. It
  * changes in the same transaction as anything that changes the answer, and says nothing about the answer itself.
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { Ability } from "../../permissions/index.ts";
 
 const ASPECTS = ["describeSecret", "readValue"] as const;
@@ -18,14 +18,14 @@ export function rightsOf(ability: Ability): string {
       .map((rule) => JSON.stringify(rule))
       .sort(),
   );
-  const fingerprint = createHash("sha256").update(JSON.stringify(rules)).digest("base64url");
+  const fingerprint = hash("sha256", JSON.stringify(rules), "base64url");
   fingerprints.set(ability, fingerprint);
   return fingerprint;
 }
 
 export function etagOf(shape: unknown, stamp: string, abilities: readonly Ability[]): string {
   const text = JSON.stringify([shape, stamp, abilities.map(rightsOf)]);
-  return `"${createHash("sha256").update(text).digest("base64url").slice(0, 27)}"`;
+  return `"${hash("sha256", text, "base64url").slice(0, 27)}"`;
 }
 
 /** Does one of the tags that a client holds equal ours? Weak ones count: the body is the same text. */

@@ -58,10 +58,17 @@ export const exportProject = endpoint({
   room,
   summary: "The whole project in one encrypted file; the body of the answer is the file",
   params: inProject,
-  body: z.object({ passphrase }),
+  body: z.object({
+    passphrase,
+    /** Older versions of each secret too; the file can become many times larger. */
+    includeHistory: z.boolean().default(false),
+    /** The project's custom roles too. */
+    includeRoles: z.boolean().default(false),
+  }),
   reply: z.unknown(),
   example: { body: { passphrase: "correct horse battery" } },
 });
+export type ProjectToExport = z.output<typeof exportProject.body>;
 
 const counted = z.object({ created: names, updated: names, unchanged: z.number() });
 export const importProject = endpoint({
@@ -69,7 +76,8 @@ export const importProject = endpoint({
   method: "POST",
   path: "/api/v1/projects/{projectId}/import",
   room,
-  summary: "Take an exported project into this one; what is there already and not in the file stays",
+  summary:
+    "Take an exported project into this one: afterwards it has everything that is in the file as it is there; what it has besides stays",
   maxBodyBytes: MAX_PROJECT_BYTES,
   params: inProject,
   body: z.object({ passphrase, file: z.base64().max(MAX_PROJECT_BYTES), dryRun: z.boolean().default(false) }),
@@ -78,7 +86,11 @@ export const importProject = endpoint({
     folders: counted,
     tags: counted,
     secrets: counted,
-    imports: counted,
+    /** Unresolved: from other projects (or folders) that are not here or that you cannot read; they are left out. */
+    imports: counted.extend({ unresolved: names }),
+    roles: counted,
+    /** How many older versions came along with the secrets that are new here. */
+    versions: z.number(),
     dryRun: z.boolean(),
   }),
   example: { body: { passphrase: "correct horse battery", file: "S1c=" } },

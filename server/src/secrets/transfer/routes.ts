@@ -19,7 +19,7 @@ export const transferRoutes = (files: SecretFiles, projects: ProjectFiles): Rout
   }),
   serve(contract.importSecrets, ({ actor, params, body }) => files.import(actor, params.projectId, body)),
   serve(contract.exportProject, async ({ actor, params, body, reply }) => {
-    const file = await projects.export(actor, params.projectId, body.passphrase);
+    const file = await projects.export(actor, params.projectId, body);
     reply.header("content-type", "application/octet-stream");
     reply.header("content-disposition", 'attachment; filename="project.keyward"');
     return new Raw(file);

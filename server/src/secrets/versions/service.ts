@@ -4,7 +4,7 @@
  */
 import type { MemberActor } from "../../platform/actor.ts";
 import { isUniqueViolation } from "../../platform/db/index.ts";
-import { badRequest, notFound } from "../../platform/problem.ts";
+import { badRequest } from "../../platform/problem.ts";
 import { orgOf } from "../../permissions/index.ts";
 import { require, requireNoGain, type Access, type Ground } from "../access/service.ts";
 import { originsOf, writeChanges, type Change } from "../changes/service.ts";
@@ -15,6 +15,7 @@ import {
   folderUnknown,
   secretExists,
   secretUnknown,
+  versionUnknown,
   type FolderPlace,
   type ReadSecret,
   type SecretRow,
@@ -25,7 +26,14 @@ import { nextDraft, shown } from "../service/drafts.ts";
 import type { WriteNeeds } from "../service/write-secrets.ts";
 import { findFolder, holdTree, lockByKeys } from "../store.ts";
 import { tagsFor } from "../tags/service.ts";
-import { findLastKnown, findVersion, pageOfVersions, type LastKnown, type VersionRow } from "./store.ts";
+import {
+  findLastKnown,
+  findOldest,
+  findVersion,
+  pageOfVersions,
+  type LastKnown,
+  type VersionRow,
+} from "./store.ts";
 
 export interface HistoryNeeds extends WriteNeeds {
   readonly access: Access;
@@ -94,13 +102,13 @@ export function createSecretHistory(needs: HistoryNeeds) {
           key: version.key,
           ownerId: version.ownerId,
           version: version.version,
-          createdAt: version.createdAt,
+          createdAt: version.originalAt ?? version.createdAt,
           state,
         };
         const secret = shown(draft, {
           tags: tagsFor(known, version.tagIds),
           ability: ground.ability,
-          at: version.createdAt,
+          at: version.originalAt ?? version.createdAt,
         });
         // Judged by what the secret is today and by what it was then: neither may open what the other closes.
         const isReadable = query.viewSecretValue && ground.ability.can("readValue", "secrets", attributes);
@@ -135,7 +143,7 @@ export function createSecretHistory(needs: HistoryNeeds) {
           ]);
           if (!folder) throw folderUnknown(last.path);
           const content = old && (await open(old));
-          if (!content) throw notFound(`Version ${toVersion} of the secret`, last.key);
+          if (!content) throw versionUnknown(toVersion, last.key);
           const state = decryptState(await keyring.vaultById(content.keyId, tx), content);
           const known = await tags.lookUp(projectId, [state.tagIds, last.tagIds]);
           const kept = { ...state, tagIds: state.tagIds.filter((id) => known.has(id)) };
@@ -152,7 +160,7 @@ export function createSecretHistory(needs: HistoryNeeds) {
             if (rows.some((row) => row.ownerId === last.ownerId)) throw secretExists(last.key);
           }
           const latest = (await findLastKnown(tx, secretId, orgId)) ?? last;
-          const first = await findVersion(tx, secretId, 1);
+          const first = await findOldest(tx, secretId);
           const draft = {
             ...nextDraft(
               { ...content, version: latest.version, ownerId: last.ownerId },

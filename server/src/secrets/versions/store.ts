@@ -1,4 +1,4 @@
-import { sql, type Query } from "../../platform/db/index.ts";
+import { slowSql, sql, type Query } from "../../platform/db/index.ts";
 import type { SecretRow } from "../model.ts";
 
 export interface VersionRow extends Omit<SecretRow, "value"> {
@@ -7,6 +7,8 @@ export interface VersionRow extends Omit<SecretRow, "value"> {
   readonly actorType: string;
   readonly actorId: string | null;
   readonly actorName: string;
+  /** When it was written where it came from; only with history that was imported, and where it is asked for. */
+  readonly originalAt?: Date | null;
 }
 
 export const VERSION_COLUMNS = `v.secret_id AS id, v.folder_id AS "folderId", v.key, v.owner_id AS "ownerId", v.version, v.key_id AS "keyId", v.value, v.comment,
@@ -16,10 +18,14 @@ export const VERSION_COLUMNS = `v.secret_id AS id, v.folder_id AS "folderId", v.
 const one = sql<VersionRow>(
   `SELECT ${VERSION_COLUMNS} FROM secret_versions v WHERE v.secret_id = $1 AND v.version = $2`,
 );
-const page = sql<VersionRow>(`
-  SELECT ${VERSION_COLUMNS} FROM secret_versions v WHERE v.secret_id = $1 ORDER BY v.version DESC LIMIT $2 OFFSET $3`);
+const oldest = sql<{ createdAt: Date }>(
+  `SELECT v.created_at AS "createdAt" FROM secret_versions v WHERE v.secret_id = $1 ORDER BY v.version LIMIT 1`,
+);
+const page = slowSql<VersionRow>(`
+  SELECT ${VERSION_COLUMNS}, v.original_at AS "originalAt"
+  FROM secret_versions v WHERE v.secret_id = $1 ORDER BY v.version DESC LIMIT $2 OFFSET $3`);
 // Where each folder of a tree was at that moment, and where it is now if it still is.
-const treeAt = sql<{ folderId: string; path: string }>(`
+const treeAt = slowSql<{ folderId: string; path: string }>(`
   SELECT h.folder_id AS "folderId", h.path FROM folder_history h
   WHERE h.environment_id = $1 AND (h.path = $2 OR h.path LIKE $3) AND h.from_at <= $4 AND (h.to_at IS NULL OR h.to_at > $4)`);
 // The newest version of each secret at that moment, for all that ever were in these folders.
@@ -31,6 +37,8 @@ const last = sql<{ id: string; version: number; createdAt: Date }>(`
   SELECT secret_id AS id, max(version) AS version, min(created_at) AS "createdAt" FROM secret_versions WHERE secret_id = ANY($1::uuid[]) GROUP BY secret_id`);
 
 export const findVersion = (q: Query, secretId: string, version: number) => q.first(one, [secretId, version]);
+/** The oldest that is kept; the first ever may have been forgotten. */
+export const findOldest = (q: Query, secretId: string) => q.first(oldest, [secretId]);
 export const pageOfVersions = (q: Query, secretId: string, limit: number, offset: number) =>
   q.rows(page, [secretId, limit, offset]);
 export const foldersAt = (

@@ -55,14 +55,14 @@ const entriesOf = (key: fc.Arbitrary<string>): fc.Arbitrary<Entries> =>
 
 const same = (a: Entries, b: Entries) => assert.deepEqual([...a], [...b]);
 
-test("a .env file says after reading what was said before writing", () => {
+test("S-44 a .env file says after reading what was said before writing", () => {
   fc.assert(
     fc.property(entriesOf(simpleKey), (entries) => same(readDotenv(writeDotenv(entries)), entries)),
     { numRuns: 2000 },
   );
 });
 
-test("a JSON file says after reading what was said before writing", () => {
+test("S-44 a JSON file says after reading what was said before writing", () => {
   fc.assert(
     fc.property(entriesOf(anyKey), (entries) => {
       const back = readJson(writeJson(entries));
@@ -72,14 +72,14 @@ test("a JSON file says after reading what was said before writing", () => {
   );
 });
 
-test("a YAML file says after reading what was said before writing", () => {
+test("S-44 a YAML file says after reading what was said before writing", () => {
   fc.assert(
     fc.property(entriesOf(anyKey), (entries) => same(readYaml(writeYaml(entries)), entries)),
     { numRuns: 2000 },
   );
 });
 
-test("a shell that sources a .env file takes values without line breaks as they are, and runs nothing", () => {
+test("S-44 a shell that sources a .env file takes values without line breaks as they are, and runs nothing", () => {
   const folder = mkdtempSync(join(tmpdir(), "dotenv-"));
   const values = NASTY.filter((text) => !/[\r\n\t]/.test(text));
   const entries = new Map(values.map((text, at) => [`K${at}`, text]));

@@ -1,6 +1,5 @@
 import type { Db } from "../../../platform/db/index.ts";
-import { notFound } from "../../../platform/problem.ts";
-import type { SecretRow } from "../../model.ts";
+import { versionUnknown, type SecretRow } from "../../model.ts";
 import { findVersion } from "../store.ts";
 
 export type Versions = ReturnType<typeof createVersions>;
@@ -11,7 +10,7 @@ export function createVersions({ db }: { readonly db: Db }) {
     async at(secret: SecretRow, version: number): Promise<SecretRow> {
       if (version === secret.version) return secret;
       const row = await db.read((q) => findVersion(q, secret.id, version));
-      if (!row || row.value === null) throw notFound(`Version ${version} of the secret`, secret.key);
+      if (!row || row.value === null) throw versionUnknown(version, secret.key);
       // Judged and shown as what it is today: an old name or tag must not open what the present one closes.
       return {
         ...row,

@@ -27,6 +27,7 @@ import type { WriteNeeds } from "../../service/write-secrets.ts";
 import { holdTreeAlone, likeBelow, lockInFolders } from "../../store.ts";
 import { tagsFor } from "../../tags/service.ts";
 import type { FolderRollback } from "../contract.ts";
+import { horizonOf } from "../sweeps/store.ts";
 import { aliveSecrets, foldersAt, lastVersions, secretsAt, type VersionRow } from "../store.ts";
 
 export interface RollbackNeeds extends WriteNeeds {
@@ -71,6 +72,11 @@ type Step =
       readonly state: SecretState;
     };
 
+const beforeHistory = (wholeFrom: Date) =>
+  badRequest(
+    `That moment is beyond the history that this project keeps (pitVersionLimit). Here it is whole from ${wholeFrom.toISOString()} on.`,
+  );
+
 export type Rollbacks = ReturnType<typeof createRollbacks>;
 
 const stepPath = (step: Step): string =>
@@ -91,6 +97,9 @@ export function createRollbacks(needs: RollbackNeeds) {
     if (then.length === 0) throw badRequest("The folder did not exist at that moment.");
     const paths = new Map(then.map((folder) => [folder.folderId, folder.path]));
     const rows = await secretsAt(q, [...paths.keys()], input.at);
+    // Asked after the rows were read: what was cleared away before that has been noted by now.
+    const wholeFrom = await horizonOf(q, [...paths.keys()]);
+    if (wholeFrom && wholeFrom > input.at) throw beforeHistory(wholeFrom);
     return rows.flatMap((row) => {
       const path = paths.get(row.folderId);
       return path === undefined || row.value === null || row.ownerId !== null

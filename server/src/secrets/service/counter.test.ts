@@ -1,0 +1,179 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import fc from "fast-check";
+import pg from "pg";
+import { aProject } from "../../../test/builders.ts";
+import { openTestHouse, type Answer, type TestHouse } from "../../../test/harness.ts";
+
+let house: TestHouse;
+let other: Awaited<ReturnType<TestHouse["openNode"]>>;
+let database: pg.Client;
+const look = async <Row>(text: string, projectId: string): Promise<Row[]> =>
+  (await database.query(text, [projectId])).rows as Row[];
+before(async () => {
+  house = await openTestHouse();
+  database = new pg.Client(house.database.connection);
+  await database.connect();
+  other = await house.openNode();
+});
+after(async () => {
+  await database.end();
+  await other.close();
+  await house.close();
+});
+
+interface VersionRow {
+  readonly secret_id: string;
+  readonly version: number;
+  readonly key: string;
+  readonly change: string;
+}
+const versionsOf = (projectId: string) =>
+  look<VersionRow>(
+    "SELECT secret_id, version, key, change FROM secret_versions WHERE project_id = $1 ORDER BY secret_id, version",
+    projectId,
+  );
+const rowsOf = (projectId: string) =>
+  look<{ id: string; key: string; version: number }>(
+    "SELECT id, key, version FROM secrets WHERE project_id = $1 ORDER BY key",
+    projectId,
+  );
+const auditedOf = async (projectId: string) =>
+  (
+    await look(
+      "SELECT id FROM audit_log WHERE project_id = $1 AND event IN ('create-secret', 'update-secret', 'delete-secret')",
+      projectId,
+    )
+  ).length;
+
+const body = (projectId: string, more: Record<string, unknown> = {}) => ({
+  projectId,
+  environment: "dev",
+  secretPath: "/",
+  ...more,
+});
+
+test("many updates of one secret at once all happen, each as a version of its own, and each writer is shown its own", async () => {
+  const { id: projectId } = await aProject(house.owner);
+  await house.owner.post("/api/v4/secrets/HOT", body(projectId, { secretValue: "v1" }));
+  const clients = [house.owner, house.as(house.owner.token)];
+  const answers = await Promise.all(
+    Array.from({ length: 40 }, (_, n) =>
+      (clients[n % 2] as TestHouse["owner"]).patch(
+        "/api/v4/secrets/HOT",
+        body(projectId, { secretValue: `value ${n}` }),
+      ),
+    ),
+  );
+  assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
+  const versions = answers.map((answer) => Number(answer.body.secret.version)).toSorted((a, b) => a - b);
+  assert.deepEqual(
+    versions,
+    Array.from({ length: 40 }, (_, n) => n + 2),
+  );
+  for (const [n, answer] of answers.entries()) assert.equal(answer.body.secret.secretValue, `value ${n}`);
+  const last = answers.find((answer) => answer.body.secret.version === 41) as Answer;
+  const now = await house.owner.get(
+    `/api/v4/secrets/HOT?projectId=${projectId}&environment=dev&secretPath=/`,
+  );
+  assert.deepEqual(
+    [now.body.secret.version, now.body.secret.secretValue],
+    [41, last.body.secret.secretValue],
+  );
+});
+
+test("of many who create the same name at once, also on two nodes, one succeeds", async () => {
+  const { id: projectId } = await aProject(house.owner);
+  const nodes = [house.base, other.base];
+  const statuses = await Promise.all(
+    Array.from({ length: 20 }, async (_, n) => {
+      const response = await fetch(`${nodes[n % 2]}/api/v4/secrets/ONCE`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${house.owner.token}`, "content-type": "application/json" },
+        body: JSON.stringify(body(projectId, { secretValue: String(n) })),
+      });
+      return response.status;
+    }),
+  );
+  assert.equal(statuses.filter((status) => status === 200).length, 1);
+  assert.equal(statuses.filter((status) => status === 400).length, 19);
+  assert.equal((await versionsOf(projectId)).length, 1);
+});
+
+test("one who is refused does not hold up or undo the others", async () => {
+  const { id: projectId } = await aProject(house.owner);
+  await house.owner.post("/api/v4/secrets/THERE", body(projectId, { secretValue: "x" }));
+  const answers = await Promise.all([
+    house.owner.post("/api/v4/secrets/NEW_1", body(projectId, { secretValue: "1" })),
+    house.owner.post("/api/v4/secrets/THERE", body(projectId, { secretValue: "2" })),
+    house.owner.patch("/api/v4/secrets/MISSING", body(projectId, { secretValue: "3" })),
+    house.owner.post("/api/v4/secrets/NEW_2", body(projectId, { secretValue: "4" })),
+    house.owner.delete("/api/v4/secrets/MISSING", body(projectId)),
+    house.owner.patch("/api/v4/secrets/THERE", body(projectId, { secretValue: "5" })),
+  ]);
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [200, 400, 404, 200, 404, 200],
+  );
+  assert.deepEqual(
+    (await rowsOf(projectId)).map(({ key, version }) => `${key}@${version}`),
+    ["NEW_1@1", "NEW_2@1", "THERE@2"],
+  );
+});
+
+type Step =
+  | { readonly kind: "create" | "update" | "delete"; readonly key: string }
+  | { readonly kind: "rename"; readonly key: string; readonly to: string };
+
+const KEYS = ["A", "B", "C"];
+const key = fc.constantFrom(...KEYS);
+const step: fc.Arbitrary<Step> = fc.oneof(
+  fc.record({ kind: fc.constantFrom("create", "update", "delete"), key }),
+  fc.record({ kind: fc.constant("rename" as const), key, to: key }),
+);
+
+const take = (projectId: string, { kind, ...step }: Step, n: number): Promise<Answer> => {
+  const path = `/api/v4/secrets/${step.key}`;
+  if (kind === "create") return house.owner.post(path, body(projectId, { secretValue: `new ${n}` }));
+  if (kind === "update") return house.owner.patch(path, body(projectId, { secretValue: `changed ${n}` }));
+  if (kind === "delete") return house.owner.delete(path, body(projectId));
+  return house.owner.patch(path, body(projectId, { newSecretName: (step as { to: string }).to }));
+};
+
+test("whatever many writers of a folder do at once is what some order of theirs would have done", async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { minLength: 2, maxLength: 16 }), async (steps) => {
+      const { id: projectId } = await aProject(house.owner);
+      const answers = await Promise.all(steps.map((one, n) => take(projectId, one, n)));
+      for (const { status, body: answer } of answers)
+        assert.ok([200, 400, 404].includes(status), JSON.stringify(answer));
+      const done = answers.filter(({ status }) => status === 200).length;
+      const history = await versionsOf(projectId);
+      // Each success is one version (a rename to its own name too) and one audit row; nobody else left a trace.
+      assert.equal(history.length, done);
+      assert.equal(await auditedOf(projectId), done);
+      const table = await rowsOf(projectId);
+      const ids = [...new Set(history.map((row) => row.secret_id))];
+      for (const id of ids) {
+        const own = history.filter((row) => row.secret_id === id);
+        assert.deepEqual(
+          own.map((row) => row.version),
+          own.map((_, n) => n + 1),
+          "versions without gaps",
+        );
+        assert.equal(own[0]?.change, "create");
+        assert.ok(own.slice(1, -1).every((row) => row.change === "update"));
+        const last = own.at(-1) as VersionRow;
+        const kept = table.find((row) => row.id === id);
+        if (last.change === "delete") assert.equal(kept, undefined);
+        else assert.deepEqual(kept, { id, key: last.key, version: last.version });
+      }
+      assert.equal(
+        table.length,
+        ids.filter((id) => history.findLast((r) => r.secret_id === id)?.change !== "delete").length,
+      );
+      assert.equal(new Set(table.map((row) => row.key)).size, table.length, "no name twice");
+    }),
+    { numRuns: 40 },
+  );
+});

@@ -1,0 +1,199 @@
+/**
+ * The counter at which writers of one folder are served. Whoever comes while a transaction of the folder is under way
+ * waits, and all who waited are served in the next one together: their rows are locked by one statement, decided on
+ * one after the other (each sees what the ones before it did), and written by one. A busy folder so costs a fraction
+ * of a transaction per write, sixteen updates of one secret do not queue for its row lock, and a single writer waits
+ * for nobody. Each is refused, audited and told of by itself.
+ *
+ * If the transaction fails on something that only one of them did (a name taken on another node in the same moment),
+ * each is served again alone.
+ */
+import type { Clock } from "../../platform/clock.ts";
+import type { Keyring, Vault } from "../../platform/crypto/index.ts";
+import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
+import { Problem } from "../../platform/problem.ts";
+import type { Ground } from "../access/service.ts";
+import { deedOf, originsOf, rowAfter, writeDeeds, type Change, type Deed } from "../changes/service.ts";
+import { findDependants } from "../changes/store.ts";
+import { secretExists, type ReadSecret, type SecretRow, type TagRef } from "../model.ts";
+import { findWatchedFolder, holdTree, lockByKeys, type FolderAddress, type WatchedFolder } from "../store.ts";
+import { tagsFor, type Tags } from "../tags/service.ts";
+import { auditOf } from "./drafts.ts";
+
+/** A place that the caller asked about, before it is known whether the folder exists. */
+export interface Target {
+  readonly ground: Ground;
+  readonly at: FolderAddress;
+  readonly place: { readonly environment: string; readonly path: string };
+}
+
+/** What a use case decides on: everything was read under its locks. */
+export interface Desk {
+  readonly tx: Tx;
+  readonly target: Target;
+  readonly folder: WatchedFolder | undefined;
+  readonly rows: readonly SecretRow[];
+  readonly tagsOf: (row: SecretRow) => readonly TagRef[];
+  readonly at: Date;
+}
+
+export interface Decision {
+  readonly changes: Change[];
+  readonly shown: ReadSecret[];
+}
+
+export interface Errand {
+  readonly target: Target;
+  /** Every name that is looked at or written. */
+  readonly keys: readonly string[];
+  /** For the audit log. */
+  readonly event: string;
+  /** Refuses by throwing a Problem, before it has any effect. */
+  readonly decide: (desk: Desk) => Promise<Decision>;
+}
+
+export interface CounterNeeds {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly keyring: Keyring;
+  readonly tags: Tags;
+}
+
+type Outcome = { readonly shown: ReadSecret[] } | { readonly refusal: unknown };
+
+interface Waiting {
+  readonly errand: Errand;
+  resolve(shown: ReadSecret[]): void;
+  reject(reason: unknown): void;
+}
+
+/** While one transaction of a folder waits for the database, the next one can be made ready here. */
+const AT_ONCE = 2;
+/** Together; a larger single request is served alone. */
+const MOST_KEYS = 200;
+
+/** Nobody got anything done: there is nothing to commit. */
+class AllRefused extends Error {
+  readonly outcomes: readonly Outcome[];
+  constructor(outcomes: readonly Outcome[]) {
+    super("nothing was changed");
+    this.outcomes = outcomes;
+  }
+}
+
+export type Counter = ReturnType<typeof createCounter>;
+
+export function createCounter({ db, clock, keyring, tags }: CounterNeeds) {
+  const lines = new Map<string, { readonly waiting: Waiting[]; served: number }>();
+
+  const decideOn = async (desk: Desk, errand: Errand, vault: Vault) => {
+    const { project, actor } = errand.target.ground;
+    try {
+      const { changes, shown } = await errand.decide(desk);
+      const affected = desk.folder?.isWatched
+        ? await findDependants(desk.tx, originsOf(errand.target.at, errand.keys))
+        : [];
+      const metadata = auditOf(errand.target.place, changes);
+      const audit = () =>
+        desk.tx.audit(actor, { event: errand.event, orgId: project.orgId, projectId: project.id, metadata });
+      return { deed: deedOf({ actor, vault }, changes, affected), shown, audit };
+    } catch (error) {
+      if (error instanceof Problem) return { refusal: error };
+      throw error;
+    }
+  };
+
+  const serve = async (errands: readonly Errand[]): Promise<readonly Outcome[]> => {
+    const [{ target }] = errands as [Errand];
+    const { project } = target.ground;
+    const vault = await keyring.vaultOf({ projectId: project.id });
+    const keys = [...new Set(errands.flatMap((errand) => errand.keys))];
+    return db.write(async (tx) => {
+      const [, folder, locked] = await Promise.all([
+        holdTree(tx, project.id),
+        findWatchedFolder(tx, target.at),
+        lockByKeys(tx, target.at, keys),
+      ]);
+      const at = clock.now();
+      let rows: readonly SecretRow[] = locked;
+      const deeds: Deed[] = [];
+      const outcomes: Outcome[] = [];
+      for (const errand of errands) {
+        const known = await tags.lookUp(
+          project.id,
+          rows.map((row) => row.tagIds),
+        );
+        const tagsOf = (row: SecretRow) => tagsFor(known, row.tagIds);
+        const done = await decideOn({ tx, target: errand.target, folder, rows, tagsOf, at }, errand, vault);
+        outcomes.push(done);
+        if (!done.deed) continue;
+        deeds.push(done.deed);
+        done.audit();
+        for (const version of done.deed.versions) rows = rowAfter(rows, version, at);
+      }
+      if (deeds.length === 0) throw new AllRefused(outcomes);
+      writeDeeds(tx, { orgId: project.orgId, projectId: project.id, vault, at }, deeds);
+      return outcomes;
+    });
+  };
+
+  const serveAlone = async ({ errand, resolve, reject }: Waiting): Promise<void> => {
+    try {
+      const [outcome] = await serve([errand]);
+      if (outcome && "shown" in outcome) resolve(outcome.shown);
+    } catch (error) {
+      if (error instanceof AllRefused) reject((error.outcomes[0] as { refusal: unknown }).refusal);
+      else if (isUniqueViolation(error, "secrets_key_unique")) reject(secretExists(errand.keys[0] ?? ""));
+      else reject(error);
+    }
+  };
+
+  const serveTogether = async (group: readonly Waiting[]): Promise<void> => {
+    const [only] = group;
+    if (only && group.length === 1) return serveAlone(only);
+    try {
+      const outcomes = await serve(group.map(({ errand }) => errand)).catch((error: unknown) => {
+        if (error instanceof AllRefused) return error.outcomes;
+        throw error;
+      });
+      for (const [n, { resolve, reject }] of group.entries()) {
+        const outcome = outcomes[n] as Outcome;
+        if ("shown" in outcome) resolve(outcome.shown);
+        else reject(outcome.refusal);
+      }
+    } catch (error) {
+      // The database is away, or its answer to the commit is unknown: doing it again could do it twice.
+      if (error instanceof Problem) for (const { reject } of group) reject(error);
+      else for (const one of group) await serveAlone(one);
+    }
+  };
+
+  /** As many from the front of the line as go together. */
+  const nextGroup = (waiting: Waiting[]): Waiting[] => {
+    let keys = 0;
+    const end = waiting.findIndex(({ errand }, n) => {
+      keys += errand.keys.length;
+      return n > 0 && keys > MOST_KEYS;
+    });
+    return waiting.splice(0, end < 0 ? waiting.length : end);
+  };
+
+  return {
+    submit(errand: Errand): Promise<ReadSecret[]> {
+      const { environmentId, path } = errand.target.at;
+      const spot = `${environmentId}:${path}`;
+      const line = lines.get(spot) ?? { waiting: [], served: 0 };
+      lines.set(spot, line);
+      return new Promise((resolve, reject) => {
+        line.waiting.push({ errand, resolve, reject });
+        if (line.served >= AT_ONCE) return;
+        line.served += 1;
+        void (async () => {
+          while (line.waiting.length > 0) await serveTogether(nextGroup(line.waiting));
+          line.served -= 1;
+          if (line.served === 0) lines.delete(spot);
+        })();
+      });
+    },
+  };
+}

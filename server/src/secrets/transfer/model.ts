@@ -1,0 +1,196 @@
+/**
+ * What taking a file into a project amounts to, worked out before anything is done: afterwards everything that is in
+ * the file is in the project as it is in the file, and what the project has besides stays. The dry run shows this
+ * plan and the import carries it out, so the one is what the other said.
+ */
+import type { Archive, ArchivedImport, ArchivedRole, ArchivedSecret } from "./archive/contract.ts";
+
+export interface Diff<T> {
+  readonly created: readonly T[];
+  readonly updated: readonly T[];
+  readonly unchanged: number;
+}
+
+/** A project as far as the file speaks of it; a value that the importer may not see is undefined and never equal. */
+export interface Present {
+  readonly environments: Archive["environments"];
+  readonly tags: Archive["tags"];
+  readonly folders: Archive["folders"];
+  readonly secrets: readonly (Omit<ArchivedSecret, "value"> & { readonly value: string | undefined })[];
+  readonly imports: readonly ArchivedImport[];
+  readonly roles: readonly ArchivedRole[];
+}
+
+export type Folder = Archive["folders"][number];
+
+/** One folder's imports, in the order in which they will stand. */
+export interface ImportStep {
+  readonly environment: string;
+  readonly path: string;
+  readonly created: readonly ArchivedImport[];
+  /** Those of the file first, in its order. */
+  readonly order: readonly ArchivedImport[];
+  /** Those that were there already and get another place. */
+  readonly moved: readonly ArchivedImport[];
+}
+
+export interface Plan {
+  readonly environments: Diff<Archive["environments"][number]>;
+  readonly tags: Diff<Archive["tags"][number]>;
+  readonly folders: Diff<Folder>;
+  readonly secrets: Diff<ArchivedSecret>;
+  readonly roles: Diff<ArchivedRole>;
+  readonly imports: Diff<ArchivedImport> & {
+    readonly unresolved: readonly ArchivedImport[];
+    readonly steps: readonly ImportStep[];
+  };
+}
+
+export const folderName = ({ environment, path }: { environment: string; path: string }): string =>
+  `${environment}:${path}`;
+export const secretPlace = (secret: { environment: string; path: string; key: string }): string =>
+  `${folderName(secret)}:${secret.key}`;
+export const importName = (one: ArchivedImport): string =>
+  `${folderName(one)} ← ${one.sourceProject === null ? "" : `${one.sourceProject}:`}${one.sourceEnvironment}:${one.sourcePath}`;
+
+function diff<T, P>(
+  wanted: readonly T[],
+  present: readonly P[],
+  nameOf: (one: T | P) => string,
+  isSame: (wanted: T, present: P) => boolean,
+): Diff<T> {
+  const there = new Map(present.map((one) => [nameOf(one), one]));
+  const created: T[] = [];
+  const updated: T[] = [];
+  let unchanged = 0;
+  for (const one of new Map(wanted.map((each) => [nameOf(each), each])).values()) {
+    const known = there.get(nameOf(one));
+    if (known === undefined) created.push(one);
+    else if (isSame(one, known)) unchanged += 1;
+    else updated.push(one);
+  }
+  return { created, updated, unchanged };
+}
+
+/** In one form, whatever order keys and tags came in. */
+const contentOf = (secret: Present["secrets"][number]): string =>
+  JSON.stringify([
+    secret.value ?? null,
+    secret.comment,
+    secret.metadata.map(({ key, value, isEncrypted }) => [key, value, isEncrypted]),
+    [...new Set(secret.tags)].sort(),
+    secret.skipMultiline,
+    secret.reminderNote,
+    secret.reminderDays,
+  ]);
+
+/** A tag that the file does not describe cannot be made, so it is not asked for. */
+const withKnownTags = (file: Archive, present: Present): ArchivedSecret[] => {
+  const known = new Set([...file.tags, ...present.tags].map(({ slug }) => slug));
+  return file.secrets.map((secret) => ({ ...secret, tags: secret.tags.filter((slug) => known.has(slug)) }));
+};
+
+/** Every folder that the file speaks of, those above first; the file of an old version may name only the deepest. */
+export function foldersOf(file: Archive): Folder[] {
+  const all = new Map<string, Folder>();
+  const add = (folder: Folder): void => {
+    if (folder.path !== "/" && !all.has(folderName(folder))) all.set(folderName(folder), folder);
+  };
+  const places = [...file.folders, ...file.secrets, ...file.imports];
+  for (const folder of file.folders) add(folder);
+  for (const { environment, path } of places) {
+    const names = path.split("/").filter((name) => name !== "");
+    for (let depth = 1; depth <= names.length; depth += 1)
+      add({ environment, path: `/${names.slice(0, depth).join("/")}`, description: null });
+  }
+  const depthOf = ({ path }: Folder) => path.split("/").length;
+  return [...all.values()].sort((a, b) => depthOf(a) - depthOf(b));
+}
+
+function planImports(
+  wanted: readonly ArchivedImport[],
+  present: readonly ArchivedImport[],
+  isResolved: (one: ArchivedImport) => boolean,
+): Plan["imports"] {
+  const groups = new Map<string, ArchivedImport[]>();
+  const unresolved: ArchivedImport[] = [];
+  for (const one of new Map(wanted.map((each) => [importName(each), each])).values()) {
+    if (isResolved(one)) groups.set(folderName(one), [...(groups.get(folderName(one)) ?? []), one]);
+    else unresolved.push(one);
+  }
+  const steps: ImportStep[] = [];
+  let unchanged = 0;
+  for (const [place, group] of groups) {
+    const here = present.filter((one) => folderName(one) === place);
+    const known = new Set(here.map(importName));
+    const inFile = new Set(group.map(importName));
+    const order = [...group, ...here.filter((one) => !inFile.has(importName(one)))];
+    const created = group.filter((one) => !known.has(importName(one)));
+    const moved = group.filter(
+      (one, at) =>
+        known.has(importName(one)) && here.findIndex((other) => importName(other) === importName(one)) !== at,
+    );
+    unchanged += group.length - created.length - moved.length;
+    const [{ environment, path } = { environment: "", path: "" }] = group;
+    if (created.length + moved.length > 0) steps.push({ environment, path, created, order, moved });
+  }
+  return {
+    created: steps.flatMap((step) => step.created),
+    updated: steps.flatMap((step) => step.moved),
+    unchanged,
+    unresolved,
+    steps,
+  };
+}
+
+export function planImport(
+  file: Archive,
+  present: Present,
+  isResolved: (one: ArchivedImport) => boolean,
+): Plan {
+  const slugOf = ({ slug }: { readonly slug: string }) => slug;
+  return {
+    environments: diff(file.environments, present.environments, slugOf, (a, b) => a.name === b.name),
+    tags: diff(file.tags, present.tags, slugOf, (a, b) => a.name === b.name && a.color === b.color),
+    folders: diff(
+      foldersOf(file),
+      present.folders,
+      folderName,
+      (a, b) => (a.description ?? "") === (b.description ?? ""),
+    ),
+    secrets: diff(
+      withKnownTags(file, present),
+      present.secrets,
+      secretPlace,
+      (a, b) => b.value !== undefined && contentOf(a) === contentOf(b),
+    ),
+    roles: diff(
+      file.roles,
+      present.roles,
+      slugOf,
+      (a, b) =>
+        a.name === b.name &&
+        (a.description ?? null) === (b.description ?? null) &&
+        JSON.stringify(a.permissions) === JSON.stringify(b.permissions),
+    ),
+    imports: planImports(file.imports, present.imports, isResolved),
+  };
+}
+
+const counted = <T>({ created, updated, unchanged }: Diff<T>, nameOf: (one: T) => string) => ({
+  created: created.map(nameOf),
+  updated: updated.map(nameOf),
+  unchanged,
+});
+
+/** What the caller is told, before or after. */
+export const reportOf = (plan: Plan) => ({
+  environments: counted(plan.environments, ({ slug }) => slug),
+  tags: counted(plan.tags, ({ slug }) => slug),
+  folders: counted(plan.folders, folderName),
+  secrets: counted(plan.secrets, secretPlace),
+  imports: { ...counted(plan.imports, importName), unresolved: plan.imports.unresolved.map(importName) },
+  roles: counted(plan.roles, ({ slug }) => slug),
+  /** Older versions that come along, with the secrets that are new here. */
+  versions: plan.secrets.created.reduce((sum, { history }) => sum + (history?.versions.length ?? 0), 0),
+});

@@ -1,0 +1,306 @@
+/**
+ * Carrying out a plan. What it needs is asked for before anything is done, in a dry run too; then it is a walk through
+ * the ordinary use cases, roles first (they are the likeliest to be refused). It is safe to repeat: what is there
+ * already is no longer part of the next plan.
+ */
+import type { MemberActor } from "../../../platform/actor.ts";
+import type { Clock } from "../../../platform/clock.ts";
+import type { Keyring, Vault } from "../../../platform/crypto/index.ts";
+import { isUniqueViolation, type Db } from "../../../platform/db/index.ts";
+import { newId } from "../../../platform/ids.ts";
+import type { Environments } from "../../../projects/index.ts";
+import type { Roles } from "../../../roles/index.ts";
+import { require, type Access, type Ground } from "../../access/service.ts";
+import { originsOf, writeChanges, type Change } from "../../changes/service.ts";
+import { findDependants } from "../../changes/store.ts";
+import type { Folders } from "../../folders/service.ts";
+import type { Imports } from "../../imports/service.ts";
+import {
+  encryptState,
+  folderUnknown,
+  secretExists,
+  type FolderPlace,
+  type SecretState,
+} from "../../model.ts";
+import { namesOf, parentOf } from "../../paths/contract.ts";
+import { auditOf } from "../../service/drafts.ts";
+import type { SecretWrites } from "../../service/write-secrets.ts";
+import { findFolder, holdTree, lockByKeys } from "../../store.ts";
+import type { Tags } from "../../tags/service.ts";
+import type { ArchivedImport, ArchivedSecret, ArchivedVersion } from "../archive/contract.ts";
+import { folderName, importName, type ImportStep, type Plan } from "../model.ts";
+import { writeOlderVersions, type OlderVersion } from "../store.ts";
+
+export interface ApplyNeeds {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly keyring: Keyring;
+  readonly access: Access;
+  readonly environments: Environments;
+  readonly folders: Folders;
+  readonly imports: Imports;
+  readonly roles: Roles;
+  readonly tags: Tags;
+  readonly writes: SecretWrites;
+}
+
+const BATCH = 1000;
+
+export type Applying = ReturnType<typeof createApplying>;
+type TagIds = ReadonlyMap<string, string>;
+
+const stateOf = (
+  secret: Omit<ArchivedVersion, "value"> | ArchivedSecret,
+  value: string,
+  ids: TagIds,
+): SecretState => ({
+  value,
+  comment: secret.comment,
+  metadata: secret.metadata,
+  tagIds: secret.tags.flatMap((slug) => ids.get(slug) ?? []),
+  skipMultiline: secret.skipMultiline,
+  reminderNote: secret.reminderNote,
+  reminderDays: secret.reminderDays,
+});
+
+/** Whether the caller may do all of it. What the use cases ask besides is asked again when they are called. */
+export function requireFor({ ability }: Ground, plan: Plan): void {
+  const at = ({ environment, path }: { environment: string; path: string }) => ({
+    environment,
+    secretPath: path,
+  });
+  const ask = <T>(
+    list: readonly T[],
+    action: string,
+    subject: string,
+    attributes: (one: T) => object = () => ({}),
+  ) => {
+    for (const one of list) require(ability, action, subject, { ...attributes(one) });
+  };
+  ask(plan.roles.created, "create", "role");
+  ask(plan.roles.updated, "edit", "role");
+  ask(plan.environments.created, "create", "environments", ({ slug }) => ({ environment: slug }));
+  ask(plan.environments.updated, "edit", "environments", ({ slug }) => ({ environment: slug }));
+  ask(plan.tags.created, "create", "tags");
+  ask(plan.tags.updated, "edit", "tags");
+  ask(plan.folders.created, "create", "secret-folders", at);
+  ask(plan.folders.updated, "edit", "secret-folders", at);
+  const named = (secret: ArchivedSecret) => ({
+    ...at(secret),
+    secretName: secret.key,
+    secretTags: secret.tags,
+  });
+  ask(plan.secrets.created, "create", "secrets", named);
+  ask(plan.secrets.updated, "edit", "secrets", named);
+  ask(plan.imports.created, "create", "secret-imports", at);
+  ask(plan.imports.updated, "edit", "secret-imports", at);
+  const own = plan.imports.created.filter(({ sourceProject }) => sourceProject === null);
+  ask(own, "readValue", "secrets", (one) => at({ environment: one.sourceEnvironment, path: one.sourcePath }));
+}
+
+function inBatches<T extends { environment: string; path: string }>(list: readonly T[]): T[][] {
+  const places = new Map<string, T[]>();
+  for (const one of list) {
+    const here = places.get(folderName(one)) ?? [];
+    places.set(folderName(one), here);
+    here.push(one);
+  }
+  return [...places.values()].flatMap((here) =>
+    Array.from({ length: Math.ceil(here.length / BATCH) }, (_, at) =>
+      here.slice(at * BATCH, (at + 1) * BATCH),
+    ),
+  );
+}
+
+function olderOf(vault: Vault, id: string, secret: ArchivedSecret, ids: TagIds): OlderVersion[] {
+  return (secret.history?.versions ?? []).map((old) => ({
+    secretId: id,
+    version: old.version,
+    change: old.change,
+    key: old.key,
+    keyId: vault.keyId,
+    state:
+      old.value === null
+        ? null
+        : encryptState(vault, { id, version: old.version }, stateOf(old, old.value, ids)),
+    at: new Date(old.at),
+    by: old.by,
+  }));
+}
+
+export function createApplying(needs: ApplyNeeds) {
+  const { db, clock, keyring, access, environments, folders, imports, roles, tags, writes } = needs;
+
+  const takeRoles = async (actor: MemberActor, projectId: string, plan: Plan): Promise<void> => {
+    for (const role of plan.roles.created) await roles.create(actor, projectId, role);
+    for (const { slug, ...change } of plan.roles.updated)
+      await roles.update(actor, projectId, (await roles.get(actor, projectId, slug)).id, change);
+  };
+
+  const takeEnvironments = async (actor: MemberActor, projectId: string, plan: Plan): Promise<void> => {
+    for (const { slug, name } of plan.environments.created)
+      await environments.create(actor, projectId, { slug, name });
+    for (const { slug, name } of plan.environments.updated)
+      await environments.update(actor, projectId, (await environments.getBySlug(actor, projectId, slug)).id, {
+        name,
+      });
+  };
+
+  const takeTags = async (actor: MemberActor, projectId: string, plan: Plan): Promise<TagIds> => {
+    const ids = new Map((await tags.list(actor, projectId)).map((tag) => [tag.slug, tag.id]));
+    for (const tag of plan.tags.created) ids.set(tag.slug, (await tags.create(actor, projectId, tag)).id);
+    for (const { slug, name, color } of plan.tags.updated)
+      await tags.update(actor, projectId, ids.get(slug) ?? "", { name, color });
+    return ids;
+  };
+
+  const takeFolders = async (actor: MemberActor, projectId: string, plan: Plan): Promise<void> => {
+    const spot = ({ environment, path }: { environment: string; path: string }) => ({
+      projectId,
+      environment,
+      path: parentOf(path),
+    });
+    const nameOf = ({ path }: { path: string }) => namesOf(path).at(-1) ?? "";
+    for (const folder of plan.folders.created)
+      await folders.create(actor, {
+        ...spot(folder),
+        name: nameOf(folder),
+        description: folder.description,
+      });
+    for (const folder of plan.folders.updated)
+      await folders.update(actor, nameOf(folder), { ...spot(folder), description: folder.description });
+  };
+
+  /** New here, with all that they were: the newest is written by the importer, now; the others come along. */
+  const createWithHistory = async (
+    ground: Ground,
+    batch: readonly ArchivedSecret[],
+    ids: TagIds,
+  ): Promise<void> => {
+    const [{ environment, path } = { environment: "", path: "/" }] = batch;
+    const { actor, project } = ground;
+    const at = { environmentId: (await access.environment(ground, environment)).id, path };
+    const keys = batch.map(({ key }) => key);
+    const vault = await keyring.vaultOf({ projectId: project.id });
+    const write = () =>
+      db.write(async (tx) => {
+        await holdTree(tx, project.id);
+        const folder: FolderPlace | undefined = await findFolder(tx, at);
+        if (!folder) throw folderUnknown(path);
+        const taken = (await lockByKeys(tx, at, keys)).find((row) => row.ownerId === null);
+        if (taken) throw secretExists(taken.key);
+        const affected = await findDependants(tx, originsOf(at, keys));
+        const now = clock.now();
+        const changes: Change[] = [];
+        const older: OlderVersion[] = [];
+        for (const secret of batch) {
+          const id = newId();
+          const version = (secret.history?.versions.at(-1)?.version ?? 0) + 1;
+          const createdAt = new Date(secret.history?.createdAt ?? now);
+          const state = stateOf(secret, secret.value, ids);
+          changes.push({
+            kind: "create",
+            after: { id, folder, key: secret.key, ownerId: null, version, createdAt, state },
+          });
+          older.push(...olderOf(vault, id, secret, ids));
+        }
+        const { orgId, id: projectId } = project;
+        writeChanges(tx, { actor, orgId, projectId, vault, at: now }, changes, affected);
+        if (older.length > 0) writeOlderVersions(tx, { projectId, folderId: folder.id, at: now }, older);
+        const metadata = auditOf({ environment, path }, changes);
+        tx.audit(actor, { event: "import-secrets", orgId, projectId, metadata });
+      });
+    try {
+      await write();
+    } catch (error) {
+      if (isUniqueViolation(error, "secrets_key_unique")) throw secretExists(keys[0] ?? "");
+      throw error;
+    }
+  };
+
+  const writeBatch = (
+    actor: MemberActor,
+    projectId: string,
+    batch: readonly ArchivedSecret[],
+    ids: TagIds,
+  ) => {
+    const [{ environment, path } = { environment: "", path: "/" }] = batch;
+    return writes.updateMany(actor, {
+      projectId,
+      environment,
+      secretPath: path,
+      mode: "upsert",
+      secrets: batch.map((secret) => ({
+        secretKey: secret.key,
+        secretValue: secret.value,
+        secretComment: secret.comment,
+        secretMetadata: secret.metadata,
+        tagIds: secret.tags.flatMap((slug) => ids.get(slug) ?? []),
+        skipMultilineEncoding: secret.skipMultiline,
+        secretReminderNote: secret.reminderNote,
+        secretReminderRepeatDays: secret.reminderDays,
+      })),
+    });
+  };
+
+  const takeSecrets = async (ground: Ground, plan: Plan, ids: TagIds): Promise<void> => {
+    const { actor, project } = ground;
+    const isLong = ({ history }: ArchivedSecret) => history !== undefined;
+    for (const batch of inBatches(plan.secrets.created.filter(isLong)))
+      await createWithHistory(ground, batch, ids);
+    const others = [...plan.secrets.created.filter((secret) => !isLong(secret)), ...plan.secrets.updated];
+    for (const batch of inBatches(others)) await writeBatch(actor, project.id, batch, ids);
+  };
+
+  const takeImports = async (
+    ground: Ground,
+    { environment, path, created, order }: ImportStep,
+  ): Promise<void> => {
+    const { actor, project } = ground;
+    const place = { projectId: project.id, environment, path };
+    for (const one of created)
+      await imports.create(actor, {
+        ...place,
+        import: {
+          environment: one.sourceEnvironment,
+          path: one.sourcePath,
+          ...(one.sourceProject === null ? {} : { sourceProjectId: one.sourceProject }),
+        },
+        isReplication: one.isReplication,
+      });
+    const slugs = new Map<string, string | null>([[project.id, null]]);
+    const nameOf = async (row: Awaited<ReturnType<Imports["list"]>>[number]): Promise<string> => {
+      if (!slugs.has(row.sourceProjectId))
+        slugs.set(row.sourceProjectId, (await access.ground(actor, row.sourceProjectId)).project.slug);
+      const one: ArchivedImport = {
+        environment,
+        path,
+        sourceProject: slugs.get(row.sourceProjectId) ?? null,
+        sourceEnvironment: row.sourceEnvironment,
+        sourcePath: row.sourcePath,
+        isReplication: row.isReplication,
+      };
+      return importName(one);
+    };
+    for (const [at, wanted] of order.entries()) {
+      const now = await imports.list(actor, place);
+      const names = await Promise.all(now.map(nameOf));
+      const from = names.indexOf(importName(wanted));
+      const row = now[from];
+      if (row && from !== at) await imports.update(actor, row.id, { ...place, import: { position: at + 1 } });
+    }
+  };
+
+  return {
+    async apply(actor: MemberActor, projectId: string, plan: Plan): Promise<void> {
+      await takeRoles(actor, projectId, plan);
+      await takeEnvironments(actor, projectId, plan);
+      const ids = await takeTags(actor, projectId, plan);
+      await takeFolders(actor, projectId, plan);
+      // Anew: the environments that were just made are part of the ground now.
+      const ground = await access.ground(actor, projectId);
+      await takeSecrets(ground, plan, ids);
+      for (const step of plan.imports.steps) await takeImports(ground, step);
+    },
+  };
+}

@@ -1,0 +1,228 @@
+/**
+ * A project as it is, in the words of its file. Whoever exports must be able to read every value in it; whoever
+ * imports needs to know what is there already, as far as it may see it.
+ */
+import type { MemberActor } from "../../../platform/actor.ts";
+import type { Keyring } from "../../../platform/crypto/index.ts";
+import type { Db } from "../../../platform/db/index.ts";
+import { deny } from "../../../permissions/index.ts";
+import type { Roles } from "../../../roles/index.ts";
+import { require, type Access, type EnvironmentRef, type Ground } from "../../access/service.ts";
+import { folderTree } from "../../folders/store.ts";
+import { importsOfFolder } from "../../imports/store.ts";
+import { attributesOf, decryptState, type ReadSecret, type TagRef } from "../../model.ts";
+import type { SecretReads } from "../../service/read-secrets.ts";
+import { countSecrets } from "../../store.ts";
+import { tagsFor, type Tags } from "../../tags/service.ts";
+import type { VersionRow } from "../../versions/store.ts";
+import type { ArchivedImport, ArchivedSecret, ArchivedVersion, NewArchive } from "../archive/contract.ts";
+import type { Present } from "../model.ts";
+import { plainList } from "../service.ts";
+import { olderVersions } from "../store.ts";
+
+export interface GatherNeeds {
+  readonly db: Db;
+  readonly keyring: Keyring;
+  readonly access: Access;
+  readonly tags: Tags;
+  readonly roles: Roles;
+  readonly reads: SecretReads;
+}
+
+export interface Wanted {
+  readonly includeHistory: boolean;
+  readonly includeRoles: boolean;
+}
+
+type Gathered = Present["secrets"][number];
+
+/** So many secrets' histories at once. */
+const CHUNK = 200;
+const ROLE_IS_BUILT_IN = new Set(["admin", "member", "viewer", "no-access"]);
+
+export type Gathering = ReturnType<typeof createGathering>;
+
+const toArchived = (environment: string, secret: ReadSecret): Gathered => ({
+  environment,
+  path: secret.folder.path,
+  key: secret.row.key,
+  value: secret.value?.open(),
+  comment: secret.comment.open(),
+  metadata: [...secret.metadata.open()],
+  tags: secret.tags.map((tag) => tag.slug),
+  skipMultiline: secret.row.skipMultiline,
+  reminderNote: secret.row.reminderNote,
+  reminderDays: secret.row.reminderDays,
+});
+
+export function createGathering({ db, keyring, access, tags, roles, reads }: GatherNeeds) {
+  const secretsIn = async (actor: MemberActor, projectId: string, environment: string) =>
+    (await reads.listFresh(actor, { ...plainList(projectId, environment, "/"), recursive: true })).secrets;
+
+  const foldersIn = async (environment: EnvironmentRef) =>
+    db.read((q) => folderTree(q, environment.id, "/", "/%"));
+
+  const importsIn = async (actor: MemberActor, projectId: string, environment: EnvironmentRef) => {
+    const found: ArchivedImport[] = [];
+    for (const folder of await foldersIn(environment)) {
+      for (const one of await db.read((q) => importsOfFolder(q, folder.id))) {
+        const isOwn = one.sourceProjectId === projectId;
+        found.push({
+          environment: environment.slug,
+          path: folder.path,
+          sourceProject: isOwn ? null : (await access.ground(actor, one.sourceProjectId)).project.slug,
+          sourceEnvironment: one.sourceEnvironment,
+          sourcePath: one.sourcePath,
+          isReplication: one.isReplication,
+        });
+      }
+    }
+    return found;
+  };
+
+  const rolesOf = async (actor: MemberActor, projectId: string) =>
+    (await roles.list(actor, projectId))
+      .filter(({ slug }) => !ROLE_IS_BUILT_IN.has(slug))
+      .map(({ slug, name, description, permissions }) => ({
+        slug,
+        name,
+        description,
+        permissions: [...permissions],
+      }));
+
+  const tagsOf = async (actor: MemberActor, projectId: string) =>
+    (await tags.list(actor, projectId)).map(({ slug, name, color }) => ({ slug, name, color }));
+
+  /** As it was and as it is called today: neither may open what the other closes. */
+  const toVersion = async (
+    ground: Ground,
+    row: VersionRow,
+    { now, known }: { now: ReadSecret; known: ReadonlyMap<string, TagRef> },
+  ): Promise<ArchivedVersion> => {
+    const then = tagsFor(known, row.tagIds);
+    require(ground.ability, "readValue", "secrets", attributesOf(now.folder, row.key, then));
+    const { value, ...rest } = row;
+    const vault = await keyring.vaultById(row.keyId);
+    const state = value === null ? undefined : decryptState(vault, { ...rest, value });
+    return {
+      version: row.version,
+      change: row.change,
+      key: row.key,
+      value: state?.value ?? null,
+      comment: state?.comment ?? "",
+      metadata: [...(state?.metadata ?? [])],
+      tags: then.map(({ slug }) => slug),
+      skipMultiline: row.skipMultiline,
+      reminderNote: row.reminderNote,
+      reminderDays: row.reminderDays,
+      at: (row.originalAt ?? row.createdAt).toISOString(),
+      by: row.actorName,
+    };
+  };
+
+  const historyOf = async (ground: Ground, secrets: readonly ReadSecret[]) => {
+    const byId = new Map(secrets.map((secret) => [secret.row.id, secret]));
+    for (const { folder } of secrets)
+      require(ground.ability, "read", "secret-rollback", {
+        environment: folder.environment,
+        secretPath: folder.path,
+      });
+    const rows = await db.read((q) => olderVersions(q, [...byId.keys()]));
+    const known = await tags.lookUp(
+      ground.project.id,
+      rows.map((row) => row.tagIds),
+    );
+    const histories = new Map<string, ArchivedVersion[]>();
+    for (const row of rows) {
+      const now = byId.get(row.id);
+      if (!now) continue;
+      const versions = histories.get(row.id) ?? [];
+      histories.set(row.id, versions);
+      versions.push(await toVersion(ground, row, { now, known }));
+    }
+    return histories;
+  };
+
+  const withHistory = async (ground: Ground, environment: string, secrets: readonly ReadSecret[]) => {
+    const all: ArchivedSecret[] = [];
+    for (let from = 0; from < secrets.length; from += CHUNK) {
+      const chunk = secrets.slice(from, from + CHUNK);
+      const histories = await historyOf(ground, chunk);
+      for (const secret of chunk) {
+        const { value = "", ...rest } = toArchived(environment, secret);
+        const createdAt = secret.row.createdAt.toISOString();
+        all.push({ ...rest, value, history: { createdAt, versions: histories.get(secret.row.id) ?? [] } });
+      }
+    }
+    return all;
+  };
+
+  const requireAll = async (
+    { ability }: Ground,
+    { id, slug }: EnvironmentRef,
+    secrets: readonly ReadSecret[],
+  ) => {
+    const hidden = secrets.find(({ value }) => value === undefined);
+    const isPartial = secrets.length !== (await db.read((q) => countSecrets(q, id)));
+    if (hidden || isPartial)
+      deny(ability, {
+        action: "readValue",
+        subject: "secrets",
+        attributes: hidden ? attributesOf(hidden.folder, hidden.row.key, hidden.tags) : { environment: slug },
+      });
+  };
+
+  return {
+    /** All of it, or a refusal. */
+    async whole(actor: MemberActor, ground: Ground, wanted: Wanted): Promise<NewArchive> {
+      const { id, name, slug, environments } = ground.project;
+      const archive: NewArchive = {
+        project: { name, slug },
+        environments: environments.map((one) => ({ slug: one.slug, name: one.name })),
+        tags: await tagsOf(actor, id),
+        folders: [],
+        secrets: [],
+        imports: [],
+        roles: wanted.includeRoles ? await rolesOf(actor, id) : [],
+      };
+      for (const environment of environments) {
+        const secrets = await secretsIn(actor, id, environment.slug);
+        await requireAll(ground, environment, secrets);
+        archive.secrets.push(
+          ...(wanted.includeHistory
+            ? await withHistory(ground, environment.slug, secrets)
+            : secrets.map((secret) => {
+                const { value = "", ...rest } = toArchived(environment.slug, secret);
+                return { ...rest, value };
+              })),
+        );
+        for (const { path, description } of await foldersIn(environment))
+          archive.folders.push({ environment: environment.slug, path, description });
+        archive.imports.push(...(await importsIn(actor, id, environment)));
+      }
+      return archive;
+    },
+
+    /** What is there of these environments, as far as the reader may see it. */
+    async present(actor: MemberActor, ground: Ground, scope: { slugs: ReadonlySet<string>; roles: boolean }) {
+      const { id } = ground.project;
+      const environments = ground.project.environments.filter(({ slug }) => scope.slugs.has(slug));
+      const found = {
+        environments: environments.map(({ slug, name }) => ({ slug, name })),
+        tags: await tagsOf(actor, id),
+        folders: [] as Present["folders"],
+        secrets: [] as Gathered[],
+        imports: [] as ArchivedImport[],
+        roles: scope.roles ? await rolesOf(actor, id) : [],
+      };
+      for (const environment of environments) {
+        for (const { path, description } of await foldersIn(environment))
+          found.folders.push({ environment: environment.slug, path, description });
+        for (const secret of await secretsIn(actor, id, environment.slug))
+          found.secrets.push(toArchived(environment.slug, secret));
+        found.imports.push(...(await importsIn(actor, id, environment)));
+      }
+      return found satisfies Present;
+    },
+  };
+}
