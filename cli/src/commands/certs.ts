@@ -1,4 +1,4 @@
-import { readFile, writeFile } from "node:fs/promises";
+import { access, readFile, writeFile } from "node:fs/promises";
 import { isIP } from "node:net";
 import { join } from "node:path";
 import { certificateInventory, certificateProfiles, certificateRevocation, issuance } from "@keyward/server";
@@ -58,6 +58,30 @@ interface Issued {
   readonly certificateId: string;
 }
 
+const FILES = ["cert.pem", "chain.pem", "key.pem"];
+
+/** Before anything is issued: a certificate whose key finds no place is lost. */
+async function requirePlace(folder: string | undefined): Promise<void> {
+  if (folder === undefined) return;
+  const isThere = (path: string) =>
+    access(path).then(
+      () => true,
+      () => false,
+    );
+  if (!(await isThere(folder))) throw new UsageError(`--out: there is no folder ${folder}.`);
+  for (const name of FILES)
+    if (await isThere(join(folder, name)))
+      throw new UsageError(`--out: ${join(folder, name)} exists, and nothing is written over it.`);
+}
+
+async function readRequest(file: string): Promise<string> {
+  try {
+    return await readFile(file, "utf8");
+  } catch {
+    throw new UsageError(`--csr: ${file} cannot be read.`);
+  }
+}
+
 /** The key is for its owner alone, and never replaces a file that is there. */
 async function deliver(issued: Issued, folder: string | undefined): Promise<string> {
   const { certificate, certificateChain, privateKey, serialNumber, certificateId } = issued;
@@ -96,10 +120,11 @@ const issue: Command = {
       given.text("csr"),
     ];
     const sans = given.texts("san");
+    await requirePlace(given.text("out"));
     const body = {
       profileId: await profileId(client, given),
       dryRun: given.has("dry-run"),
-      ...(file === undefined ? {} : { csr: await readFile(file, "utf8") }),
+      ...(file === undefined ? {} : { csr: await readRequest(file) }),
       attributes: {
         ...(commonName === undefined ? {} : { commonName }),
         ...(ttl === undefined ? {} : { ttl }),
@@ -207,9 +232,10 @@ const renew: Command = {
   },
   async run({ client, arguments: given, answer }) {
     const file = given.text("csr");
+    await requirePlace(given.text("out"));
     const body = {
       ...(given.has("same-key") ? { renewalKeySource: "reuse" as const } : {}),
-      ...(file === undefined ? {} : { csr: await readFile(file, "utf8") }),
+      ...(file === undefined ? {} : { csr: await readRequest(file) }),
     };
     const renewed = await client.call(issuance.renewCertificate, {
       params: { id: given.operandOr(0, "id") },

@@ -11,6 +11,8 @@ export const certificateIssued = fact<CertificateFact>("certificate.issued");
 export const certificateRenewed = fact<CertificateFact & { readonly replacedId: string }>(
   "certificate.renewed",
 );
+/** One from elsewhere was taken in: listed and watched like our own, but nobody issued it here. */
+export const certificateImported = fact<CertificateFact>("certificate.imported");
 export const certificateRevoked = fact<CertificateFact>("certificate.revoked");
 export const certificateRenewalFailed = fact<CertificateFact & { readonly reason: string }>(
   "certificate.renewal-failed",

@@ -28,6 +28,7 @@ import { certificateRoutes } from "./routes.ts";
 import { createCertificateScope } from "./service.ts";
 
 export {
+  certificateImported,
   certificateIssued,
   certificateRenewalFailed,
   certificateRenewed,

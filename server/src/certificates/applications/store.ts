@@ -1,4 +1,4 @@
-import { escapeLike, sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { escapeLike, slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
 
 export interface ApplicationRow {
   readonly id: string;
@@ -24,10 +24,10 @@ const inOrg = sql<ApplicationRow>(
 const byName = sql<ApplicationRow>(
   `SELECT ${COLUMNS} FROM pki_applications a WHERE a.project_id = $1 AND a.name = $2`,
 );
-const list = sql<ApplicationRow & { profileCount: number }>(`
+const list = slowSql<ApplicationRow & { profileCount: number }>(`
   SELECT ${COLUMNS}, (SELECT count(*) FROM pki_application_profiles ap WHERE ap.application_id = a.id) AS "profileCount"
   FROM pki_applications a WHERE a.project_id = $1 AND lower(a.name) LIKE $2 ORDER BY a.name, a.id OFFSET $3 LIMIT $4`);
-const count = sql<{ count: number }>(
+const count = slowSql<{ count: number }>(
   `SELECT count(*) AS count FROM pki_applications a WHERE a.project_id = $1 AND lower(a.name) LIKE $2`,
 );
 const insert = sql(

@@ -12,21 +12,16 @@ import { addSeconds, judged, statusOf } from "../model.ts";
 import type { Profiles } from "../profiles/service.ts";
 import { buildJks, buildPkcs12, certificateToPem, exportPkcs8Pem, fingerprintsOf } from "../x509/index.ts";
 import type { CertificateView, ProfileListQuery } from "./contract.ts";
-import {
-  attributesOf,
-  planSearch,
-  SAMPLE_SIZE,
-  toListed,
-  type CertificateRow,
-  type SearchSample,
-} from "./model.ts";
+import { attributesOf, toListed, type CertificateRow } from "./model.ts";
 import {
   findCertificate,
   findLatestActive,
   removeCertificate,
   setRenewalTime,
 } from "./store/certificates.ts";
-import { listOfProfile, sampleProfile, searchInProfile } from "./store/profile-list.ts";
+import { listOfProfile } from "./store/profile-list.ts";
+import { sampleProfile, searchInProfile } from "./store/profile-search.ts";
+import { NEWEST_SAMPLED, planSearch, type SearchSample } from "./terms/model.ts";
 
 export interface InventoryNeeds {
   readonly db: Db;
@@ -36,8 +31,8 @@ export interface InventoryNeeds {
   readonly profiles: Profiles;
 }
 
-/** A sample only guides the search, so it may be a minute old. */
-const SAMPLE_MS = 60_000;
+/** A sample only guides the search, so it may be some minutes old. */
+const SAMPLE_MS = 300_000;
 const SMALL_SAMPLE_MS = 5_000;
 const SAMPLED_PROFILES = 200;
 
@@ -138,7 +133,9 @@ export function createInventory({ db, clock, keyring, permissions, profiles }: I
 
   const takeSample = async (profileId: string): Promise<SearchSample> => {
     const sample = await db.read((q) => sampleProfile(q, profileId));
-    samples.set(profileId, sample, { ttl: sample.texts.length < SAMPLE_SIZE ? SMALL_SAMPLE_MS : SAMPLE_MS });
+    samples.set(profileId, sample, {
+      ttl: sample.newestCount < NEWEST_SAMPLED ? SMALL_SAMPLE_MS : SAMPLE_MS,
+    });
     return sample;
   };
 
@@ -149,7 +146,7 @@ export function createInventory({ db, clock, keyring, permissions, profiles }: I
   ) => {
     const sample = samples.get(profileId) ?? (await takeSample(profileId));
     return db.read((q) =>
-      searchInProfile(q, profileId, query, { now, plan: planSearch(query.search, sample) }),
+      searchInProfile(q, profileId, query, { now, plan: planSearch(query.search, sample, query) }),
     );
   };
 

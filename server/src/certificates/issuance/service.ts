@@ -80,9 +80,25 @@ export interface Renewable {
 
 const digestOf = (input: unknown): Buffer => createHash("sha256").update(JSON.stringify(input)).digest();
 
-/** A self-signed certificate ends its own chain. */
-const withoutRoot = (chain: readonly Buffer[], removeRoot: boolean): readonly Buffer[] =>
-  removeRoot ? chain.slice(0, -1) : chain;
+interface ChainTexts {
+  readonly issuing: string;
+  readonly whole: string;
+  readonly withoutRoot: string;
+}
+/** An issuer's chain is the same in every answer: written down once. */
+const chainTexts = new WeakMap<Issuer, ChainTexts>();
+function chainTextsOf(issuer: Issuer): ChainTexts {
+  const known = chainTexts.get(issuer);
+  if (known) return known;
+  const [first] = issuer.chain;
+  const made = {
+    issuing: first ? certificateToPem(first).trimEnd() : "",
+    whole: chainToPem(issuer.chain),
+    withoutRoot: chainToPem(issuer.chain.slice(0, -1)),
+  };
+  chainTexts.set(issuer, made);
+  return made;
+}
 
 export function createIssuance(needs: IssuanceNeeds) {
   const { db, clock, keyring, profiles, issuers, gate } = needs;
@@ -147,13 +163,14 @@ export function createIssuance(needs: IssuanceNeeds) {
 
   /** The certificate as it is in the inventory; only a repeat under the same key has to look. */
   const viewOf = async (issued: Issued, order: Order, removeRoot: boolean): Promise<IssuedView> => {
-    const chain = order.issuer?.chain ?? [];
+    const chain = order.issuer && chainTextsOf(order.issuer);
     const der = issued.der ?? (await db.read((q) => findCertificateById(q, issued.certificateId)))?.der;
     if (!der) throw notFound("The certificate", issued.certificateId);
+    const certificate = certificateToPem(der).trimEnd();
     return {
-      certificate: certificateToPem(der).trimEnd(),
-      issuingCaCertificate: certificateToPem(chain[0] ?? der).trimEnd(),
-      certificateChain: chainToPem(withoutRoot(chain, removeRoot)),
+      certificate,
+      issuingCaCertificate: chain?.issuing || certificate,
+      certificateChain: (removeRoot ? chain?.withoutRoot : chain?.whole) ?? "",
       ...(order.privateKey ? { privateKey: encodePem("PRIVATE KEY", order.privateKey).trimEnd() } : {}),
       serialNumber: issued.serialNumber,
       certificateId: issued.certificateId,

@@ -1,4 +1,4 @@
-import { escapeLike, sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { escapeLike, slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
 import type { PolicyRules } from "./contract.ts";
 
 export interface PolicyRow {
@@ -15,10 +15,10 @@ const COLUMNS = `c.id, c.project_id AS "projectId", c.name, c.description, c.rul
 const inOrg = sql<PolicyRow>(
   `SELECT ${COLUMNS} FROM certificate_policies c JOIN projects p ON p.id = c.project_id WHERE c.id = $1 AND p.org_id = $2`,
 );
-const ofProject = sql<PolicyRow>(
+const ofProject = slowSql<PolicyRow>(
   `SELECT ${COLUMNS} FROM certificate_policies c WHERE c.project_id = $1 AND lower(c.name) LIKE $2 ORDER BY c.name, c.id OFFSET $3 LIMIT $4`,
 );
-const count = sql<{ count: number }>(
+const count = slowSql<{ count: number }>(
   `SELECT count(*) AS count FROM certificate_policies c WHERE c.project_id = $1 AND lower(c.name) LIKE $2`,
 );
 const insert = sql(

@@ -1,4 +1,4 @@
-import { escapeLike, sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { escapeLike, slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
 import type { PolicyRules } from "../policies/contract.ts";
 import type { ProfileDefaults, ProfileQuery } from "./contract.ts";
 
@@ -38,7 +38,7 @@ const byId = sql<ProfileRow>(`${SELECT} WHERE f.id = $1`);
 const bySlug = sql<ProfileRow>(`${SELECT} WHERE f.project_id = $1 AND f.slug = $2`);
 const FILTER = `f.project_id = $1 AND lower(f.slug) LIKE $2 AND ($3::uuid IS NULL OR f.authority_id = $3) AND ($4::text IS NULL OR f.issuer_type = $4)
   AND ($5::uuid IS NULL OR EXISTS (SELECT 1 FROM pki_application_profiles ap WHERE ap.profile_id = f.id AND ap.application_id = $5))`;
-const ofProject = sql<ProfileRow>(`${SELECT} WHERE ${FILTER} ORDER BY f.slug, f.id OFFSET $6 LIMIT $7`);
+const ofProject = slowSql<ProfileRow>(`${SELECT} WHERE ${FILTER} ORDER BY f.slug, f.id OFFSET $6 LIMIT $7`);
 const count = sql<{ count: number }>(`SELECT count(*) AS count FROM certificate_profiles f WHERE ${FILTER}`);
 const insert = sql(`
   INSERT INTO certificate_profiles (id, project_id, authority_id, policy_id, slug, description, issuer_type, enrollment_type, defaults, external_configs, auto_renew,

@@ -68,7 +68,7 @@ export const signCertificateSync = (fields: CertificateFields, signer: SigningKe
   signTbsSync(buildTbs(fields, signer.algorithm), signer);
 
 /** Throws unless the certificate holds exactly these to-be-signed bytes and names the same algorithm twice. */
-export function checkTbsMatches(certificate: Buffer, tbs: Buffer): void {
+export function checkTbsMatches(certificate: Buffer, tbs: Buffer, parsed?: TbsCertificate): void {
   const signed = readSigned(certificate);
   if (!signed.tbs.equals(tbs)) {
     throw new X509Error(
@@ -77,7 +77,8 @@ export function checkTbsMatches(certificate: Buffer, tbs: Buffer): void {
       "The signed certificate differs from the one that was checked.",
     );
   }
-  if (!readTbs(signed.tbs).algorithmIdentifier.equals(signed.algorithmIdentifier)) throw algorithmsDiffer();
+  const { algorithmIdentifier } = parsed ?? readTbs(signed.tbs);
+  if (!algorithmIdentifier.equals(signed.algorithmIdentifier)) throw algorithmsDiffer();
 }
 
 const algorithmsDiffer = (): X509Error =>

@@ -19,6 +19,7 @@ import {
   keyFingerprint,
   keyIdentifier,
   keysMatch,
+  makeCurveKey,
   readPublicKey,
 } from "./keys.ts";
 import { OID } from "./oids.ts";
@@ -191,6 +192,27 @@ describe("a weak key is named", () => {
     assert.throws(() => assertStrongKey(spki, { isKnownWeak: () => true }), X509Error);
     assert.doesNotThrow(() => assertStrongKey(spki, { isKnownWeak: () => false }));
   });
+});
+
+test("a point with zeros before its coordinates is refused: nobody else could read the certificate", () => {
+  const { publicKey } = makeCurveKey("prime256v1");
+  const facts = readPublicKey(publicKey);
+  assert.ok(facts.family === "ec");
+  const zero = Buffer.from([0]);
+  const longer = [Buffer.from([4]), zero, facts.point.subarray(1, 33), zero, facts.point.subarray(33)];
+  const algorithm = der.sequence(der.oid(OID.ecPublicKey), der.oid(OID.prime256v1));
+  assert.ok(exportSpki(importSpki(publicKey)).equals(publicKey));
+  assert.throws(() => importSpki(der.sequence(algorithm, der.bitString(Buffer.concat(longer)))), X509Error);
+});
+
+test("a key on a curve is written byte for byte as OpenSSL writes it, zeros before the number included", () => {
+  // Every second scalar on P-521 begins with a zero octet.
+  for (let n = 0; n < 24; n += 1) {
+    const { publicKey, privateKey } = makeCurveKey("secp521r1");
+    const read = importPrivateKey(privateKey);
+    assert.ok(exportPkcs8(read).equals(privateKey));
+    assert.ok(exportSpki(read).equals(publicKey));
+  }
 });
 
 test("kinds of key we do not certify are refused by name", () => {

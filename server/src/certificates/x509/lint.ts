@@ -18,12 +18,24 @@ import { USAGE_RULES } from "./lint-usages.ts";
 import { OID } from "./oids.ts";
 import { quote, X509Error } from "./x509-error.ts";
 
-/** `issuer` is the certificate of the authority about to sign, or "self-signed" for a root. */
-export function lintTbs(
+export interface Inspection {
+  readonly findings: Finding[];
+  /** What the bytes say; undefined if they cannot be read, which is then the one finding. */
+  readonly parsed: TbsCertificate | undefined;
+}
+
+export const lintTbs = (
   tbs: Buffer,
   issuer: Certificate | "self-signed",
   options: StrengthOptions = {},
-): Finding[] {
+): Finding[] => inspectTbs(tbs, issuer, options).findings;
+
+/** `issuer` is the certificate of the authority about to sign, or "self-signed" for a root. */
+export function inspectTbs(
+  tbs: Buffer,
+  issuer: Certificate | "self-signed",
+  options: StrengthOptions = {},
+): Inspection {
   try {
     assertCanonical(tbs);
     const parsed = readTbs(tbs);
@@ -33,12 +45,13 @@ export function lintTbs(
       key: readPublicKey(parsed.publicKey),
       isCa: parsed.extensions.basicConstraints?.isCa === true,
     };
-    return [...ALL_RULES.flatMap((rule) => rule(facts)), ...lintKey(parsed, options)];
+    return { parsed, findings: [...ALL_RULES.flatMap((rule) => rule(facts)), ...lintKey(parsed, options)] };
   } catch (cause) {
     // What cannot be read cannot be judged rule by rule: one finding says why.
+    const unreadable = (finding: Finding): Inspection => ({ parsed: undefined, findings: [finding] });
     if (cause instanceof DerError)
-      return [error("encoding.der", "certificate", `Not DER: ${cause.message}.`)];
-    if (cause instanceof X509Error) return [error(cause.code, cause.field, cause.message)];
+      return unreadable(error("encoding.der", "certificate", `Not DER: ${cause.message}.`));
+    if (cause instanceof X509Error) return unreadable(error(cause.code, cause.field, cause.message));
     throw cause;
   }
 }

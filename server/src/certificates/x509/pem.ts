@@ -16,8 +16,10 @@ export interface PemLimits {
 const DEFAULT_PEM_LIMITS: PemLimits = { maxCharacters: 2 << 20, maxBlocks: 100 };
 
 export function encodePem(label: string, der: Buffer): string {
-  const lines = der.toString("base64").replace(/.{64}(?=.)/g, "$&\n");
-  return `-----BEGIN ${label}-----\n${lines}\n-----END ${label}-----\n`;
+  const text = der.toString("base64");
+  let lines = "";
+  for (let at = 0; at < text.length; at += 64) lines += `${text.slice(at, at + 64)}\n`;
+  return `-----BEGIN ${label}-----\n${lines}-----END ${label}-----\n`;
 }
 
 export function decodePem(text: string, limits: PemLimits = DEFAULT_PEM_LIMITS): PemBlock[] {

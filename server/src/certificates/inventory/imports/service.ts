@@ -8,6 +8,7 @@ import { badRequest, notFound } from "../../../platform/problem.ts";
 import type { Permissions } from "../../../permissions/index.ts";
 import type { Applications } from "../../applications/service.ts";
 import { chainToPem } from "../../authorities/model.ts";
+import { certificateImported } from "../../events.ts";
 import { inventoryFacts } from "../../issuance/gate/model.ts";
 import { certificateKeyPlace } from "../../issuance/gate/service.ts";
 import { addCertificate } from "../../issuance/gate/store.ts";
@@ -117,6 +118,7 @@ export function createImports({
           projectId: project.id,
           metadata: { certificateId: id, serialNumber: facts.serialNumber, commonName: facts.commonName },
         });
+        tx.emit(certificateImported({ orgId: project.orgId, projectId: project.id, certificateId: id }));
       });
       return {
         certificate: certificateToPem(certificate.der).trimEnd(),

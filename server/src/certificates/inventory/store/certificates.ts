@@ -1,5 +1,6 @@
 import { escapeLike, searchSql, sql, type Query, type Tx } from "../../../platform/db/index.ts";
 import type { CertificateQuery, CertificateRow, Cursor } from "../model.ts";
+import { uncount } from "./upkeep.ts";
 
 const LEAN = `c.id, c.project_id AS "projectId", p.org_id AS "orgId", c.profile_id AS "profileId", c.application_id AS "applicationId", c.authority_id AS "authorityId",
   c.authority_key_id AS "authorityKeyId", c.authority_certificate_id AS "authorityCertificateId", c.renewed_from_id AS "renewedFromId", c.renewed_by_id AS "renewedById",
@@ -20,11 +21,6 @@ const latest = sql<{ id: string }>(
 );
 const remove = sql(`DELETE FROM certificates WHERE id = $1`);
 const removeBody = sql(`DELETE FROM certificate_bodies WHERE certificate_id = $1`);
-// The block that a certificate was counted in is the first whose newest member is not older than it.
-const uncount = sql(`
-  UPDATE certificate_blocks SET count = count - 1 WHERE (profile_id, until_at, until_id) = (
-    SELECT b.profile_id, b.until_at, b.until_id FROM certificate_blocks b, certificates c
-    WHERE c.id = $1 AND b.profile_id = c.profile_id AND (b.until_at, b.until_id) >= (c.created_at, c.id) ORDER BY b.until_at, b.until_id LIMIT 1)`);
 const setRenewal = sql(
   `UPDATE certificates SET renew_at = $2, renewal_attempts = 0, renewal_error = NULL, updated_at = $3 WHERE id = $1`,
 );
@@ -89,7 +85,7 @@ export const setRenewalTime = (tx: Tx, id: string, renewAt: Date | null, at: Dat
   tx.later(setRenewal, [id, renewAt, at]);
 
 export function removeCertificate(tx: Tx, id: string): void {
-  tx.later(uncount, [id]);
+  uncount(tx, id);
   tx.later(remove, [id]);
   tx.later(removeBody, [id]);
 }

@@ -2,14 +2,20 @@
 import type { Clock } from "../../../platform/clock.ts";
 import type { Db } from "../../../platform/db/index.ts";
 import { addSeconds } from "../../model.ts";
+import { lettersOf } from "../letters/model.ts";
 import {
   addBlock,
+  addChapter,
+  blocksWithoutLetters,
   clearCertificates,
   findNextBlock,
   foldedProfiles,
   forgetProject,
   goneProjects,
   moveExpired,
+  profilesWithFullChapters,
+  readBlockTexts,
+  storeLetters,
 } from "../store/upkeep.ts";
 
 const BATCH = 5_000;
@@ -34,11 +40,16 @@ export function createUpkeep({ db, clock }: { readonly db: Db; readonly clock: C
         for (; left > 0; left -= 1) {
           const until = await db.read((q) => findNextBlock(q, from, settled, BLOCK_SIZE));
           if (!until) break;
-          await db.write(async (tx) => addBlock(tx, profile.profileId, until, BLOCK_SIZE), {
-            audited: false,
-          });
+          const after = from;
+          await db.write(async (tx) => addBlock(tx, after, until), { audited: false });
           from = { ...from, ...until };
         }
+      }
+      for (const { profileId } of await db.read(profilesWithFullChapters))
+        while (await db.write((tx) => addChapter(tx, profileId), { audited: false }));
+      for (const block of await db.read((q) => blocksWithoutLetters(q, MAX_BLOCKS_PER_RUN))) {
+        const letters = lettersOf(await db.read((q) => readBlockTexts(q, block)));
+        await db.write(async (tx) => storeLetters(tx, block, letters), { audited: false });
       }
     },
 

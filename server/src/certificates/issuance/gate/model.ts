@@ -15,7 +15,7 @@ import {
   keyFingerprint,
   keyIdentifier,
   keyUsage,
-  lintTbs,
+  inspectTbs,
   nameConstraints,
   OID,
   readPublicKey,
@@ -36,6 +36,7 @@ import {
   type NameConstraints,
   type SignatureAlgorithm,
   type SigningKey,
+  type TbsCertificate,
 } from "../../x509/index.ts";
 import { listExtension, shardOf, type Issuer } from "../../authorities/issuers/model.ts";
 
@@ -90,6 +91,8 @@ export interface Order {
 export interface Draft {
   readonly serialNumber: string;
   readonly tbs: Buffer;
+  /** What those bytes say, as the lint read it; undefined if it could not. */
+  readonly parsed: TbsCertificate | undefined;
   readonly signer: SigningKey;
   readonly shard: number;
   readonly findings: readonly Finding[];
@@ -154,15 +157,16 @@ export function draft(order: Order, base: string): Draft {
     extensions: extensionsOf(order, base, shard),
   };
   const tbs = buildTbs(fields, signer.algorithm);
-  const linted = lintTbs(tbs, order.issuer?.certificate ?? "self-signed", {
+  const { findings, parsed } = inspectTbs(tbs, order.issuer?.certificate ?? "self-signed", {
     isKnownWeak: () => order.isBlockedKey,
   });
   return {
     serialNumber,
     tbs,
+    parsed,
     signer,
     shard,
-    findings: [...order.findings, ...constraintFindings(order), ...linted],
+    findings: [...order.findings, ...constraintFindings(order), ...findings],
   };
 }
 
@@ -184,9 +188,8 @@ export interface InventoryFacts {
 const isTextual = (name: GeneralName): name is Extract<GeneralName, { value: string }> =>
   typeof name.value === "string";
 
-export function inventoryFacts(tbs: Buffer): InventoryFacts {
-  const { subject, extensions, notBefore, notAfter, publicKey, serialNumber, algorithmIdentifier } =
-    readTbs(tbs);
+export function inventoryFacts(tbs: Buffer, parsed = readTbs(tbs)): InventoryFacts {
+  const { subject, extensions, notBefore, notAfter, publicKey, serialNumber, algorithmIdentifier } = parsed;
   const commonName = commonNameOf(subject.rdns) ?? "";
   const altNames = (extensions.subjectAltName ?? [])
     .filter(isTextual)

@@ -26,6 +26,7 @@ import {
   schemeOfIdentifier,
   signTbs,
   type SigningKey,
+  type TbsCertificate,
 } from "../../x509/index.ts";
 import { shardOf, type Issuer } from "../../authorities/issuers/model.ts";
 import type { Issuers } from "../../authorities/issuers/service.ts";
@@ -74,6 +75,10 @@ export async function openCertificateKey(
 export type Gate = ReturnType<typeof createGate>;
 
 type Recorded = Omit<NewRequest, "idempotencyKey">;
+interface Signed {
+  readonly der: Buffer;
+  readonly parsed: TbsCertificate;
+}
 
 const keyReused = () =>
   invalidField(["Idempotency-Key"], "this Idempotency-Key was used for another request");
@@ -102,7 +107,7 @@ export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
       requestDigest: order.idempotency?.digest ?? null,
       createdAt: clock.now(),
     };
-    await db.write(async (tx) => insertRequest(tx, row), { audited: false });
+    await db.append((tx) => insertRequest(tx, row), { audited: false });
     return row;
   };
 
@@ -137,18 +142,18 @@ export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
 
   const store = async (
     row: Recorded,
-    der: Buffer,
+    { der, parsed }: Signed,
     issuer: Issuer | null,
     who: { readonly actor: Actor; readonly orgId: string; readonly isInternal?: boolean },
   ): Promise<Issued> => {
     const tbs = row.tbs ?? Buffer.alloc(0);
-    const facts = inventoryFacts(tbs);
+    const facts = inventoryFacts(tbs, parsed);
     const at = clock.now();
     const data = { orgId: who.orgId, projectId: row.projectId, certificateId: row.certificateId };
     const issued = { requestId: row.id, certificateId: row.certificateId, serialNumber: row.serialNumber };
     const replacedId = row.context?.renewedFromId;
     try {
-      await db.write(async (tx) => {
+      await db.append((tx) => {
         if (who.isInternal !== true) addCertificate(tx, rowOf(row, { der, issuer, facts, at }));
         settleRequest(tx, row.id, at);
         tx.audit(who.actor, {
@@ -175,11 +180,12 @@ export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
     return { ...issued, der };
   };
 
-  const sign = async (row: Recorded, signer: SigningKey): Promise<Buffer> => {
+  const sign = async (row: Recorded, signer: SigningKey, read?: TbsCertificate): Promise<Signed> => {
     const tbs = row.tbs ?? Buffer.alloc(0);
+    const parsed = read ?? readTbs(tbs);
     const der = await signTbs(tbs, signer);
-    checkTbsMatches(der, tbs);
-    return der;
+    checkTbsMatches(der, tbs, parsed);
+    return { der, parsed };
   };
 
   const signerFor = async (row: Recorded, issuer: Issuer | null): Promise<SigningKey> => {
@@ -245,11 +251,12 @@ export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
       } catch (error) {
         if (order.idempotency && isUniqueViolation(error, "certificate_requests_idempotent")) {
           const earlier = await resume(order, order.idempotency.digest);
-          if (earlier) return earlier;
+          // Its key is the recorded one, not the one that came with this order: the caller has to look.
+          if (earlier) return { ...earlier, der: undefined };
         }
         throw error;
       }
-      return store(row, await sign(row, made.signer), order.issuer, order);
+      return store(row, await sign(row, made.signer, made.parsed), order.issuer, order);
     },
   };
 }

@@ -1,4 +1,4 @@
-import { sql, type Query, type Tx } from "../../../platform/db/index.ts";
+import { sql, type Pen, type Query } from "../../../platform/db/index.ts";
 import type { Context, InventoryFacts } from "./model.ts";
 
 export interface RequestRow {
@@ -67,7 +67,7 @@ export interface NewRequest extends Omit<RequestRow, "orgId" | "status" | "error
   readonly idempotencyKey: string | null;
 }
 
-export const insertRequest = (tx: Tx, row: NewRequest): void =>
+export const insertRequest = (tx: Pen, row: NewRequest): void =>
   tx.later(insert, [
     row.id,
     row.projectId,
@@ -85,7 +85,7 @@ export const insertRequest = (tx: Tx, row: NewRequest): void =>
     row.requestDigest,
     row.createdAt,
   ]);
-export const settleRequest = (tx: Tx, id: string, at: Date): void => tx.later(markIssued, [id, at]);
+export const settleRequest = (tx: Pen, id: string, at: Date): void => tx.later(markIssued, [id, at]);
 
 export interface NewCertificate {
   readonly id: string;
@@ -108,7 +108,7 @@ export interface NewCertificate {
   readonly sealedKey: Buffer | null;
 }
 
-export function addCertificate(tx: Tx, row: NewCertificate): void {
+export function addCertificate(tx: Pen, row: NewCertificate): void {
   const { facts } = row;
   tx.later(insertCertificate, [
     row.id,
@@ -147,7 +147,7 @@ export function addCertificate(tx: Tx, row: NewCertificate): void {
 
 /** Requests that nobody will finish: those without a key soon, those that may be asked again a day later. */
 export const abandonRequests = (
-  tx: Tx,
+  tx: Pen,
   limits: { readonly plain: Date; readonly keyed: Date; readonly at: Date },
 ): void => tx.later(abandon, [limits.plain, limits.keyed, limits.at]);
-export const forgetRequests = (tx: Tx, before: Date): void => tx.later(forget, [before]);
+export const forgetRequests = (tx: Pen, before: Date): void => tx.later(forget, [before]);

@@ -1,10 +1,11 @@
 /**
- * Fresh keys for certificates, as bytes. The thread pool makes and encodes them; asking for key objects instead would
- * have the event loop encode each one three times (public key, sealed copy, answer), which costs more than signing.
+ * Fresh keys for certificates, as bytes. Asking OpenSSL for key objects and encoding each of them (public key, sealed
+ * copy, answer) costs more than everything else in issuing; keys on curves are so quick to make that handing them to
+ * the thread pool costs more than it saves. RSA keys take long and belong there.
  */
 import { generateKeyPair } from "node:crypto";
 import { promisify } from "node:util";
-import type { KeyAlgorithm } from "../../x509/index.ts";
+import { makeCurveKey, type CurveName, type KeyAlgorithm, type KeyBytes } from "../../x509/index.ts";
 
 const generate = promisify(generateKeyPair);
 const ENCODINGS = {
@@ -12,29 +13,22 @@ const ENCODINGS = {
   privateKeyEncoding: { type: "pkcs8", format: "der" },
 } as const;
 
-export interface KeyBytes {
-  /** SubjectPublicKeyInfo. */
-  readonly publicKey: Buffer;
-  /** PKCS#8. */
-  readonly privateKey: Buffer;
-}
-
-export function makeKey(algorithm: KeyAlgorithm): Promise<KeyBytes> {
+export async function makeKey(algorithm: KeyAlgorithm): Promise<KeyBytes> {
   switch (algorithm) {
     case "RSA_2048":
     case "RSA_3072":
     case "RSA_4096":
-      return generate("rsa", {
+      // The typings of these overloads forget that encoded keys are bytes.
+      return (await generate("rsa", {
         modulusLength: Number(algorithm.slice(4)),
         publicExponent: 65537,
         ...ENCODINGS,
-      }) as unknown as Promise<KeyBytes>;
+      })) as unknown as KeyBytes;
     case "EC_prime256v1":
     case "EC_secp384r1":
     case "EC_secp521r1":
-      // The typings of these overloads forget that encoded keys are bytes.
-      return generate("ec", { namedCurve: algorithm.slice(3), ...ENCODINGS }) as unknown as Promise<KeyBytes>;
+      return makeCurveKey(algorithm.slice(3) as CurveName);
     case "Ed25519":
-      return generate("ed25519", ENCODINGS) as unknown as Promise<KeyBytes>;
+      return (await generate("ed25519", ENCODINGS)) as unknown as KeyBytes;
   }
 }

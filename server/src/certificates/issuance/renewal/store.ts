@@ -1,6 +1,6 @@
-import { sql, type Query, type Tx } from "../../../platform/db/index.ts";
+import { slowSql, sql, type Query, type Tx } from "../../../platform/db/index.ts";
 
-const due = sql<{ id: string; attempts: number }>(
+const due = slowSql<{ id: string; attempts: number }>(
   `SELECT id, renewal_attempts AS attempts FROM certificates WHERE renew_at <= $1 ORDER BY renew_at LIMIT $2`,
 );
 const postpone = sql(
