@@ -24,8 +24,13 @@ export interface AlertWork {
 }
 
 const LOOK_SECONDS = 20;
-/** A moment for further facts to join the first: under load one turn takes many, and nobody notices the wait. */
+/**
+ * A moment for further facts to join the first: under load one turn takes many, and nobody notices the wait. The
+ * longer a turn takes, the longer the next one waits: however slow the machine, most of its time is for requests.
+ */
 const GATHER_MS = 100;
+const LONGEST_GATHER_MS = 1000;
+const REST_PER_WORK = 4;
 const isAboutCertificates = (fact: Fact): boolean => fact.name.startsWith("certificate.");
 
 export function createAlertWork({
@@ -52,15 +57,19 @@ export function createAlertWork({
   const react = (): void => {
     again = true;
     reacting ??= (async () => {
+      let pause = GATHER_MS;
       while (again) {
         again = false;
-        await new Promise((done) => setTimeout(done, GATHER_MS));
+        await new Promise((done) => setTimeout(done, pause));
+        const began = clock.elapsed();
         await takeFacts().catch((error: unknown) =>
           log.warn(
             { reason: (error as Error).message },
             "facts about certificates wait; the next turn takes them",
           ),
         );
+        const wish = (clock.elapsed() - began) * REST_PER_WORK;
+        pause = Math.min(LONGEST_GATHER_MS, Math.max(GATHER_MS, wish));
       }
       reacting = undefined;
     })();

@@ -6,7 +6,8 @@ import { inventory, openReceiver, type Receiver } from "../../test/alert-receive
 
 /**
  * Four hundred days in seconds: certificates of one hour to 398 days come, are renewed, revoked and end; the receiver
- * is down now and then. A model that does nothing clever says what had to be told; what was told must be exactly that.
+ * is down now and then, for minutes, for hours and for longer than anyone keeps trying. A model that does nothing
+ * clever says what had to be told and which messages had to be given up; what was told must be exactly that.
  * `KEYWARD_SIMULATION=full` takes ten thousand certificates and hourly steps; the usual run is a small one of the kind.
  */
 const isFull = process.env["KEYWARD_SIMULATION"] === "full";
@@ -34,6 +35,64 @@ interface Certificate {
   readonly commonName: string;
   readonly notAfter: number;
   isOver: boolean;
+}
+
+/** The receiver is away from one look (inclusive) to another (exclusive), both named by their number. */
+interface Outage {
+  readonly from: number;
+  readonly to: number;
+}
+
+interface Message {
+  readonly alertId: string;
+  readonly kind: string;
+  readonly shown: readonly string[];
+  readonly total: number;
+  /** The look in which it was first sent. */
+  readonly bornAt: number;
+}
+
+/**
+ * Looks come in threes, close together, then a pause: both the short and the long-lived get their chance. A few
+ * uneven seconds keep any two looks from being exactly a day apart, where a millisecond would decide.
+ */
+const momentOf = (look: number): number =>
+  START +
+  (SPAN * (look - (look % 3))) / STEPS +
+  (look % 3) * (isFull ? 20 : 50) * 60_000 +
+  ((look * 37) % 17) * 25_000;
+
+/**
+ * Between two outages there is time enough for whatever waits to be tried once more (attempts are never more than
+ * four and a half hours apart), so the fate of a message is decided by the outage it was born in.
+ */
+function outagesBy(chance: () => number): Outage[] {
+  const pause = Math.max(8 * HOUR, (SPAN / STEPS) * 6);
+  const between = (low: number, high: number): number => low + chance() * (high - low);
+  const outages: Outage[] = [];
+  for (let look = 6; ;) {
+    const lasting = [
+      between(0, 2 * HOUR),
+      between(3 * HOUR, 20 * HOUR),
+      between(26 * HOUR, 9 * DAY),
+      between(18 * HOUR, 30 * HOUR),
+    ][Math.floor(chance() * 4)];
+    let to = look + 1;
+    while (momentOf(to) < momentOf(look) + (lasting ?? HOUR)) to += 1;
+    if (to > STEPS - 6) return outages;
+    outages.push({ from: look, to });
+    const next = momentOf(to) + pause + chance() * (isFull ? 5 : 20) * DAY;
+    for (look = to; momentOf(look) < next;) look += 1;
+  }
+}
+
+/** A message is given up by the first look a day after its first attempt, if the receiver is still away then. */
+function isGivenUp(bornAt: number, outages: readonly Outage[]): boolean {
+  const outage = outages.find(({ from, to }) => from <= bornAt && bornAt < to);
+  if (!outage) return false;
+  let last = bornAt;
+  while (momentOf(last) < momentOf(bornAt) + DAY) last += 1;
+  return last < outage.to;
 }
 
 interface Rule {
@@ -122,18 +181,27 @@ test(
     const expected = new Set<string>();
     const dueMoments = new Map<string, number>();
     const live = new Map<string, Certificate>();
-    const accepted = new Map<string, { alertId: string; kind: string; shown: string[]; total: number }>();
+    const outages = outagesBy(chance);
+    const sent = new Map<string, Message>();
+    const accepted = new Set<string>();
     const surprises: string[] = [];
-    let isDown = false;
-    receiver.answer = ({ json }) => {
-      if (isDown) return 503;
+    let look = 0;
+    receiver.answer = ({ json, body }) => {
+      receiver.received.length = 0;
       if (accepted.has(json.id)) surprises.push(`${json.id} was sent again after it was taken`);
-      accepted.set(json.id, {
+      const message: Message = {
         alertId: json.data.alert.id,
         kind: json.type.split(".").at(-1),
         shown: json.data.certificates.map((one: { id: string }) => one.id),
         total: json.data.metadata.totalCertificates,
-      });
+        bornAt: sent.get(json.id)?.bornAt ?? look,
+      };
+      const before = sent.get(json.id);
+      if (before && JSON.stringify(before) !== JSON.stringify(message))
+        surprises.push(`${json.id} said something else when it was repeated: ${body}`);
+      sent.set(json.id, message);
+      if (outages.some(({ from, to }) => from <= look && look < to)) return 503;
+      accepted.add(json.id);
       return 200;
     };
 
@@ -195,24 +263,16 @@ test(
 
     // The clock also runs by itself, some seconds in all: whatever is due within a moment of a step is asked at the step.
     let made = 0;
-    let downLooks = 0;
-    for (let step = 0; step < STEPS; step += 1) {
-      // Three looks close together, then a pause: both the short and the long-lived get their chance.
-      house.clock.set(
-        new Date(START + (SPAN * (step - (step % 3))) / STEPS + (step % 3) * (isFull ? 20 : 50) * 60_000),
-      );
-      while (made < (CERTIFICATES * (step + 1)) / STEPS) {
+    for (; look < STEPS; look += 1) {
+      house.clock.set(new Date(momentOf(look)));
+      while (made < (CERTIFICATES * (look + 1)) / STEPS) {
         await happen();
         made += 1;
       }
-      // Down for one or two of three looks: an outage of more than a day would rightly end in failure.
-      if (step % 3 === 0) downLooks = chance() < 0.25 ? 1 + pick(2) : 0;
-      isDown = step % 3 < downLooks;
       const before = house.clock.millis();
       await house.house.alertWork.runNow();
       expect(before);
     }
-    isDown = false;
     for (let hour = 0; hour < 5; hour += 1) {
       await house.house.alertWork.runNow();
       expect(house.clock.millis());
@@ -220,6 +280,34 @@ test(
     }
     await house.house.alertWork.runNow();
     expect(house.clock.millis());
+
+    const states = await house.house.database.read((q) =>
+      q.rows<{ id: string; status: string; error: string | null }>({
+        name: undefined,
+        isSlow: true,
+        text: `SELECT id, status, last_error AS error FROM alert_deliveries`,
+      }),
+    );
+    assert.deepEqual(
+      states.map(({ id, status, error }) => [id, status, error]).sort(),
+      [...sent]
+        .map(([id, { bornAt }]) =>
+          isGivenUp(bornAt, outages)
+            ? [id, "failed", "answered 503 (given up after a day)"]
+            : [id, "delivered", null],
+        )
+        .sort(),
+      "what became of each message",
+    );
+    const givenUp = [...sent].filter(([, { bornAt }]) => isGivenUp(bornAt, outages));
+    assert.deepEqual(
+      [...sent.keys()].filter((id) => !accepted.has(id)).sort(),
+      givenUp.map(([id]) => id).sort(),
+    );
+    assert.ok(
+      givenUp.length > 0 && givenUp.length < sent.size / 2,
+      `${givenUp.length} of ${sent.size} given up`,
+    );
 
     const occasions = await house.house.database.read((q) =>
       q.rows<{ alertId: string; certificateId: string; occasion: string; deliveryId: string | null }>({
@@ -232,13 +320,13 @@ test(
     const members = new Map<string, Set<string>>();
     for (const { alertId, certificateId, occasion, deliveryId } of occasions) {
       assert.ok(
-        deliveryId !== null && accepted.has(deliveryId),
-        `${alertId} ${certificateId} ${occasion} was never taken`,
+        deliveryId !== null && sent.has(deliveryId),
+        `${alertId} ${certificateId} ${occasion} was never sent`,
       );
       told.add(`${alertId} ${certificateId} ${occasion}`);
       members.set(deliveryId, (members.get(deliveryId) ?? new Set()).add(certificateId));
     }
-    for (const [id, message] of accepted) {
+    for (const [id, message] of sent) {
       if (message.kind !== "expiration") {
         const key = `${message.alertId} ${message.shown[0]} ${message.kind}`;
         if (told.has(key)) surprises.push(`${key} was told twice`);

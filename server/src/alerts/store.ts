@@ -144,24 +144,37 @@ export interface AlertSearch {
   readonly offset: number;
 }
 
-const WHERE = `a.project_id = ANY($1::uuid[]) AND ($2::uuid IS NULL OR a.application_id = $2)
-  AND ($3::text IS NULL OR a.name ILIKE $3 OR a.description ILIKE $3) AND ($4::text IS NULL OR a.event_type = $4) AND ($5::boolean IS NULL OR a.enabled = $5)`;
-const page = searchSql<AlertRow>(
+const FILTERS = `($3::text IS NULL OR a.name ILIKE $3 OR a.description ILIKE $3)
+  AND ($4::text IS NULL OR a.event_type = $4) AND ($5::boolean IS NULL OR a.enabled = $5)`;
+const WHERE = `a.project_id = ANY($1::uuid[]) AND ($2::uuid IS NULL OR a.application_id = $2) AND ${FILTERS}`;
+// Each project's newest by its index, then the newest of those: no project is read beyond the page.
+const pageOfProjects = searchSql<AlertRow>(`
+  SELECT ${ALERT_COLUMNS} FROM unnest($1::uuid[]) AS w(id)
+  CROSS JOIN LATERAL (
+    SELECT * FROM alerts a WHERE a.project_id = w.id AND $2::uuid IS NULL AND ${FILTERS}
+    ORDER BY a.created_at DESC, a.id DESC LIMIT $6::bigint + $7::bigint) a
+  ORDER BY a.created_at DESC, a.id DESC LIMIT $6 OFFSET $7`);
+const pageOfApplication = searchSql<AlertRow>(
   `SELECT ${ALERT_COLUMNS} FROM alerts a WHERE ${WHERE} ORDER BY a.created_at DESC, a.id DESC LIMIT $6 OFFSET $7`,
 );
-const count = searchSql<{ total: number }>(`SELECT count(*) AS total FROM alerts a WHERE ${WHERE}`);
+const countFound = searchSql<{ total: number }>(`SELECT count(*) AS total FROM alerts a WHERE ${WHERE}`);
+const countAll = sql<{ total: number }>(`
+  SELECT coalesce(sum(count), 0)::bigint AS total FROM alert_counts
+  WHERE scope_id = ANY($1::uuid[]) AND ($2::text IS NULL OR event_type = $2) AND ($3::boolean IS NULL OR enabled = $3)`);
 
 export async function searchAlerts(q: Query, s: AlertSearch): Promise<{ alerts: AlertRow[]; total: number }> {
-  const values = [
-    s.projectIds,
-    s.applicationId ?? null,
-    s.search === undefined ? null : `%${escapeLike(s.search)}%`,
-    s.eventType ?? null,
-    s.enabled ?? null,
-  ];
+  const [eventType, enabled] = [s.eventType ?? null, s.enabled ?? null];
+  const term = s.search === undefined ? null : `%${escapeLike(s.search)}%`;
+  const values = [s.projectIds, s.applicationId ?? null, term, eventType, enabled];
+  const scopes = s.applicationId === undefined ? s.projectIds : [s.applicationId];
   const [alerts, counted] = await Promise.all([
-    q.rows(page, [...values, s.limit, s.offset]),
-    q.first(count, values),
+    q.rows(s.applicationId === undefined ? pageOfProjects : pageOfApplication, [
+      ...values,
+      s.limit,
+      s.offset,
+    ]),
+    // Only a search for words has to look at every alert to know how many it finds.
+    term === null ? q.first(countAll, [scopes, eventType, enabled]) : q.first(countFound, values),
   ]);
   return { alerts, total: counted?.total ?? 0 };
 }

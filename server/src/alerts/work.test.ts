@@ -503,6 +503,32 @@ describe("delivery", () => {
     );
   });
 
+  test("a database that cannot take the outcome at once does not make the receiver get it twice", async () => {
+    const alert = await anAlert({ eventType: "issuance" });
+    const raw = (text: string) =>
+      house.house.database.write((tx) => tx.rows({ name: undefined, isSlow: false, text }), {
+        audited: false,
+      });
+    // A number that was drawn stays drawn when its transaction fails: so exactly two attempts are refused.
+    await raw("CREATE SEQUENCE refusals");
+    await raw(`CREATE FUNCTION refuse_twice() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN IF nextval('refusals') <= 2 THEN RAISE EXCEPTION 'not now'; END IF; RETURN NEW; END $$`);
+    await raw(`CREATE TRIGGER refuse_twice BEFORE UPDATE ON alert_deliveries FOR EACH ROW
+      WHEN (NEW.status = 'delivered') EXECUTE FUNCTION refuse_twice()`);
+    cleanUp.push(async () => {
+      await raw("DROP TRIGGER refuse_twice ON alert_deliveries");
+      await raw("DROP FUNCTION refuse_twice");
+      await raw("DROP SEQUENCE refusals");
+    });
+    await store.issue(wish(90));
+    await run();
+    house.clock.advance(HOUR);
+    await run();
+    assert.equal(take().length, 1);
+    const [delivery] = (await deliveries(alert.id)).deliveries;
+    assert.deepEqual([delivery.status, delivery.attempts], ["delivered", 1]);
+  });
+
   test("a receiver that says never is not asked again", async () => {
     const alert = await anAlert();
     receiver.answer = () => 410;

@@ -5,7 +5,7 @@
  * places, and what waits for a dead one waits there.
  */
 import type { Clock } from "../../platform/clock.ts";
-import type { Db } from "../../platform/db/index.ts";
+import type { Db, Tx } from "../../platform/db/index.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Notifications, Outcome } from "../../notifications/index.ts";
 import type { Channels } from "../channels/service.ts";
@@ -28,6 +28,8 @@ const AT_ONCE = 256;
 const POLL_MS = 1000;
 /** Well below the time a claim holds: whoever takes longer has lost. */
 const SEND_LIMIT_MS = 90_000;
+/** Pauses between attempts to write an outcome down; with what each may take, they end before the claim does. */
+const NOTE_PAUSES_MS = [100, 500, 2000, 5000, 10_000];
 const UPKEEP = { audited: false } as const;
 
 export interface Deliveries {
@@ -52,6 +54,7 @@ class Sender implements Deliveries {
   #timer: NodeJS.Timeout | undefined;
   #claiming: Promise<number> | undefined;
   #isRunning = false;
+  #isStopping = false;
   #again = false;
 
   constructor(needs: DeliveryNeeds) {
@@ -77,11 +80,13 @@ class Sender implements Deliveries {
 
   start(): void {
     this.#isRunning = true;
+    this.#isStopping = false;
     this.#schedule(POLL_MS);
   }
 
   async stop(): Promise<void> {
     this.#isRunning = false;
+    this.#isStopping = true;
     clearTimeout(this.#timer);
     await this.#claiming?.catch(() => undefined);
     await Promise.all(this.#sends);
@@ -160,7 +165,7 @@ class Sender implements Deliveries {
   }
 
   async #deliver(delivery: ClaimedDelivery): Promise<void> {
-    const { db, clock, log, chance = Math.random } = this.#needs;
+    const { clock, log, chance = Math.random } = this.#needs;
     try {
       const outcome = await this.#send(delivery);
       const now = clock.now();
@@ -170,11 +175,11 @@ class Sender implements Deliveries {
         now,
         chance: chance(),
       });
-      await db.write(async (tx) => {
+      await this.#writeDown(async (tx) => {
         if (verdict.status === "delivered") await markDelivered(tx, delivery, now);
         else if (verdict.status === "failed") await markFailed(tx, delivery, now, verdict.error);
         else await postpone(tx, delivery, now, verdict);
-      }, UPKEEP);
+      });
       const seen = {
         delivery: delivery.id,
         alert: delivery.alertId,
@@ -188,6 +193,20 @@ class Sender implements Deliveries {
       // Not even the outcome could be written down: the claim runs out and the delivery comes due again.
       log.warn({ delivery: delivery.id, reason: (error as Error).message }, "a delivery was interrupted");
     }
+  }
+
+  /** A database that is away for a moment must not cost the receiver a repeat of what it took. */
+  async #writeDown(note: (tx: Tx) => Promise<void>): Promise<void> {
+    for (const pause of NOTE_PAUSES_MS) {
+      try {
+        await this.#needs.db.write(note, UPKEEP);
+        return;
+      } catch (error) {
+        if (this.#isStopping) throw error;
+        await new Promise((done) => setTimeout(done, pause));
+      }
+    }
+    await this.#needs.db.write(note, UPKEEP);
   }
 
   async #send(delivery: ClaimedDelivery): Promise<Outcome> {

@@ -1,4 +1,4 @@
-import { sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
 import type { NoticeContent } from "../../notifications/index.ts";
 
 export interface DeliveryRow {
@@ -35,7 +35,7 @@ const COLUMNS = `d.id, d.alert_id AS "alertId", d.message_id AS "messageId", d.c
 
 // A few per destination, whichever came due first there: a thousand for a dead receiver do not stand in the way of one
 // for a living. Rows that another node is claiming at this moment are stepped over.
-const claim = sql<ClaimedDelivery>(`
+const claim = slowSql<ClaimedDelivery>(`
   WITH ends AS (
     SELECT n.destination, greatest(0, $4::integer - coalesce(u.used, 0)) AS free
     FROM (SELECT DISTINCT destination FROM alert_deliveries WHERE status = 'pending' AND next_at <= $1) n
@@ -64,11 +64,19 @@ const nextDue = sql<{ at: Date | null }>(
 );
 
 const LISTED = `${COLUMNS}, m.kind, m.total, ARRAY(SELECT (c ->> 'id')::uuid FROM jsonb_array_elements(m.content -> 'certificates') AS c) AS "certificateIds"`;
-const list = sql<ListedDelivery>(`
+// One statement per state, so that each is planned for its own index.
+const listWhere = (condition: string) =>
+  sql<ListedDelivery>(`
   SELECT ${LISTED} FROM alert_deliveries d JOIN alert_messages m ON m.id = d.message_id
-  WHERE d.alert_id = $1 AND ($2::text IS NULL OR d.status = $2) ORDER BY d.created_at DESC, d.id DESC LIMIT $3 OFFSET $4`);
+  WHERE d.alert_id = $1 AND ${condition} ORDER BY d.created_at DESC, d.id DESC LIMIT $2 OFFSET $3`);
+const listAll = listWhere("true");
+const listByStatus: Readonly<Record<string, typeof listAll>> = {
+  pending: listWhere("d.status = 'pending'"),
+  failed: listWhere("d.status = 'failed'"),
+  delivered: listWhere("d.status = 'delivered'"),
+};
 const count = sql<{ total: number }>(
-  `SELECT count(*) AS total FROM alert_deliveries d WHERE d.alert_id = $1 AND ($2::text IS NULL OR d.status = $2)`,
+  `SELECT coalesce(sum(count), 0)::bigint AS total FROM alert_delivery_counts WHERE alert_id = $1 AND ($2::text IS NULL OR status = $2)`,
 );
 const one = sql<ListedDelivery>(
   `SELECT ${LISTED} FROM alert_deliveries d JOIN alert_messages m ON m.id = d.message_id WHERE d.alert_id = $1 AND d.id = $2`,
@@ -119,7 +127,7 @@ export async function listDeliveriesOf(
   query: { readonly status?: string | undefined; readonly limit: number; readonly offset: number },
 ) {
   const [deliveries, counted] = await Promise.all([
-    q.rows(list, [alertId, query.status ?? null, query.limit, query.offset]),
+    q.rows(listByStatus[query.status ?? ""] ?? listAll, [alertId, query.limit, query.offset]),
     q.first(count, [alertId, query.status ?? null]),
   ]);
   return { deliveries, total: counted?.total ?? 0 };

@@ -7,6 +7,7 @@ import { findMatches } from "../matches/store.ts";
 import { inventory } from "../../../test/alert-receiver.ts";
 import type { Filter } from "./contract.ts";
 import { compileFilters, prepare, wildcardMatches, type Candidate } from "./model.ts";
+import { shortlistOf } from "./model/shortlist.ts";
 
 const WORDS = [
   "",
@@ -133,4 +134,49 @@ test("the profile's name counts where there is one", () => {
   const candidate = { commonName: "x", san: [], isCa: false };
   assert.equal(matches(prepare({ ...candidate, profileName: "web-servers" })), true);
   assert.equal(matches(prepare({ ...candidate, profileName: null })), false);
+});
+
+test("a shortlist leaves out no alert that matches, and most that do not", () => {
+  const text = fc.oneof(
+    word,
+    fc.string({ unit: fc.constantFrom("a", "B", "c", "É", "*", "?"), maxLength: 8 }),
+  );
+  const longer = fc.record({
+    field: fc.constantFrom("any" as const, "profile_name" as const, "common_name" as const, "san" as const),
+    operator: fc.constantFrom(
+      "contains" as const,
+      "equals" as const,
+      "matches" as const,
+      "ends_with" as const,
+    ),
+    value: fc.oneof(text, fc.array(text, { minLength: 1, maxLength: 3 })),
+  });
+  const candidate = fc.record({
+    commonName: text,
+    san: fc.array(text, { maxLength: 3 }),
+    profileName: fc.option(text),
+    isCa: fc.boolean(),
+  });
+  const alerts = fc.array(fc.array(fc.oneof(filter, longer), { maxLength: 3 }), { maxLength: 12 });
+  fc.assert(
+    fc.property(alerts, candidate, (all, certificate) => {
+      const prepared = prepare(certificate);
+      const named = new Set(shortlistOf(all, (filters) => filters)(prepared));
+      for (const filters of all)
+        if (compileFilters(filters)(prepared)) assert.ok(named.has(filters), JSON.stringify(filters));
+    }),
+    { numRuns: 3000 },
+  );
+  const thousand = Array.from({ length: 1000 }, (_, index): Filter[] => [
+    { field: "any", operator: "contains", value: `team-${index}.internal.example.com` },
+  ]);
+  const prepared = prepare({
+    commonName: "team-417.internal.example.com",
+    san: ["www.example.com"],
+    profileName: "web",
+    isCa: false,
+  });
+  const named = [...shortlistOf(thousand, (filters) => filters)(prepared)];
+  assert.ok(named.includes(thousand[417] ?? []));
+  assert.ok(named.length < 100, `${named.length} of 1000`);
 });

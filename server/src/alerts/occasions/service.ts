@@ -14,6 +14,9 @@ import { createFactReader, FACT_BATCH } from "./service/take-facts.ts";
 import * as store from "./store.ts";
 
 const HISTORY_DAYS = 90;
+/** After the certificate's end. */
+const OCCASION_DAYS = 30;
+const SWEPT_AT_ONCE = 2000;
 
 export type Occasions = ReturnType<typeof createOccasions>;
 
@@ -36,15 +39,14 @@ export function createOccasions(needs: OccasionNeeds) {
       await gather();
     },
     gather,
-    sweep: (now: Date) =>
-      needs.db.write(
-        (tx) =>
-          store.sweepHistory(
-            tx,
-            new Date(now.getTime() - 30 * 86_400_000),
-            new Date(now.getTime() - HISTORY_DAYS * 86_400_000),
-          ),
-        UPKEEP,
-      ),
+    /** Forgets what is long over, some at a time. */
+    async sweep(now: Date): Promise<void> {
+      const daysAgo = (days: number) => new Date(now.getTime() - days * 86_400_000);
+      const [ends, messages] = [daysAgo(OCCASION_DAYS), daysAgo(HISTORY_DAYS)];
+      for (let gone = SWEPT_AT_ONCE; gone === SWEPT_AT_ONCE;)
+        gone = await needs.db.write((tx) => store.forgetOccasions(tx, ends, SWEPT_AT_ONCE), UPKEEP);
+      for (let gone = SWEPT_AT_ONCE; gone === SWEPT_AT_ONCE;)
+        gone = await needs.db.write((tx) => store.forgetMessages(tx, messages, SWEPT_AT_ONCE), UPKEEP);
+    },
   };
 }

@@ -48,10 +48,9 @@ const expiring = slowSql<AlertRow>(
 const ofProjects = sql<AlertRow>(
   `SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.project_id = ANY($1::uuid[]) AND a.enabled AND ${HAS_CHANNEL}`,
 );
-// A fingerprint of a project's alerts: any that comes, goes or changes alters it.
-const fingerprints = sql<{ projectId: string; fingerprint: string }>(`
-  SELECT project_id AS "projectId", count(*) || ' ' || max(updated_at) || ' ' || sum(extract(epoch FROM updated_at)) AS fingerprint
-  FROM alerts WHERE project_id = ANY($1::uuid[]) GROUP BY project_id`);
+// Grows with every alert that comes, goes or changes.
+const stamps = sql<{ projectId: string; stamp: number }>(`
+  SELECT scope_id AS "projectId", sum(changes)::bigint AS stamp FROM alert_counts WHERE scope_id = ANY($1::uuid[]) GROUP BY scope_id`);
 const readCursor = sql<{ at: Date }>(`SELECT evaluated_until AS at FROM alert_cursor`);
 const moveCursor = sql(`
   INSERT INTO alert_cursor (evaluated_until) VALUES ($1) ON CONFLICT (only_one) DO UPDATE SET evaluated_until = $1`);
@@ -73,39 +72,80 @@ const insertOccasions = sql(`
   SELECT w.certificate_id, w.alert_id, w.occasion, w.not_after, w.detail, $6
   FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[], $5::text[]) AS w(certificate_id, alert_id, occasion, not_after, detail)
   JOIN alerts a ON a.id = w.alert_id ON CONFLICT DO NOTHING`);
-const waitingAlerts = slowSql<AlertRow>(`
-  SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.id IN (SELECT DISTINCT alert_id FROM alert_occasions WHERE message_id IS NULL) AND a.enabled AND ${HAS_CHANNEL}`);
-const lockAlert = sql<AlertRow>(`SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.id = $1 FOR UPDATE`);
-// Waiting for a digest, some have been replaced or revoked or have ended: nobody needs to hear of them any more.
+const waitingAlerts = slowSql<WaitingAlert>(`
+  SELECT a.id, a.digest, a.gathered_at AS "gatheredAt", w.count FROM alerts a
+  JOIN (SELECT alert_id, count(*) FROM alert_occasions WHERE message_id IS NULL GROUP BY alert_id) w ON w.alert_id = a.id
+  WHERE a.enabled AND ${HAS_CHANNEL}`);
+const lockAlerts = sql<AlertRow>(
+  `SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.id = ANY($1::uuid[]) ORDER BY a.id FOR UPDATE`,
+);
+// While they waited, some have been replaced or revoked or have ended: nobody needs to hear of them any more.
 const dropOver = sql(`
   DELETE FROM alert_occasions o USING certificates c
-  WHERE o.alert_id = $1 AND o.message_id IS NULL AND c.id = o.certificate_id AND (c.phase <> 0 OR c.renewed_by_id IS NOT NULL OR c.not_after <= $2)`);
-const urgent = sql<{ certificateId: string; detail: string | null }>(`
-  SELECT certificate_id AS "certificateId", detail FROM alert_occasions WHERE alert_id = $1 AND message_id IS NULL ORDER BY not_after, certificate_id LIMIT $2`);
-const assign = sql<{ total: number }>(`
-  WITH told AS (UPDATE alert_occasions SET message_id = $2 WHERE alert_id = $1 AND message_id IS NULL RETURNING 1) SELECT count(*) AS total FROM told`);
-const setGathered = sql(`UPDATE alerts SET gathered_at = $2 WHERE id = $1`);
+  WHERE o.alert_id = ANY($1::uuid[]) AND o.message_id IS NULL AND c.id = o.certificate_id AND (c.phase <> 0 OR c.renewed_by_id IS NOT NULL OR c.not_after <= $2)`);
+const urgent = slowSql<UrgentRow>(`
+  SELECT w.id AS "alertId", o.certificate_id AS "certificateId", o.detail FROM unnest($1::uuid[]) AS w(id)
+  CROSS JOIN LATERAL (
+    SELECT certificate_id, detail, not_after FROM alert_occasions WHERE alert_id = w.id AND message_id IS NULL ORDER BY not_after, certificate_id LIMIT $2) o
+  ORDER BY o.not_after, o.certificate_id`);
+// A part of each alert's at a time: a hundred thousand in one statement might take longer than a statement may.
+const assign = slowSql<{ alertId: string; total: number }>(`
+  WITH part AS (
+    SELECT o.certificate_id, o.alert_id, o.occasion, w.message_id FROM unnest($1::uuid[], $2::uuid[]) AS w(alert_id, message_id)
+    CROSS JOIN LATERAL (SELECT * FROM alert_occasions WHERE alert_id = w.alert_id AND message_id IS NULL LIMIT $3) o
+  ), told AS (
+    UPDATE alert_occasions o SET message_id = p.message_id FROM part p
+    WHERE o.certificate_id = p.certificate_id AND o.alert_id = p.alert_id AND o.occasion = p.occasion RETURNING o.alert_id
+  ) SELECT alert_id AS "alertId", count(*) AS total FROM told GROUP BY alert_id`);
+const setGathered = sql(`UPDATE alerts SET gathered_at = $2 WHERE id = ANY($1::uuid[])`);
 
-const insertMessageRow = sql(
-  `INSERT INTO alert_messages (id, alert_id, kind, content, total, created_at) VALUES ($1, $2, $3, $4, $5, $6)`,
-);
+const insertMessageRows = sql(`
+  INSERT INTO alert_messages (id, alert_id, kind, content, total, created_at)
+  SELECT w.id, w.alert_id, w.kind, w.content::jsonb, w.total, $6
+  FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::integer[]) AS w(id, alert_id, kind, content, total)`);
 // One delivery per channel that is enabled at this moment; for a resolution only where it was told before.
 const insertDeliveryRows = sql(`
   INSERT INTO alert_deliveries (id, alert_id, message_id, channel_id, channel_type, destination, status, next_at, created_at, updated_at)
-  SELECT gen_random_uuid(), c.alert_id, $2, c.id, c.channel_type, c.destination, 'pending', $3, $3, $3
-  FROM alert_channels c WHERE c.alert_id = $1 AND c.enabled AND ($4::text[] IS NULL OR c.channel_type = ANY($4))`);
+  SELECT gen_random_uuid(), c.alert_id, w.message_id, c.id, c.channel_type, c.destination, 'pending', $3, $3, $3
+  FROM unnest($1::uuid[], $2::uuid[]) AS w(alert_id, message_id)
+  JOIN alert_channels c ON c.alert_id = w.alert_id AND c.enabled AND ($4::text[] IS NULL OR c.channel_type = ANY($4))`);
 
-const takeInbox = sql<InboxRow>(`
-  SELECT id, name, project_id AS "projectId", certificate_id AS "certificateId", data FROM alert_inbox ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED`);
+// One node at a time; a lock per fact would be one more write per fact.
+const enterInbox = sql<{ isOurs: boolean }>(
+  `SELECT pg_try_advisory_xact_lock(hashtextextended('alert-inbox', 0)) AS "isOurs"`,
+);
+const takeInbox = slowSql<InboxRow>(`
+  SELECT id, name, project_id AS "projectId", certificate_id AS "certificateId", data FROM alert_inbox ORDER BY id LIMIT $1`);
 const removeInbox = sql(`DELETE FROM alert_inbox WHERE id = ANY($1::bigint[])`);
 const toldAlerts = sql<{ alertId: string; certificateId: string }>(`
   SELECT DISTINCT o.alert_id AS "alertId", o.certificate_id AS "certificateId" FROM alert_occasions o JOIN alerts a ON a.id = o.alert_id AND a.event_type = 'expiration'
   WHERE o.certificate_id = ANY($1::uuid[]) AND o.message_id IS NOT NULL
     AND EXISTS (SELECT 1 FROM alert_channels c WHERE c.alert_id = o.alert_id AND c.enabled AND c.channel_type = ANY($2::text[]))`);
 
-const sweepOccasions = slowSql(`DELETE FROM alert_occasions WHERE not_after < $1`);
-const sweepMessages = slowSql(`
-  DELETE FROM alert_messages m WHERE m.created_at < $1 AND NOT EXISTS (SELECT 1 FROM alert_deliveries d WHERE d.message_id = m.id AND d.status = 'pending')`);
+// Some at a time, so that no statement and no transaction grows with what there is to forget.
+const sweepOccasions = slowSql<{ count: number }>(`
+  WITH gone AS (
+    DELETE FROM alert_occasions WHERE ctid = ANY(ARRAY(SELECT ctid FROM alert_occasions WHERE not_after < $1 LIMIT $2)) RETURNING 1)
+  SELECT count(*) FROM gone`);
+// The deliveries first and all at once: each message would take its own along one by one.
+const sweepMessages = slowSql<{ count: number }>(`
+  WITH old AS (
+    SELECT m.id FROM alert_messages m
+    WHERE m.created_at < $1 AND NOT EXISTS (SELECT 1 FROM alert_deliveries d WHERE d.message_id = m.id AND d.status = 'pending') LIMIT $2
+  ), deliveries AS (DELETE FROM alert_deliveries d USING old WHERE d.message_id = old.id
+  ), gone AS (DELETE FROM alert_messages m USING old WHERE m.id = old.id RETURNING 1)
+  SELECT count(*) FROM gone`);
+
+export interface WaitingAlert extends Pick<AlertRow, "id" | "digest" | "gatheredAt"> {
+  /** How many occasions wait. */
+  readonly count: number;
+}
+
+export interface UrgentRow {
+  readonly alertId: string;
+  readonly certificateId: string;
+  readonly detail: string | null;
+}
 
 export interface InboxRow {
   readonly id: number;
@@ -121,7 +161,6 @@ export interface MessageRow {
   readonly kind: string;
   readonly content: unknown;
   readonly total: number;
-  readonly at: Date;
 }
 
 export const readDue = (q: Query, windows: readonly DueWindow[]) =>
@@ -136,8 +175,7 @@ export const readDueAuthorities = (q: Query, projectIds: readonly string[], now:
 export const readCertificates = (q: Query, ids: readonly string[]) => q.rows(byIds, [ids]);
 export const readExpiring = (q: Query) => q.rows(expiring);
 export const readAlertsOf = (q: Query, projectIds: readonly string[]) => q.rows(ofProjects, [projectIds]);
-export const readFingerprints = (q: Query, projectIds: readonly string[]) =>
-  q.rows(fingerprints, [projectIds]);
+export const readStamps = (q: Query, projectIds: readonly string[]) => q.rows(stamps, [projectIds]);
 export const readEvaluatedUntil = async (q: Query): Promise<Date | null> =>
   (await q.first(readCursor))?.at ?? null;
 export const writeEvaluatedUntil = (tx: Tx, at: Date) => tx.later(moveCursor, [at]);
@@ -153,27 +191,61 @@ export const addOccasions = (tx: Tx, all: readonly Waiting[], at: Date) =>
     at,
   ]);
 export const readWaitingAlerts = (q: Query) => q.rows(waitingAlerts);
-export const lockForGathering = (tx: Tx, alertId: string) => tx.first(lockAlert, [alertId]);
-export const dropOccasionsThatAreOver = (tx: Tx, alertId: string, now: Date) =>
-  tx.rows(dropOver, [alertId, now]);
-export const readMostUrgent = (tx: Tx, alertId: string, limit: number) => tx.rows(urgent, [alertId, limit]);
-export const assignOccasions = async (tx: Tx, alertId: string, messageId: string): Promise<number> =>
-  (await tx.first(assign, [alertId, messageId]))?.total ?? 0;
-export const markGathered = (tx: Tx, alertId: string, at: Date) => tx.later(setGathered, [alertId, at]);
+export const lockForGathering = (tx: Tx, alertIds: readonly string[]) => tx.rows(lockAlerts, [alertIds]);
+export const dropOccasionsThatAreOver = (tx: Tx, alertIds: readonly string[], now: Date) =>
+  tx.rows(dropOver, [alertIds, now]);
+/** So many of each alert, those that end soonest first. */
+export const readMostUrgent = (tx: Tx, alertIds: readonly string[], limit: number) =>
+  tx.rows(urgent, [alertIds, limit]);
 
-/** A message and its deliveries; `onlyTypes` limits it to some kinds of channel. */
-export function addMessage(tx: Tx, m: MessageRow, onlyTypes: readonly string[] | null): void {
-  tx.later(insertMessageRow, [m.id, m.alertId, m.kind, JSON.stringify(m.content), m.total, m.at]);
-  tx.later(insertDeliveryRows, [m.alertId, m.id, m.at, onlyTypes]);
+const ASSIGNED_AT_ONCE = 5000;
+
+/** Gives all that waits of each alert to that alert's message; answers how many, by alert. */
+export async function assignOccasions(
+  tx: Tx,
+  messageIds: ReadonlyMap<string, string>,
+): Promise<Map<string, number>> {
+  const totals = new Map<string, number>();
+  for (;;) {
+    const part = await tx.rows(assign, [[...messageIds.keys()], [...messageIds.values()], ASSIGNED_AT_ONCE]);
+    for (const { alertId, total } of part) totals.set(alertId, (totals.get(alertId) ?? 0) + total);
+    if (part.every(({ total }) => total < ASSIGNED_AT_ONCE)) return totals;
+  }
 }
-export const takeFacts = (tx: Tx, limit: number) => tx.rows(takeInbox, [limit]);
+export const markGathered = (tx: Tx, alertIds: readonly string[], at: Date) =>
+  tx.later(setGathered, [alertIds, at]);
+
+/** Messages and their deliveries; `onlyTypes` limits them to some kinds of channel. */
+export function addMessages(
+  tx: Tx,
+  all: readonly MessageRow[],
+  at: Date,
+  onlyTypes: readonly string[] | null,
+): void {
+  const [ids, alertIds] = [all.map((m) => m.id), all.map((m) => m.alertId)];
+  tx.later(insertMessageRows, [
+    ids,
+    alertIds,
+    all.map((m) => m.kind),
+    all.map((m) => JSON.stringify(m.content)),
+    all.map((m) => m.total),
+    at,
+  ]);
+  tx.later(insertDeliveryRows, [alertIds, ids, at, onlyTypes]);
+}
+/** Waiting facts; none while another node is at them. The second statement sees what its predecessor left. */
+export async function takeFacts(tx: Tx, limit: number): Promise<InboxRow[]> {
+  const [entered, facts] = await Promise.all([tx.first(enterInbox), tx.rows(takeInbox, [limit])]);
+  return entered?.isOurs ? facts : [];
+}
 export const removeFacts = (tx: Tx, ids: readonly number[]) => tx.later(removeInbox, [ids]);
 export const findToldAlerts = (
   q: Query,
   certificateIds: readonly string[],
   channelTypes: readonly string[],
 ) => q.rows(toldAlerts, [certificateIds, channelTypes]);
-export async function sweepHistory(tx: Tx, occasionsBefore: Date, messagesBefore: Date): Promise<void> {
-  await tx.rows(sweepOccasions, [occasionsBefore]);
-  await tx.rows(sweepMessages, [messagesBefore]);
-}
+/** Both answer how many are gone; fewer than asked for: there are no more. */
+export const forgetOccasions = async (tx: Tx, endedBefore: Date, limit: number): Promise<number> =>
+  (await tx.first(sweepOccasions, [endedBefore, limit]))?.count ?? 0;
+export const forgetMessages = async (tx: Tx, madeBefore: Date, limit: number): Promise<number> =>
+  (await tx.first(sweepMessages, [madeBefore, limit]))?.count ?? 0;

@@ -1,49 +1,84 @@
-/** From occasions that wait to one message per alert, with one delivery per channel. */
+/** From occasions that wait to messages: one per alert, with one delivery per channel. */
 import type { Tx } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
 import { SHOWN } from "../../../notifications/index.ts";
-import { digestIsDue } from "../../model.ts";
+import { digestIsDue, type AlertRow } from "../../model.ts";
 import { contentOf } from "../model.ts";
 import * as store from "../store.ts";
-import { UPKEEP, type OccasionNeeds } from "./ready.ts";
+import type { MessageRow, UrgentRow, WaitingAlert } from "../store.ts";
+import { groupBy, UPKEEP, type OccasionNeeds } from "./ready.ts";
 
-/** Alerts gathered at once: enough to hide the round trips, few enough to leave connections to requests. */
-const SIDE_BY_SIDE = 3;
+/** Gathered in one transaction: enough to hide its round trips, few enough not to hold alerts from their editors. */
+const ALERTS_AT_ONCE = 50;
+const OCCASIONS_AT_ONCE = 5000;
+/** Transactions side by side; the others of the connections are for requests. */
+const SIDE_BY_SIDE = 2;
+
+function* portionsOf(waiting: readonly WaitingAlert[]): Generator<string[]> {
+  let portion: string[] = [];
+  let occasions = 0;
+  for (const { id, count } of waiting) {
+    if (portion.length >= ALERTS_AT_ONCE || (portion.length > 0 && occasions + count > OCCASIONS_AT_ONCE)) {
+      yield portion;
+      portion = [];
+      occasions = 0;
+    }
+    portion.push(id);
+    occasions += count;
+  }
+  if (portion.length > 0) yield portion;
+}
 
 export function createGatherer({ db, clock, publicUrl }: OccasionNeeds) {
-  const gatherOne = async (tx: Tx, alertId: string, now: Date): Promise<void> => {
-    const alert = await store.lockForGathering(tx, alertId);
-    if (!alert?.enabled || !digestIsDue(alert.digest, alert.gatheredAt, now)) return;
-    if (alert.eventType === "expiration") await store.dropOccasionsThatAreOver(tx, alertId, now);
-    const urgent = await store.readMostUrgent(tx, alertId, SHOWN);
-    if (urgent.length === 0) return;
-    const rows = new Map(
-      (
-        await store.readCertificates(
-          tx,
-          urgent.map((one) => one.certificateId),
-        )
-      ).map((row) => [row.id, row]),
-    );
-    const certificates = [...new Set(urgent.map((one) => one.certificateId))].flatMap(
-      (id) => rows.get(id) ?? [],
-    );
-    const failures = new Map(
-      urgent.flatMap((one) => (one.detail === null ? [] : [[one.certificateId, one.detail] as const])),
-    );
-    const id = newId();
-    const total = await store.assignOccasions(tx, alertId, id);
-    const content = contentOf({
-      alert,
-      kind: alert.eventType,
-      certificates,
-      total,
-      now,
-      publicUrl,
-      failures,
+  const compose = async (
+    tx: Tx,
+    alerts: readonly AlertRow[],
+    urgent: readonly UrgentRow[],
+    now: Date,
+  ): Promise<MessageRow[]> => {
+    const shown = await store.readCertificates(tx, [...new Set(urgent.map((one) => one.certificateId))]);
+    const rows = new Map(shown.map((row) => [row.id, row]));
+    const byAlert = groupBy(urgent, (one) => one.alertId);
+    const speaking = alerts.filter((alert) => byAlert.has(alert.id));
+    const ids = new Map(speaking.map((alert) => [alert.id, newId()]));
+    const totals = await store.assignOccasions(tx, ids);
+    return speaking.map((alert) => {
+      const own = byAlert.get(alert.id) ?? [];
+      const total = totals.get(alert.id) ?? own.length;
+      const content = contentOf({
+        alert,
+        kind: alert.eventType,
+        certificates: [...new Set(own.map((one) => one.certificateId))].flatMap((id) => rows.get(id) ?? []),
+        total,
+        now,
+        publicUrl,
+        failures: new Map(
+          own.flatMap((one) => (one.detail === null ? [] : [[one.certificateId, one.detail]])),
+        ),
+      });
+      return { id: ids.get(alert.id) ?? newId(), alertId: alert.id, kind: alert.eventType, content, total };
     });
-    store.addMessage(tx, { id, alertId, kind: alert.eventType, content, total, at: now }, null);
-    store.markGathered(tx, alertId, now);
+  };
+
+  const gatherSome = async (tx: Tx, alertIds: readonly string[], now: Date): Promise<void> => {
+    const alerts = (await store.lockForGathering(tx, alertIds)).filter(
+      (alert) => alert.enabled && digestIsDue(alert.digest, alert.gatheredAt, now),
+    );
+    const expiring = alerts.filter((alert) => alert.eventType === "expiration").map((alert) => alert.id);
+    if (expiring.length > 0) await store.dropOccasionsThatAreOver(tx, expiring, now);
+    const urgent = await store.readMostUrgent(
+      tx,
+      alerts.map((alert) => alert.id),
+      SHOWN,
+    );
+    if (urgent.length === 0) return;
+    const messages = await compose(tx, alerts, urgent, now);
+    store.addMessages(tx, messages, now, null);
+    store.markGathered(
+      tx,
+      messages.map((message) => message.alertId),
+      now,
+    );
   };
 
   return async (): Promise<void> => {
@@ -51,11 +86,9 @@ export function createGatherer({ db, clock, publicUrl }: OccasionNeeds) {
     const waiting = (await db.read(store.readWaitingAlerts)).filter((alert) =>
       digestIsDue(alert.digest, alert.gatheredAt, now),
     );
+    const portions = portionsOf(waiting);
     const gatherNext = async (): Promise<void> => {
-      for (let next = waiting.pop(); next; next = waiting.pop()) {
-        const { id } = next;
-        await db.write((tx) => gatherOne(tx, id, now), UPKEEP);
-      }
+      for (const portion of portions) await db.write((tx) => gatherSome(tx, portion, now), UPKEEP);
     };
     await Promise.all(Array.from({ length: SIDE_BY_SIDE }, gatherNext));
   };

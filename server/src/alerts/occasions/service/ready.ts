@@ -1,7 +1,8 @@
 /** What the three steps share: what they need, and alerts made ready to be asked about certificates. */
 import type { Clock } from "../../../platform/clock.ts";
 import type { Db } from "../../../platform/db/index.ts";
-import { compileFilters, type Matcher, type Prepared } from "../../filters/model.ts";
+import { compileFilters, prepare } from "../../filters/model.ts";
+import { shortlistOf } from "../../filters/model/shortlist.ts";
 import type { AlertRow } from "../../model.ts";
 import type { CertificateRow } from "../model.ts";
 
@@ -16,19 +17,26 @@ export interface OccasionNeeds {
 /** Upkeep: the changes are the house's own, nobody asked for them. */
 export const UPKEEP = { audited: false } as const;
 
-export interface Ready {
-  readonly alert: AlertRow;
-  readonly matches: Matcher;
+/** Those of some alerts that a certificate concerns. */
+export type Audience = (certificate: CertificateRow) => AlertRow[];
+
+export function audienceOf(alerts: readonly AlertRow[]): Audience {
+  const shortlist = shortlistOf(
+    alerts.map((alert) => ({ alert, matches: compileFilters(alert.filters) })),
+    ({ alert }) => alert.filters,
+  );
+  return (certificate) => {
+    const prepared = prepare(certificate);
+    const concerned: AlertRow[] = [];
+    for (const { alert, matches } of shortlist(prepared))
+      if (
+        (alert.applicationId === null || alert.applicationId === certificate.applicationId) &&
+        matches(prepared)
+      )
+        concerned.push(alert);
+    return concerned;
+  };
 }
-
-export const makeReady = (alert: AlertRow): Ready => ({ alert, matches: compileFilters(alert.filters) });
-
-export const concerns = (
-  { alert, matches }: Ready,
-  certificate: CertificateRow,
-  prepared: Prepared,
-): boolean =>
-  (alert.applicationId === null || alert.applicationId === certificate.applicationId) && matches(prepared);
 
 export function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {
   const groups = new Map<string, T[]>();

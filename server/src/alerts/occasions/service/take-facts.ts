@@ -10,12 +10,11 @@ import {
 } from "../../../certificates/index.ts";
 import type { NoticeKind } from "../../../notifications/index.ts";
 import type { EventType } from "../../contract.ts";
-import { prepare } from "../../filters/model.ts";
 import { isDue, type AlertRow } from "../../model.ts";
 import { contentOf, expiryOccasion, type CertificateRow } from "../model.ts";
 import * as store from "../store.ts";
 import type { InboxRow, Waiting } from "../store.ts";
-import { concerns, groupBy, makeReady, type OccasionNeeds, type Ready } from "./ready.ts";
+import { audienceOf, groupBy, type Audience, type OccasionNeeds } from "./ready.ts";
 
 export const FACT_BATCH = 200;
 
@@ -26,31 +25,46 @@ const EVENT_OF: ReadonlyMap<string, EventType> = new Map<string, EventType>([
   [certificateRenewalFailed.factName, "renewal-failed"],
 ]);
 
+/** The alerts of a project, filed by what they wait for, so that a fact does not walk past all the others. */
+interface Roster {
+  readonly stamp: number;
+  readonly byId: ReadonlyMap<string, AlertRow>;
+  readonly audiences: ReadonlyMap<string, Audience>;
+}
+
+const nobody: Audience = () => [];
+
+function rosterOf(stamp: number, alerts: readonly AlertRow[]): Roster {
+  const byType = groupBy(alerts, (alert) => alert.eventType);
+  return {
+    stamp,
+    byId: new Map(alerts.map((alert) => [alert.id, alert])),
+    audiences: new Map([...byType].map(([type, group]) => [type, audienceOf(group)])),
+  };
+}
+
 /**
  * Facts come by the hundred per second, alerts change rarely: they are read and compiled once and remembered for as
- * long as their fingerprint, which is asked in the very transaction that uses them, stays the same.
+ * long as their stamp, which is asked in the very transaction that uses them, stays the same.
  */
 function rememberAlerts() {
-  const remembered = new LRUCache<
-    string,
-    { readonly fingerprint: string; readonly alerts: readonly Ready[] }
-  >({ max: 500 });
-  return async (tx: Tx, projectIds: readonly string[]): Promise<Map<string, readonly Ready[]>> => {
-    const current = new Map(
-      (await store.readFingerprints(tx, projectIds)).map((row) => [row.projectId, row.fingerprint]),
-    );
-    const stale = [...current]
-      .filter(([id, fingerprint]) => remembered.get(id)?.fingerprint !== fingerprint)
-      .map(([id]) => id);
-    if (stale.length > 0) {
-      const fresh = groupBy(
-        (await store.readAlertsOf(tx, stale)).map(makeReady),
-        ({ alert }) => alert.projectId,
-      );
-      for (const id of stale)
-        remembered.set(id, { fingerprint: current.get(id) ?? "", alerts: fresh.get(id) ?? [] });
+  const remembered = new LRUCache<string, Roster>({ max: 500 });
+  return async (tx: Tx, projectIds: readonly string[]): Promise<Map<string, Roster>> => {
+    const stamps = new Map((await store.readStamps(tx, projectIds)).map((row) => [row.projectId, row.stamp]));
+    const rosters = new Map<string, Roster>();
+    for (const id of projectIds) {
+      const known = remembered.get(id);
+      if (known && known.stamp === stamps.get(id)) rosters.set(id, known);
     }
-    return new Map([...current.keys()].map((id) => [id, remembered.get(id)?.alerts ?? []]));
+    const stale = projectIds.filter((id) => !rosters.has(id));
+    if (stale.length === 0) return rosters;
+    const fresh = groupBy(await store.readAlertsOf(tx, stale), (alert) => alert.projectId);
+    for (const id of stale) {
+      const roster = rosterOf(stamps.get(id) ?? 0, fresh.get(id) ?? []);
+      rosters.set(id, roster);
+      remembered.set(id, roster);
+    }
+    return rosters;
   };
 }
 
@@ -76,19 +90,14 @@ export function createFactReader({ clock, publicUrl, resolvingTypes }: OccasionN
       publicUrl,
       failures,
     });
-    store.addMessage(
-      tx,
-      { id: newId(), alertId: alert.id, kind, content, total: 1, at: now },
-      kind === "resolution" ? resolvingTypes : null,
-    );
+    const message = { id: newId(), alertId: alert.id, kind, content, total: 1 };
+    store.addMessages(tx, [message], now, kind === "resolution" ? resolvingTypes : null);
   };
 
-  const follow = (tx: Tx, alerts: readonly Ready[], found: Found): Waiting[] => {
+  const follow = (tx: Tx, { audiences }: Roster, found: Found): Waiting[] => {
     const { fact, certificate, now } = found;
     const type = EVENT_OF.get(fact.name);
-    const prepared = prepare(certificate);
-    // Also one that was imported, or let go from hold: it may be past the moment at which a look would find it.
-    const isNew = type !== "revocation" && type !== "renewal-failed" && certificate.revokedAt === null;
+    const reason = typeof fact.data.reason === "string" ? fact.data.reason : undefined;
     const waiting: Waiting[] = [];
     const wait = (alertId: string, occasion: string, detail?: string) =>
       waiting.push({
@@ -98,19 +107,14 @@ export function createFactReader({ clock, publicUrl, resolvingTypes }: OccasionN
         notAfter: certificate.notAfter,
         detail,
       });
-    for (const ready of alerts) {
-      const { alert } = ready;
-      const isExpiry =
-        alert.eventType === "expiration" && isNew && isDue(certificate.notAfter, alert.alertBefore, now);
-      if ((alert.eventType !== type && !isExpiry) || !concerns(ready, certificate, prepared)) continue;
-      if (isExpiry) wait(alert.id, expiryOccasion(alert, now));
-      else if (alert.digest === null) tell(tx, alert, alert.eventType, found);
-      else
-        wait(
-          alert.id,
-          `fact:${fact.id}`,
-          typeof fact.data.reason === "string" ? fact.data.reason : undefined,
-        );
+    for (const alert of type === undefined ? [] : (audiences.get(type) ?? nobody)(certificate)) {
+      if (alert.digest === null) tell(tx, alert, alert.eventType, found);
+      else wait(alert.id, `fact:${fact.id}`, reason);
+    }
+    // Also one that was imported, or let go from hold: it may be past the moment at which a look would find it.
+    const isNew = type !== "revocation" && type !== "renewal-failed" && certificate.revokedAt === null;
+    for (const alert of isNew ? (audiences.get("expiration") ?? nobody)(certificate) : []) {
+      if (isDue(certificate.notAfter, alert.alertBefore, now)) wait(alert.id, expiryOccasion(alert, now));
     }
     return waiting;
   };
@@ -119,7 +123,7 @@ export function createFactReader({ clock, publicUrl, resolvingTypes }: OccasionN
   const resolve = async (
     tx: Tx,
     over: ReadonlyMap<string, InboxRow>,
-    alerts: readonly Ready[],
+    rosters: ReadonlyMap<string, Roster>,
     now: Date,
   ): Promise<void> => {
     if (over.size === 0 || resolvingTypes.length === 0) return;
@@ -134,9 +138,9 @@ export function createFactReader({ clock, publicUrl, resolvingTypes }: OccasionN
       ).map((row) => [row.id, row]),
     );
     for (const { alertId, certificateId } of told) {
-      const alert = alerts.find((ready) => ready.alert.id === alertId)?.alert;
       const certificate = certificates.get(certificateId);
       const fact = over.get(certificateId);
+      const alert = rosters.get(fact?.projectId ?? "")?.byId.get(alertId);
       if (alert && certificate && fact) tell(tx, alert, "resolution", { fact, certificate, now });
     }
   };
@@ -152,7 +156,7 @@ export function createFactReader({ clock, publicUrl, resolvingTypes }: OccasionN
     const taken = await store.takeFacts(tx, FACT_BATCH);
     if (taken.length === 0) return 0;
     const now = clock.now();
-    const byProject = await alertsOf(tx, [...new Set(taken.map((fact) => fact.projectId))]);
+    const rosters = await alertsOf(tx, [...new Set(taken.map((fact) => fact.projectId))]);
     const certificates = new Map(
       (
         await store.readCertificates(
@@ -165,12 +169,12 @@ export function createFactReader({ clock, publicUrl, resolvingTypes }: OccasionN
     const over = new Map<string, InboxRow>();
     for (const fact of taken) {
       const certificate = certificates.get(fact.certificateId);
-      if (certificate)
-        waiting.push(...follow(tx, byProject.get(fact.projectId) ?? [], { fact, certificate, now }));
+      const roster = rosters.get(fact.projectId);
+      if (certificate && roster) waiting.push(...follow(tx, roster, { fact, certificate, now }));
       const overId = overBy(fact);
       if (overId !== undefined) over.set(overId, fact);
     }
-    await resolve(tx, over, [...byProject.values()].flat(), now);
+    await resolve(tx, over, rosters, now);
     if (waiting.length > 0) store.addOccasions(tx, waiting, now);
     store.removeFacts(
       tx,
