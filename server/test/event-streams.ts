@@ -132,11 +132,19 @@ export async function refusal(
   base: string,
   token: string,
   body: unknown,
-): Promise<{ status: number; body: { error: string; message: unknown } & Record<string, unknown> }> {
+): Promise<{
+  status: number;
+  retryAfter: string | undefined;
+  body: { error: string; message: unknown } & Record<string, unknown>;
+}> {
   const reader = await openStream(base, token, body);
   if (reader.status === 200) throw new Error("a stream was opened");
   await reader.ended;
-  return { status: reader.status, body: JSON.parse(reader.raw) };
+  return {
+    status: reader.status,
+    retryAfter: reader.headers["retry-after"],
+    body: JSON.parse(reader.raw),
+  };
 }
 
 /** A real commit through the real outbox, without the secrets room. */

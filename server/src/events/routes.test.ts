@@ -13,6 +13,7 @@ import {
   type StreamReader,
 } from "../../test/event-streams.ts";
 import { openTestHouse, type Tenant, type TestHouse } from "../../test/harness.ts";
+import { withClient } from "../../test/postgres.ts";
 
 const ALL_EVENTS = { subject: "secret-events", action: ["read", "create", "update", "delete"] };
 
@@ -48,6 +49,30 @@ describe("subscribing to project events", () => {
     assert.equal(reader.headers["content-encoding"], undefined);
     assert.match(String(reader.headers["x-request-id"]), /^req-[0-9A-Za-z]{14}$/);
     assert.equal(reader.raw, "");
+    reader.close();
+  });
+
+  it("leaves a row in the audit log that says who listens to what, and none for a refusal", async () => {
+    const role = await aRole(owner, project.id, [{ subject: "secret-events", action: "update" }]);
+    const { id, token } = await anIdentity(owner, test.base, project.id, { roles: [{ role }] });
+    const register = [{ event: "secret:update" }, { event: "secret:update" }];
+    const reader = await open(token, { projectId: project.slug, register });
+    await refusal(test.base, token, { projectId: project.id });
+    const rows = await withClient(
+      test.database.server,
+      test.database.connection.database,
+      async (db) =>
+        (
+          await db.query(
+            "SELECT * FROM audit_log WHERE event = 'subscribe-to-project-events' AND actor_id = $1",
+            [id],
+          )
+        ).rows,
+    );
+    assert.deepEqual(
+      rows.map((row) => [row.org_id, row.project_id, row.metadata, row.request_id]),
+      [[owner.orgId, project.id, { events: ["secret:update"] }, reader.headers["x-request-id"]]],
+    );
     reader.close();
   });
 
@@ -128,7 +153,7 @@ describe("subscribing to project events", () => {
     reader.close();
   });
 
-  it("both parsers of the field understand a change of 2,000 keys, in lines of at most 32 KiB", async () => {
+  it("E-14 both parsers of the field understand a change of 2,000 keys, in lines of at most 32 KiB", async () => {
     const reader = await open(owner.token, { projectId: project.id });
     const keys = Array.from({ length: 2000 }, (_, n) => `A_RATHER_LONG_NAME_OF_A_SECRET_${n}`);
     await commit(test.house, changed({ ...place, path: "/some/folder" }, "update", ...keys), mutated(place));
@@ -180,6 +205,22 @@ describe("subscribing to project events", () => {
     assert.deepEqual(third.told, first.told);
     first.close();
     third.close();
+  });
+
+  it("a stream that comes later hears what those before it hear, from the next event on", async () => {
+    const readers: StreamReader[] = [];
+    for (let n = 0; n < 4; n += 1) {
+      readers.push(await open(owner.token, { projectId: project.id }));
+      await commit(test.house, changed({ ...place, path: "/same" }, "update", `EVENT_${n}`));
+      await Promise.all(readers.map((reader, index) => reader.hears(n + 1 - index)));
+    }
+    for (const [index, reader] of readers.entries()) {
+      assert.deepEqual(
+        reader.told,
+        [0, 1, 2, 3].slice(index).map((n) => `secret:update dev /same EVENT_${n}`),
+      );
+      reader.close();
+    }
   });
 
   it("E-09 a new stream hears nothing that was committed before it, even if its node had not read that yet", async () => {
@@ -262,6 +303,41 @@ describe("subscribing to project events", () => {
       );
     });
 
+    it("E-05 422 for a glob that could blow up, too long a glob, too many filters, and too many wildcards in all", async () => {
+      const glob = (secretPath: string) => ({ event: "secret:create", conditions: { secretPath } });
+      const bombs = ["/+(a|aa)", "/*(+(a))", "/@(a|b)", "/{1..9999}", `/${"*a".repeat(32 * 1024)}`];
+      for (const register of [
+        ...bombs.map((pattern) => [glob(pattern)]),
+        Array.from({ length: 10_000 }, () => ({ event: "secret:create" })),
+        Array.from({ length: 100 }, (_, n) => glob(`/*a*b*${n}`)),
+      ]) {
+        const { status } = await refusal(test.base, owner.token, { projectId: project.id, register });
+        assert.equal(status, 422, JSON.stringify(register).slice(0, 80));
+      }
+      (await open(owner.token, { projectId: project.id, register: [glob(`/${"*a".repeat(255)}`)] })).close();
+    });
+
+    it("E-05 429 when one actor's streams together would make every event expensive; equal globs count once", async () => {
+      const { token } = await anIdentity(owner, test.base, project.id, { roles: [{ role: "viewer" }] });
+      const body = (n: number) => ({
+        projectId: project.id,
+        register: [{ event: "secret:create", conditions: { secretPath: `/x${n}/${"*a".repeat(250)}` } }],
+      });
+      const opened: StreamReader[] = [];
+      for (let n = 0; n < 8; n += 1) opened.push(await open(token, body(n)));
+      opened.push(await open(token, body(0)));
+      const { status, body: refused } = await refusal(test.base, token, body(8));
+      assert.equal(status, 429);
+      assert.match(String(refused.message), /wildcards/);
+      opened[3]?.close();
+      await until(() => opened[3]?.isEnded === true, "the end of one");
+      let again = await openStream(test.base, token, body(8));
+      for (let n = 0; again.status === 429 && n < 1000; n += 1)
+        again = await openStream(test.base, token, body(8));
+      assert.equal(again.status, 200);
+      for (const reader of [...opened, again]) reader.close();
+    });
+
     it("S-27 404 for another organisation's project, exactly as for an unknown one", async () => {
       const tenant = await test.newTenant();
       const foreign = await refusal(test.base, tenant.token, { projectId: project.id });
@@ -306,8 +382,9 @@ describe("subscribing to project events", () => {
         ),
       );
       for (const base of [test.base, node.base]) {
-        const { status, body } = await refusal(base, token, { projectId: project.id });
+        const { status, retryAfter, body } = await refusal(base, token, { projectId: project.id });
         assert.equal(status, 429);
+        assert.ok(Number(retryAfter) > 0, "it says when to come back");
         assert.match(String(body.message), /\d+ seconds/);
       }
       opened[1]?.close();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { aProject, anIdentity, aRole, credentials, login, unique } from "../../test/builders.ts";
-import { changed, commit, openStream, until, type StreamReader } from "../../test/event-streams.ts";
+import { changed, commit, openStream, refusal, until, type StreamReader } from "../../test/event-streams.ts";
 import { clientOf, openTestHouse, type Client, type Tenant, type TestHouse } from "../../test/harness.ts";
 
 const rule = (action: string | string[], conditions?: unknown) => ({
@@ -160,6 +160,32 @@ describe("an open stream and the rights it stands on (E-01, S-34)", () => {
     await expectEnd(briefReader, /expired/);
     assert.equal(ownReader.isEnded, false);
     ownReader.close();
+  });
+
+  it("E-14 a client that is cut when its token ends is refused with that token, renews it, and hears on", async () => {
+    const { identity } = (
+      await owner.post(`/api/v1/projects/${project.id}/identities`, {
+        name: unique("renewing"),
+        roles: [{ role: "viewer" }],
+      })
+    ).body;
+    const { clientId, clientSecret } = await credentials(owner, identity.id, {
+      accessTokenTTL: 3600,
+      accessTokenMaxTTL: 3600,
+    });
+    const old = await login(test.base, clientId, clientSecret);
+    const first = await subscribe(old);
+    await commit(far.house, changed(place, "create", "before"));
+    await first.hears(1);
+    test.clock.advance(HOUR_MS);
+    await expectEnd(first, /expired/);
+    assert.equal((await refusal(test.base, old, { projectId: project.id })).status, 401);
+    await commit(far.house, changed(place, "create", "meanwhile"));
+    const second = await subscribe(await login(test.base, clientId, clientSecret));
+    await commit(far.house, changed(place, "create", "after"));
+    await second.hears(1);
+    assert.deepEqual(second.told, ["secret:create dev / after"], "nothing is kept for those who come back");
+    second.close();
   });
 
   it("hears what a temporary role allows from the role's first moment on", async () => {

@@ -14,7 +14,7 @@ import type { Tail } from "../platform/outbox/index.ts";
 import { unauthorized } from "../platform/problem.ts";
 import type { ProjectRow, Projects } from "../projects/index.ts";
 import type { Subscribe } from "./contract.ts";
-import { Holder, type Listener } from "./halls/service.ts";
+import { Holder, Listener } from "./halls/service.ts";
 import {
   ACTION_OF,
   END,
@@ -22,6 +22,7 @@ import {
   nodeStopping,
   readRegister,
   SUBJECT,
+  tooManyGlobs,
   type Filter,
   type Since,
 } from "./model.ts";
@@ -103,8 +104,7 @@ export function createEvents(needs: EventNeeds): Events {
       onOverflow: () => streams.end(listener, END.tooSlow, SLOW_LINGER_MS),
     });
     const pingedWith = timekeeper.drawTick();
-    const ground = { actor, hall, holder, filters, since, tokenEndsAt };
-    const listener: Listener = { ...ground, stream, pingedWith, considered: undefined, heldUpMs: 0 };
+    const listener = new Listener({ actor, hall, holder, filters, since, tokenEndsAt, pingedWith }, stream);
     streams.enter(listener);
     timekeeper.start();
   };
@@ -113,13 +113,16 @@ export function createEvents(needs: EventNeeds): Events {
     async subscribe(actor, input, door) {
       const filters = readRegister(input.register);
       const { project } = await admit(actor, input.projectId, filters);
-      const since = await slots.take(project.id, actor.id);
+      const events = [...new Set(filters.map((filter) => filter.event))];
+      const since = await slots.take({ project, actor, events });
       try {
         for (;;) {
           const newsBefore = hearing.news;
           const admission = await admit(actor, project.id, filters);
           // What was checked must be true when the stream is entered; from there on, facts keep it true.
           if (newsBefore !== hearing.news) continue;
+          if (streams.hallOf(project.id)?.holders.get(actor.id)?.hasRoomFor(filters) === false)
+            throw tooManyGlobs();
           return open({ ...admission, actor, filters, since }, door);
         }
       } catch (error) {

@@ -43,9 +43,9 @@ describe("many events at once", () => {
     ];
     stalled.pause();
     const before = test.house.events.openStreams();
-    // Some thirty megabytes: more than the kernel's buffers on both sides and ours together.
+    // Some fifteen megabytes: more than the kernel's buffers on both sides and ours together.
     const padding = "X".repeat(200);
-    for (let sent = 0; sent < 1200; sent += 20) {
+    for (let sent = 0; sent < 600; sent += 20) {
       const keys = Array.from({ length: 100 }, (_, k) => `${padding}_${sent}_${k}`);
       await commit(test.house, ...Array.from({ length: 20 }, () => changed(place, "create", ...keys)));
     }

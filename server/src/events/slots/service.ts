@@ -1,8 +1,9 @@
 /**
  * How many streams a project and an identity have open, over all nodes. Each node writes down its own numbers and
  * shows every few seconds that it lives; the numbers of a node that stopped showing itself no longer count. So a
- * crash leaks nothing, and nobody has to clean up after it.
+ * crash leaks nothing, and nobody has to clean up after it. Who is let in is in the audit log with the same write.
  */
+import type { MemberActor } from "../../platform/actor.ts";
 import type { Db } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import type { Log } from "../../platform/log.ts";
@@ -22,9 +23,16 @@ const DEAD_SECONDS = 60;
 const BEATS_PER_SWEEP = 15;
 const RELEASE_DELAY_MS = 100;
 
+/** A stream that someone wants to open. */
+export interface Wish {
+  readonly project: { readonly id: string; readonly orgId: string };
+  readonly actor: MemberActor;
+  readonly events: readonly string[];
+}
+
 export interface Slots {
   /** Throws if the project or the actor has too many open; answers what was committed at that moment. */
-  take(projectId: string, actorId: string): Promise<Since>;
+  take(wish: Wish): Promise<Since>;
   release(projectId: string, actorId: string): void;
   /** To be called every BEAT_SECONDS while a slot is taken. */
   beat(): Promise<void>;
@@ -34,7 +42,13 @@ export interface Slots {
 interface Asked {
   readonly projectId: string;
   readonly actorId: string;
-  readonly askers: { readonly resolve: (since: Since) => void; readonly reject: (error: unknown) => void }[];
+  readonly askers: Asker[];
+}
+
+interface Asker {
+  readonly wish: Wish;
+  readonly resolve: (since: Since) => void;
+  readonly reject: (error: unknown) => void;
 }
 
 export const createSlots = (needs: SlotNeeds): Slots => new NodeSlots(needs);
@@ -54,11 +68,12 @@ class NodeSlots implements Slots {
     this.#needs = needs;
   }
 
-  take(projectId: string, actorId: string): Promise<Since> {
+  take(wish: Wish): Promise<Since> {
+    const [projectId, actorId] = [wish.project.id, wish.actor.id];
     const key = `${projectId} ${actorId}`;
     const waiting = this.#waiting.get(key) ?? { projectId, actorId, askers: [] };
     this.#waiting.set(key, waiting);
-    const answer = new Promise<Since>((resolve, reject) => waiting.askers.push({ resolve, reject }));
+    const answer = new Promise<Since>((resolve, reject) => waiting.askers.push({ wish, resolve, reject }));
     if (!this.#isTaking) void this.#takeWhileAsked();
     return answer;
   }
@@ -125,7 +140,22 @@ class NodeSlots implements Slots {
       actorId,
       count: askers.length,
     }));
-    const takings = await db.write((tx) => takeSlots(tx, wanted, limits), { audited: false });
+    const takings = await db.write(
+      async (tx) => {
+        const taken = await takeSlots(tx, wanted, limits);
+        for (const [index, { askers }] of asked.entries()) {
+          for (const { wish } of askers.slice(0, taken[index]?.taken ?? 0))
+            tx.audit(wish.actor, {
+              event: "subscribe-to-project-events",
+              orgId: wish.project.orgId,
+              projectId: wish.project.id,
+              metadata: { events: wish.events },
+            });
+        }
+        return taken;
+      },
+      { audited: false }, // nobody may have been let in
+    );
     for (const [index, { projectId, actorId, askers }] of asked.entries()) {
       const { taken = 0, inProject = 0, snapshot = "" } = takings[index] ?? {};
       for (const id of [projectId, actorId]) count(this.#open, id, taken);
