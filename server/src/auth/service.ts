@@ -1,4 +1,6 @@
 /** From an Authorization header to an actor, whichever kind of token it carries. */
+import { hash } from "node:crypto";
+import { LRUCache } from "lru-cache";
 import type { Caller, MemberActor } from "../platform/actor.ts";
 import { openToken, type Claims, type Keyring } from "../platform/crypto/index.ts";
 import type { AccessTokens } from "./access-tokens/service.ts";
@@ -20,6 +22,7 @@ export interface AuthenticationNeeds {
 }
 
 const BEARER = /^bearer +(\S+)$/i;
+const REMEMBERED = 10_000;
 
 export function createAuthentication({
   keyring,
@@ -27,11 +30,18 @@ export function createAuthentication({
   sessions,
 }: AuthenticationNeeds): Authentication {
   const key = keyring.instanceKey("token-signing");
+  // A signature that was good once is good for ever; what may change (revoked, expired) is looked at every time. Under
+  // the token's digest, because whoever finds the digest has no token.
+  const opened = new LRUCache<string, Claims>({ max: REMEMBERED });
   const claimsOf = (header: string | undefined): Claims => {
     const text = header === undefined || header.length > 8192 ? undefined : BEARER.exec(header.trim())?.[1];
     if (text === undefined) throw noToken();
+    const digest = hash("sha256", text, "base64url");
+    const known = opened.get(digest);
+    if (known) return known;
     const claims = openToken(key, text);
     if (!claims) throw tokenInvalid();
+    opened.set(digest, claims);
     return claims;
   };
   return {

@@ -8,6 +8,7 @@ import type { Memberships, NewRole } from "../memberships/index.ts";
 import { accessChanged, type Permissions } from "../permissions/index.ts";
 import type { ProjectRow, Projects } from "../projects/index.ts";
 import type { IdentityChange, NewProjectIdentity, ProjectIdentityView } from "./contract.ts";
+import { createCounts } from "./counts/service.ts";
 import { identityChanged, identityDeleted } from "./events.ts";
 import { goneMeanwhile, identityProtected, readable, withIds } from "./model.ts";
 import {
@@ -43,6 +44,7 @@ const toView = (row: IdentityRow, projectId: string): ProjectIdentityView => ({ 
 export type ProjectIdentities = ReturnType<typeof createProjectIdentities>;
 
 export function createProjectIdentities({ db, clock, permissions, memberships, projects }: IdentityNeeds) {
+  const counts = createCounts(db);
   const find = async (project: ProjectRow, identityId: string): Promise<IdentityRow> => {
     const row = await db.read((q) => findIdentity(q, project.orgId, identityId, clock.now()));
     if (!row || row.projectId !== project.id) throw notFound("The identity", identityId);
@@ -77,7 +79,7 @@ export function createProjectIdentities({ db, clock, permissions, memberships, p
         metadata: withIds(input.metadata),
         at,
       };
-      const write = db.write(async (tx) => {
+      const write = db.append((tx) => {
         createIdentity(tx, row, [
           { membershipId: newId(), projectId: null, roles: [noAccess()] },
           { membershipId: newId(), projectId: project.id, roles },
@@ -117,10 +119,13 @@ export function createProjectIdentities({ db, clock, permissions, memberships, p
         subject: "identity",
       });
       const only = await readable(ability, () => db.read((q) => idsInProject(q, project.id)));
-      const { identities, totalCount } = await db.read((q) =>
+      const { identities, total } = await db.read((q) =>
         pageOfProject(q, project.id, { ...page, search: page.search, only }, clock.now()),
       );
-      return { identities: identities.map((row) => toView(row, project.id)), totalCount };
+      return {
+        identities: identities.map((row) => toView(row, project.id)),
+        totalCount: counts.sum("projectIdentities", project.id, total),
+      };
     },
 
     async get(actor: MemberActor, ref: string, identityId: string): Promise<ProjectIdentityView> {

@@ -1,5 +1,6 @@
-import { escapeLike, searchSql, sql, type Query, type Tx } from "../platform/db/index.ts";
+import { escapeLike, searchSql, slowSql, sql, type Pen, type Query, type Tx } from "../platform/db/index.ts";
 import { ROLE_COLUMNS, ROLE_RECORD, ROLE_VALUES, type NewRole } from "../memberships/index.ts";
+import { NONE, totalOf, type Total } from "./counts/store.ts";
 import type { MetadataItem } from "./model.ts";
 
 export interface IdentityRow {
@@ -40,16 +41,16 @@ const create = sql(`
   SELECT r."membershipId", ${ROLE_VALUES} FROM jsonb_to_recordset($11::jsonb) AS r ${ROLE_RECORD.replace("(", '("membershipId" uuid, ')}`);
 
 const byId = sql<IdentityRow>(`SELECT ${COLUMNS} FROM identities i WHERE i.org_id = $2 AND i.id = $3`);
-const inProject = sql<IdentityRow>(`
+const inProject = slowSql<IdentityRow>(`
   SELECT ${COLUMNS} FROM identities i WHERE i.project_id = $2 AND ${amongOnly(5)} ORDER BY i.created_at, i.id LIMIT $3 OFFSET $4`);
-const countInProject = sql<{ count: number }>(
-  `SELECT count(*) AS count FROM identities i WHERE i.project_id = $1 AND ${amongOnly(2)}`,
+const countInProject = sql<Total>(
+  `SELECT 0 AS kept, count(*) AS since FROM identities i WHERE i.project_id = $1 AND ${amongOnly(2)}`,
 );
 const allInProject = sql<{ id: string }>(`SELECT id FROM identities WHERE project_id = $1`);
 const searchInProject = searchSql<IdentityRow>(`
   SELECT ${COLUMNS} FROM identities i WHERE i.project_id = $2 AND ${amongOnly(5)} AND i.name ILIKE $6 ORDER BY i.created_at, i.id LIMIT $3 OFFSET $4`);
-const countSearchInProject = searchSql<{ count: number }>(
-  `SELECT count(*) AS count FROM identities i WHERE i.project_id = $1 AND ${amongOnly(2)} AND i.name ILIKE $3`,
+const countSearchInProject = searchSql<Total>(
+  `SELECT 0 AS kept, count(*) AS since FROM identities i WHERE i.project_id = $1 AND ${amongOnly(2)} AND i.name ILIKE $3`,
 );
 const update = sql<{ id: string }>(`
   UPDATE identities SET name = coalesce($2, name), has_delete_protection = coalesce($3, has_delete_protection),
@@ -75,7 +76,7 @@ export interface NewPlace {
   readonly roles: readonly NewRole[];
 }
 
-export function createIdentity(tx: Tx, row: NewIdentityRow, places: readonly NewPlace[]): void {
+export function createIdentity(tx: Pen, row: NewIdentityRow, places: readonly NewPlace[]): void {
   const roles = places.flatMap((place) =>
     place.roles.map((role) => ({ membershipId: place.membershipId, ...role })),
   );
@@ -113,17 +114,19 @@ export async function pageOfProject(
   projectId: string,
   page: IdentityPage,
   now: Date,
-): Promise<{ identities: IdentityRow[]; totalCount: number }> {
+): Promise<{ identities: IdentityRow[]; total: Total }> {
   const pattern = page.search === undefined ? undefined : `%${escapeLike(page.search)}%`;
   const [identities, total] = await Promise.all([
     pattern === undefined
       ? q.rows(inProject, [now, projectId, page.limit, page.offset, page.only])
       : q.rows(searchInProject, [now, projectId, page.limit, page.offset, page.only, pattern]),
     pattern === undefined
-      ? q.first(countInProject, [projectId, page.only])
+      ? page.only === null
+        ? totalOf(q, "projectIdentities", projectId)
+        : q.first(countInProject, [projectId, page.only])
       : q.first(countSearchInProject, [projectId, page.only, pattern]),
   ]);
-  return { identities, totalCount: total?.count ?? 0 };
+  return { identities, total: total ?? NONE };
 }
 
 export interface IdentityPatch {

@@ -7,7 +7,7 @@ import type { BlockList } from "node:net";
 import type { Caller, IdentityActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
 import { openToken, signToken, type Claims, type Keyring } from "../../platform/crypto/index.ts";
-import type { Db, Tx } from "../../platform/db/index.ts";
+import type { Db, Pen } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { inBatches } from "../../platform/jobs/index.ts";
 import { createFactCache, type Tail } from "../../platform/outbox/index.ts";
@@ -136,7 +136,7 @@ export function createAccessTokens({ db, clock, tail, keyring }: AccessTokenNeed
   return {
     /** Writes the token's row with the transaction and answers what the client gets. */
     issue(
-      tx: Tx,
+      tx: Pen,
       { bearer, method, settings, name, clientSecretId }: IssueOrder,
     ): GrantedToken & { readonly tokenId: string } {
       const { expiresIn, maxTtl } = lifetimeOf(settings, 0);

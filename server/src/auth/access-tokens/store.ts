@@ -1,4 +1,4 @@
-import { sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { slowSql, sql, type Pen, type Query, type Tx } from "../../platform/db/index.ts";
 
 /** Everything a request with this token is checked against. */
 export interface TokenState {
@@ -53,7 +53,7 @@ const byId = sql<TokenRow>(`SELECT ${COLUMNS} FROM access_tokens t WHERE t.id = 
 const byIdInOrg = sql<TokenRow>(
   `SELECT ${COLUMNS} FROM access_tokens t JOIN identities i ON i.id = t.identity_id WHERE t.id = $1 AND i.org_id = $2`,
 );
-const ofMethod = sql<TokenRow>(`
+const ofMethod = slowSql<TokenRow>(`
   SELECT ${COLUMNS} FROM access_tokens t WHERE t.identity_id = $1 AND t.auth_method = $2 ORDER BY t.created_at DESC, t.id DESC LIMIT $3 OFFSET $4`);
 const use = sql<{ id: string }>(`
   UPDATE access_tokens SET uses = uses + 1, last_used_at = $2 WHERE id = $1 AND uses < uses_limit AND NOT is_revoked RETURNING id`);
@@ -68,7 +68,7 @@ const revoke = sql<{ id: string }>(
 const dropOfMethod = sql(`DELETE FROM access_tokens WHERE identity_id = $1 AND auth_method = $2`);
 const touch = sql(`
   UPDATE access_tokens t SET last_used_at = u.at FROM unnest($1::uuid[], $2::timestamptz[]) AS u (id, at) WHERE t.id = u.id`);
-const sweep = sql<{ id: string }>(`
+const sweep = slowSql<{ id: string }>(`
   DELETE FROM access_tokens WHERE id IN (SELECT id FROM access_tokens WHERE expires_at < $1 LIMIT $2) RETURNING id`);
 
 export interface NewToken {
@@ -85,7 +85,7 @@ export interface NewToken {
   readonly at: Date;
 }
 
-export const insertToken = (tx: Tx, t: NewToken): void =>
+export const insertToken = (tx: Pen, t: NewToken): void =>
   tx.later(insert, [
     t.id,
     t.identityId,

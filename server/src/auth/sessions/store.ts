@@ -1,4 +1,4 @@
-import { sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
 
 export interface SessionState {
   readonly id: string;
@@ -31,7 +31,7 @@ const member = sql<{ id: string }>(
 const revoke = sql(`
   UPDATE user_sessions SET is_revoked = true WHERE root_id = (SELECT root_id FROM user_sessions WHERE id = $1)`);
 const revokeAll = sql(`UPDATE user_sessions SET is_revoked = true WHERE user_id = $1`);
-const sweep = sql<{ id: string }>(`
+const sweep = slowSql<{ id: string }>(`
   DELETE FROM user_sessions WHERE id IN (SELECT id FROM user_sessions WHERE expires_at < $1 LIMIT $2) RETURNING id`);
 
 export interface RootSession {

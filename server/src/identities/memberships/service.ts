@@ -14,6 +14,7 @@ import {
 } from "../../memberships/index.ts";
 import { accessChanged, orgOf, type Permissions } from "../../permissions/index.ts";
 import type { ProjectRow, Projects } from "../../projects/index.ts";
+import { createCounts } from "../counts/service.ts";
 import { goneMeanwhile, readable } from "../model.ts";
 import { findIdentity } from "../store.ts";
 import type { IdentityMembershipView } from "./contract.ts";
@@ -70,6 +71,7 @@ export function createIdentityMemberships({
   memberships,
   projects,
 }: IdentityMembershipNeeds) {
+  const counts = createCounts(db);
   const requireOne = (actor: MemberActor, project: ProjectRow, action: string, identityId: string) =>
     permissions.requireInProject(actor, project.id, {
       action,
@@ -169,10 +171,13 @@ export function createIdentityMemberships({
         subject: "identity",
       });
       const only = await readable(ability, () => db.read((q) => memberIds(q, project.id)));
-      const { rows, totalCount } = await db.read((q) =>
+      const { rows, total } = await db.read((q) =>
         pageOfMemberships(q, project.id, { ...page, search: page.identityName, only }, clock.now()),
       );
-      return { identityMemberships: rows.map(toView), totalCount };
+      return {
+        identityMemberships: rows.map(toView),
+        totalCount: counts.sum("projectMembers", project.id, total),
+      };
     },
 
     async update(

@@ -1,5 +1,6 @@
-import { escapeLike, searchSql, sql, type Query } from "../../platform/db/index.ts";
+import { escapeLike, searchSql, slowSql, sql, type Query } from "../../platform/db/index.ts";
 import { HELD_ROLES, type HeldRoleJson } from "../../memberships/index.ts";
+import { NONE, totalOf, type Total } from "../counts/store.ts";
 import type { MetadataItem } from "../model.ts";
 import { amongOnly, type IdentityPage } from "../store.ts";
 
@@ -32,19 +33,19 @@ const SELECT = `
   FROM memberships m JOIN identities i ON i.id = m.identity_id JOIN projects p ON p.id = m.project_id`;
 const one = sql<IdentityMembershipRow>(`${SELECT} WHERE m.project_id = $2 AND m.identity_id = $3`);
 const byId = sql<IdentityMembershipRow>(`${SELECT} WHERE m.org_id = $2 AND m.id = $3`);
-const page = sql<IdentityMembershipRow>(
+const page = slowSql<IdentityMembershipRow>(
   `${SELECT} WHERE m.project_id = $2 AND ${amongOnly(5)} ORDER BY m.created_at, m.id LIMIT $3 OFFSET $4`,
 );
 const searchPage = searchSql<IdentityMembershipRow>(
   `${SELECT} WHERE m.project_id = $2 AND ${amongOnly(5)} AND i.name ILIKE $6 ORDER BY m.created_at, m.id LIMIT $3 OFFSET $4`,
 );
-const count = sql<{ count: number }>(`
-  SELECT count(*) AS count FROM memberships m JOIN identities i ON i.id = m.identity_id WHERE m.project_id = $1 AND ${amongOnly(2)}`);
+const count = sql<Total>(`
+  SELECT 0 AS kept, count(*) AS since FROM memberships m JOIN identities i ON i.id = m.identity_id WHERE m.project_id = $1 AND ${amongOnly(2)}`);
 const members = sql<{ id: string }>(
   `SELECT identity_id AS id FROM memberships WHERE project_id = $1 AND identity_id IS NOT NULL`,
 );
-const countSearch = searchSql<{ count: number }>(`
-  SELECT count(*) AS count FROM memberships m JOIN identities i ON i.id = m.identity_id WHERE m.project_id = $1 AND ${amongOnly(2)} AND i.name ILIKE $3`);
+const countSearch = searchSql<Total>(`
+  SELECT 0 AS kept, count(*) AS since FROM memberships m JOIN identities i ON i.id = m.identity_id WHERE m.project_id = $1 AND ${amongOnly(2)} AND i.name ILIKE $3`);
 
 export const findMembership = (q: Query, projectId: string, identityId: string, now: Date) =>
   q.first(one, [now, projectId, identityId]);
@@ -59,15 +60,17 @@ export async function pageOfMemberships(
   projectId: string,
   asked: IdentityPage,
   now: Date,
-): Promise<{ rows: IdentityMembershipRow[]; totalCount: number }> {
+): Promise<{ rows: IdentityMembershipRow[]; total: Total }> {
   const pattern = asked.search === undefined ? undefined : `%${escapeLike(asked.search)}%`;
   const [rows, total] = await Promise.all([
     pattern === undefined
       ? q.rows(page, [now, projectId, asked.limit, asked.offset, asked.only])
       : q.rows(searchPage, [now, projectId, asked.limit, asked.offset, asked.only, pattern]),
     pattern === undefined
-      ? q.first(count, [projectId, asked.only])
+      ? asked.only === null
+        ? totalOf(q, "projectMembers", projectId)
+        : q.first(count, [projectId, asked.only])
       : q.first(countSearch, [projectId, asked.only, pattern]),
   ]);
-  return { rows, totalCount: total?.count ?? 0 };
+  return { rows, total: total ?? NONE };
 }

@@ -7,6 +7,7 @@ import { notFound } from "../../platform/problem.ts";
 import { replaceRoles, type Memberships } from "../../memberships/index.ts";
 import { accessChanged, orgOf, type Permissions } from "../../permissions/index.ts";
 import type { NewIdentity, OrgIdentityChange, OrgIdentityMembershipView } from "../contract.ts";
+import { createCounts } from "../counts/service.ts";
 import { identityChanged, identityDeleted } from "../events.ts";
 import { goneMeanwhile, identityProtected, readable, withIds } from "../model.ts";
 import { createIdentity, deleteIdentity, findIdentity, updateIdentity, type IdentityRow } from "../store.ts";
@@ -55,6 +56,7 @@ const toMembership = (row: OrgIdentityRow): OrgIdentityMembershipView => ({
 const toView = (row: IdentityRow) => ({ ...row, authMethod: row.authMethods[0] ?? null });
 
 export function createOrgIdentities({ db, clock, permissions, memberships }: OrgIdentityNeeds) {
+  const counts = createCounts(db);
   /** Naming an organisation other than one's own is naming something that does not exist. */
   const ownOrg = (actor: MemberActor, named: string | undefined): string => {
     const orgId = orgOf(actor);
@@ -116,10 +118,10 @@ export function createOrgIdentities({ db, clock, permissions, memberships }: Org
       const orgId = ownOrg(actor, asked.orgId);
       const ability = await permissions.requireInOrganization(actor, { action: "read", subject: "identity" });
       const only = await readable(ability, () => db.read((q) => idsOfOrg(q, orgId)));
-      const { rows, totalCount } = await db.read((q) =>
+      const { rows, total } = await db.read((q) =>
         pageOfOrg(q, orgId, { ...asked, search: asked.search, only }, clock.now()),
       );
-      return { identities: rows.map(toMembership), totalCount };
+      return { identities: rows.map(toMembership), totalCount: counts.sum("orgIdentities", orgId, total) };
     },
 
     async get(actor: MemberActor, identityId: string): Promise<OrgIdentityMembershipView> {

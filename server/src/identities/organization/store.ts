@@ -1,4 +1,5 @@
-import { escapeLike, searchSql, sql, type Query } from "../../platform/db/index.ts";
+import { escapeLike, searchSql, slowSql, sql, type Query } from "../../platform/db/index.ts";
+import { NONE, totalOf, type Total } from "../counts/store.ts";
 import type { MetadataItem } from "../model.ts";
 import { amongOnly, type IdentityPage } from "../store.ts";
 
@@ -32,17 +33,17 @@ const SELECT = `
   JOIN LATERAL (SELECT role, role_id FROM membership_roles WHERE membership_id = m.id ORDER BY id LIMIT 1) r ON true
   LEFT JOIN roles c ON c.id = r.role_id`;
 const one = sql<OrgIdentityRow>(`${SELECT} WHERE i.org_id = $2 AND i.id = $3`);
-const page = sql<OrgIdentityRow>(
+const page = slowSql<OrgIdentityRow>(
   `${SELECT} WHERE i.org_id = $2 AND i.project_id IS NULL AND ${amongOnly(5)} ORDER BY i.created_at, i.id LIMIT $3 OFFSET $4`,
 );
 const searchPage = searchSql<OrgIdentityRow>(
   `${SELECT} WHERE i.org_id = $2 AND i.project_id IS NULL AND ${amongOnly(5)} AND i.name ILIKE $6 ORDER BY i.created_at, i.id LIMIT $3 OFFSET $4`,
 );
-const count = sql<{ count: number }>(
-  `SELECT count(*) AS count FROM identities i WHERE i.org_id = $1 AND i.project_id IS NULL AND ${amongOnly(2)}`,
+const count = sql<Total>(
+  `SELECT 0 AS kept, count(*) AS since FROM identities i WHERE i.org_id = $1 AND i.project_id IS NULL AND ${amongOnly(2)}`,
 );
-const countSearch = searchSql<{ count: number }>(`
-  SELECT count(*) AS count FROM identities i WHERE i.org_id = $1 AND i.project_id IS NULL AND ${amongOnly(2)} AND i.name ILIKE $3`);
+const countSearch = searchSql<Total>(`
+  SELECT 0 AS kept, count(*) AS since FROM identities i WHERE i.org_id = $1 AND i.project_id IS NULL AND ${amongOnly(2)} AND i.name ILIKE $3`);
 const all = sql<{ id: string }>(`SELECT id FROM identities WHERE org_id = $1 AND project_id IS NULL`);
 
 export const findOrgIdentity = (q: Query, orgId: string, identityId: string, now: Date) =>
@@ -56,15 +57,17 @@ export async function pageOfOrg(
   orgId: string,
   asked: IdentityPage,
   now: Date,
-): Promise<{ rows: OrgIdentityRow[]; totalCount: number }> {
+): Promise<{ rows: OrgIdentityRow[]; total: Total }> {
   const pattern = asked.search === undefined ? undefined : `%${escapeLike(asked.search)}%`;
   const [rows, total] = await Promise.all([
     pattern === undefined
       ? q.rows(page, [now, orgId, asked.limit, asked.offset, asked.only])
       : q.rows(searchPage, [now, orgId, asked.limit, asked.offset, asked.only, pattern]),
     pattern === undefined
-      ? q.first(count, [orgId, asked.only])
+      ? asked.only === null
+        ? totalOf(q, "orgIdentities", orgId)
+        : q.first(count, [orgId, asked.only])
       : q.first(countSearch, [orgId, asked.only, pattern]),
   ]);
-  return { rows, totalCount: total?.count ?? 0 };
+  return { rows, total: total ?? NONE };
 }

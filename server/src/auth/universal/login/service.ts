@@ -3,7 +3,7 @@ import { isUuid, newId } from "../../../platform/ids.ts";
 import { systemActor, type Caller, type IdentityActor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Keyring } from "../../../platform/crypto/index.ts";
-import type { Db } from "../../../platform/db/index.ts";
+import type { Db, Pen } from "../../../platform/db/index.ts";
 import { networkOf } from "../../../platform/http/index.ts";
 import { addressForbidden, type Problem } from "../../../platform/problem.ts";
 import type { Sealed } from "../../../platform/sealed.ts";
@@ -103,6 +103,48 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
       : undefined;
   };
 
+  const grant = (pen: Pen, state: LoginState, caller: Caller): GrantedToken => {
+    const settings = {
+      ttl: state.accessTokenTTL,
+      maxTtl: state.accessTokenMaxTTL,
+      period: state.accessTokenPeriod,
+      usesLimit: state.accessTokenNumUsesLimit,
+    };
+    const clientSecretId = secretOf(state);
+    const token = tokens.issue(pen, { bearer: state, method: METHOD, settings, clientSecretId });
+    const metadata = { method: METHOD, clientSecretId };
+    pen.audit(asActor(state, caller), { event: "login", orgId: state.orgId, metadata });
+    return token;
+  };
+
+  /** Nothing to count and nothing to forget: only new rows. */
+  const grantAtOnce = async (state: LoginState, caller: Caller): Promise<GrantedToken | undefined> => {
+    let token: GrantedToken | undefined;
+    await db.append((pen) => {
+      token = grant(pen, state, caller);
+    });
+    return token;
+  };
+
+  const grantWithCare = (
+    state: LoginState,
+    caller: Caller,
+    { clientId, now, isCounted }: { clientId: string; now: Date; isCounted: boolean },
+  ): Promise<GrantedToken | undefined> =>
+    db.write(async (tx) => {
+      if (isCounted && !(await useClientSecret(tx, secretOf(state), now))) {
+        // Someone else took the last use since we looked.
+        tx.audit(asActor(state, caller), {
+          event: "login-refused",
+          orgId: state.orgId,
+          metadata: { method: METHOD, reason: "used-up-secret", clientId },
+        });
+        return undefined;
+      }
+      if (state.hasFailures) await forgetFailures(tx, state.identityId, METHOD, networkOf(caller.ip));
+      return grant(tx, state, caller);
+    });
+
   return {
     async login({ clientId, clientSecret, organizationSlug }, caller) {
       const digest = digestOf(keyring, clientSecret.open());
@@ -124,36 +166,13 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
           "Your address is not among the trusted addresses of this identity's client secrets.",
         );
       }
-      const secretId = state.secretId as string;
       const isCounted = (state.secretUsesLimit ?? 0) > 0;
-      const granted = await db.write(async (tx) => {
-        if (isCounted && !(await useClientSecret(tx, secretId, now))) {
-          // Someone else took the last use since we looked.
-          tx.audit(asActor(state, caller), {
-            event: "login-refused",
-            orgId: state.orgId,
-            metadata: { method: METHOD, reason: "used-up-secret", clientId },
-          });
-          return undefined;
-        }
-        if (state.hasFailures) await forgetFailures(tx, state.identityId, METHOD, networkOf(caller.ip));
-        const settings = {
-          ttl: state.accessTokenTTL,
-          maxTtl: state.accessTokenMaxTTL,
-          period: state.accessTokenPeriod,
-          usesLimit: state.accessTokenNumUsesLimit,
-        };
-        const token = tokens.issue(tx, { bearer: state, method: METHOD, settings, clientSecretId: secretId });
-        tx.audit(asActor(state, caller), {
-          event: "login",
-          orgId: state.orgId,
-          metadata: { method: METHOD, clientSecretId: secretId },
-        });
-        return token;
-      });
+      const granted = await (isCounted || state.hasFailures
+        ? grantWithCare(state, caller, { clientId, now, isCounted })
+        : grantAtOnce(state, caller));
       if (!granted) throw credentialsWrong();
       // Counting every login on one row would line all logins of an identity up behind each other's commits.
-      note({ secretId, identityId: state.identityId, uses: isCounted ? 0 : 1, at: now });
+      note({ secretId: secretOf(state), identityId: state.identityId, uses: isCounted ? 0 : 1, at: now });
       return granted;
     },
 
@@ -165,6 +184,9 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
     },
   };
 }
+
+/** Known to be there once nothing spoke against the login. */
+const secretOf = (state: LoginState): string => state.secretId as string;
 
 function asActor(state: LoginState, caller: Caller): IdentityActor {
   return {
