@@ -1,23 +1,37 @@
 // Cost against how much is already there. Things are put straight into the tables, because a million requests would
 // take an hour; what is measured goes through the door. A curve that is not level, or logarithmic, is a finding.
+import { openWorld as openCertificateWorld, seed as seedCertificates } from "./certificates/world.mjs";
+import { eventRows } from "./events/index.mjs";
 import { load } from "./load.mjs";
 import { openWorld } from "./world.mjs";
 
 const SEEDS = {
   secrets: `INSERT INTO secrets (id, project_id, folder_id, key, version, key_id, value, created_at, updated_at)
     SELECT gen_random_uuid(), s.project_id, $2, 'SEED_' || g, 1, s.key_id, s.value, now(), now() FROM secrets s, generate_series($3::int, $4::int) g WHERE s.id = $1`,
+  // An hour old, as if they had come one after the other.
   identities: `WITH made AS (
       INSERT INTO identities (id, org_id, project_id, name, metadata, created_at, updated_at)
-      SELECT gen_random_uuid(), i.org_id, i.project_id, 'seed-' || g, '[]', now(), now() FROM identities i, generate_series($2::int, $3::int) g WHERE i.id = $1 RETURNING id, org_id, project_id
+      SELECT gen_random_uuid(), i.org_id, i.project_id, 'seed-' || g, '[]', now() - interval '1 hour' + g * interval '1 millisecond', now()
+      FROM identities i, generate_series($2::int, $3::int) g WHERE i.id = $1 RETURNING id, org_id, project_id, created_at
     ), places AS (
       INSERT INTO memberships (id, org_id, project_id, identity_id, created_at, updated_at)
-      SELECT gen_random_uuid(), org_id, project_id, id, now(), now() FROM made RETURNING id
+      SELECT gen_random_uuid(), org_id, project_id, id, created_at, now() FROM made RETURNING id
     ) INSERT INTO membership_roles (id, membership_id, role) SELECT gen_random_uuid(), id, 'no-access' FROM places`,
   alerts: `INSERT INTO alerts (id, org_id, project_id, name, description, event_type, alert_before, filters, enabled, is_daily, gathered_at, created_at, updated_at)
     SELECT gen_random_uuid(), a.org_id, a.project_id, 'seed-' || g, '', 'expiration', '30d', '[]', false, false, now(), now(), now() FROM alerts a, generate_series($2::int, $3::int) g WHERE a.id = $1`,
 };
 
-async function secretCurve(world) {
+/** How to make rows of a table and what to ask when they are there. */
+const seeded = (world, table, first) => ({
+  world,
+  async grow(from, to) {
+    await world.database.query(SEEDS[table], [...first, from + 1, to]);
+    await world.database.query(`VACUUM ANALYZE ${table}`);
+  },
+});
+
+async function secretCurves() {
+  const world = await openWorld();
   const { project } = await world.call("POST", "/api/v1/projects", { projectName: "Growth of secrets" });
   const at = { projectId: project.id, environment: "dev" };
   const { folder } = await world.call("POST", "/api/v2/folders", { ...at, path: "/", name: "crowd" });
@@ -30,34 +44,43 @@ async function secretCurve(world) {
   });
   const query = `projectId=${project.id}&environment=dev`;
   return {
-    table: "secrets",
-    first: [secret.id, folder.id],
-    requests: {
+    ...seeded(world, "secrets", [secret.id, folder.id]),
+    requests: () => ({
       "read a secret": () => ({ method: "GET", path: `/api/v4/secrets/ONE?${query}` }),
-      "create a secret among the crowd": (n) => ({
+      "create a secret": (n) => ({
         method: "POST",
         path: `/api/v4/secrets/NEW_${n}_${Date.now()}`,
         body: { ...at, secretPath: "/crowd", secretValue: "value" },
       }),
-    },
+      "update a secret": (n) => ({
+        method: "PATCH",
+        path: "/api/v4/secrets/TWO",
+        body: { ...at, secretPath: "/", secretValue: `value ${n}` },
+      }),
+    }),
   };
 }
 
-async function identityCurve(world) {
+async function identityCurves() {
+  const world = await openWorld();
   const { project } = await world.call("POST", "/api/v1/projects", { projectName: "Growth of identities" });
   const path = `/api/v1/projects/${project.id}/identities`;
   const { identity } = await world.call("POST", path, { name: "model" });
   return {
-    table: "identities",
-    first: [identity.id],
-    requests: {
+    ...seeded(world, "identities", [identity.id]),
+    requests: () => ({
       "create an identity": (n) => ({ method: "POST", path, body: { name: `new-${n}` } }),
       "first page of identities": () => ({ method: "GET", path: `${path}?limit=20` }),
-    },
+      "first page of members": () => ({
+        method: "GET",
+        path: `/api/v1/projects/${project.id}/memberships/identities?limit=20`,
+      }),
+    }),
   };
 }
 
-async function alertCurve(world) {
+async function alertCurves() {
+  const world = await openWorld();
   const { project } = await world.call("POST", "/api/v1/projects", {
     projectName: "Growth of alerts",
     type: "cert-manager",
@@ -73,42 +96,94 @@ async function alertCurve(world) {
   });
   const { alert } = await world.call("POST", path, body("model"));
   return {
-    table: "alerts",
-    first: [alert.id],
-    requests: {
+    ...seeded(world, "alerts", [alert.id]),
+    requests: () => ({
       "create an alert": (n) => ({ method: "POST", path, body: body(`new-${n}-${Date.now()}`) }),
       "first page of alerts": () => ({ method: "GET", path: `${path}?projectId=${project.id}&limit=20` }),
-    },
+    }),
   };
 }
 
-/** For each kind of thing: seed up to a size, measure its requests one at a time, go on to the next size. */
-export async function growthCurves({ sizes, seconds }) {
-  const curves = new Map();
-  const world = await openWorld();
-  try {
-    for (const open of [secretCurve, identityCurve, alertCurve]) {
-      const { table, first, requests } = await open(world);
+/** Each size in a profile of its own, beside the smaller ones. */
+async function certificateCurves() {
+  const world = await openCertificateWorld();
+  let profileId;
+  return {
+    world,
+    async grow(_from, to) {
+      profileId = await world.profile(`size-${to}`);
+      await seedCertificates(world, profileId, to);
+    },
+    requests: () => ({
+      "issue a certificate": (n) => ({
+        method: "POST",
+        path: "/api/v1/cert-manager/certificates",
+        body: { profileId, attributes: { commonName: `new-${n}.example.com`, ttl: "30d" } },
+      }),
+      "first page of certificates": () => ({
+        method: "GET",
+        path: `/api/v1/cert-manager/certificate-profiles/${profileId}/certificates?limit=20`,
+      }),
+    }),
+  };
+}
+
+const TOPICS = {
+  secrets: secretCurves,
+  certificates: certificateCurves,
+  alerts: alertCurves,
+  identities: identityCurves,
+};
+export const GROWTH_TOPICS = Object.keys(TOPICS);
+
+async function measure(world, name, request, seconds) {
+  const next = (n) => ({ ...request(n), headers: world.headers });
+  const { p50, p99, rate, statuses } = await load(world.keyward.base, next, {
+    connections: 1,
+    seconds,
+    warmup: seconds / 3,
+  });
+  if (Object.keys(statuses).some((status) => status !== "200"))
+    throw new Error(`${name}: ${JSON.stringify(statuses)}`);
+  return { p50, p99, rate };
+}
+
+/**
+ * One event to all of them, by how many streams are open. It has to be written to each, so what should be level is the
+ * cost per stream. A million sockets do not fit on one machine; the curve ends where one node's limit is.
+ */
+export async function streamCurve({ sizes, step = () => {} }) {
+  const points = [];
+  for (const streams of sizes) {
+    const rows = await eventRows({ streams, rounds: 1, wanted: ["broadcast"] });
+    const ms = rows.find(({ unit }) => unit === "ms").keyward;
+    points.push({ size: streams, p50: (ms * 1000) / streams, p99: null, rate: null });
+    step(`growth of streams, ${streams.toLocaleString("en")}`);
+  }
+  return { topic: "streams", name: "one event, for each 1,000 streams", points };
+}
+
+/** For each topic: seed up to a size, measure its requests one at a time, go on to the next size. */
+export async function growthCurves({ topics, sizes, seconds, step = () => {} }) {
+  const curves = [];
+  for (const topic of topics) {
+    const { world, grow, requests } = await TOPICS[topic]();
+    const points = new Map();
+    try {
       let there = 0;
       for (const size of sizes) {
-        await world.database.query(SEEDS[table], [...first, there + 1, size]);
-        await world.database.query(`ANALYZE ${table}`);
+        await grow(there, size);
         there = size;
-        for (const [name, request] of Object.entries(requests)) {
-          const next = (n) => ({ ...request(n), headers: world.headers });
-          const { p50, p99, rate, statuses } = await load(world.keyward.base, next, {
-            connections: 1,
-            seconds,
-            warmup: 0.5,
-          });
-          if (Object.keys(statuses).some((status) => status !== "200"))
-            throw new Error(`${name}: ${JSON.stringify(statuses)}`);
-          curves.set(name, [...(curves.get(name) ?? []), { size, p50, p99, rate }]);
+        for (const [name, request] of Object.entries(requests())) {
+          const figures = await measure(world, name, request, seconds);
+          points.set(name, [...(points.get(name) ?? []), { size, ...figures }]);
         }
+        step(`growth of ${topic}, ${size.toLocaleString("en")}`);
       }
+    } finally {
+      await world.close();
     }
-  } finally {
-    await world.close();
+    for (const [name, own] of points) curves.push({ topic, name, points: own });
   }
-  return [...curves].map(([name, points]) => ({ name, points }));
+  return curves;
 }

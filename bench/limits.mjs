@@ -90,12 +90,21 @@ const work = {
 };
 
 /**
- * A limit as data: the statements of a request, in a transaction if it changes something. "$uuid", "$now", "$n" and
- * "$sealed" stand for a new id, the time, the request's number and as many bytes as the ciphertext of a short value.
+ * A limit as data: the statements of a request, in a transaction if it changes something. "$uuid", "$now", "$n", "$pick"
+ * and "$sealed" stand for a new id, the time, the request's number, one of the context's ids in turn and as many bytes
+ * as the ciphertext of a short value.
  */
 const sealed = Buffer.alloc(64, 1);
-const valueOf = (value, body) =>
-  ({ $uuid: randomUUID(), $now: new Date(), $n: `N${body.n}`, $sealed: sealed })[value] ?? value;
+const picks = context.picks ?? [];
+let turn = 0;
+const special = {
+  $uuid: () => randomUUID(),
+  $now: () => new Date(),
+  $n: (body) => `N${body.n}`,
+  $sealed: () => sealed,
+  $pick: () => picks[(turn += 1) % picks.length],
+};
+const valueOf = (value, body) => (typeof value === "string" && special[value] ? special[value](body) : value);
 function program({ reads = [], writes = [], decrypts = 0, signs = 0, keys = 0, event }) {
   const prepared = (statements, kind) =>
     statements.map(([text, values], index) => ({ name: `${event}-${kind}-${index}`, text, values }));

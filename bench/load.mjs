@@ -68,7 +68,15 @@ class Connection {
   }
 }
 
-const quantile = (sorted, p) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))] ?? 0;
+/** One connection, for requests whose order matters. */
+export async function dial(base) {
+  const connection = new Connection(new URL(base));
+  await connection.open();
+  return connection;
+}
+
+export const quantile = (sorted, p) =>
+  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))] ?? 0;
 
 /** Runs `next(n)`'s requests for `seconds` after `warmup`; answers rate and latencies in milliseconds. */
 export async function load(base, next, { connections, seconds, warmup = 1 }) {

@@ -15,6 +15,7 @@ function launch(args, env, isReady) {
     child.once("exit", (code) => reject(new Error(`${args[0]} ended with ${code}`)));
     createInterface({ input: child.stdout }).on("line", (line) => {
       const base = isReady(line);
+      if (/"level":(50|60|"error"|"fatal")/.test(line)) console.error(line);
       if (base) resolve({ base, pid: child.pid, stop: () => stop(child) });
     });
   });
@@ -36,7 +37,8 @@ export const QUIET = {
 };
 
 export const startKeyward = (env) =>
-  launch([MAIN], { ...QUIET, ...env }, (line) => {
+  // As `npm start` does it.
+  launch(["--max-semi-space-size=32", MAIN], { ...QUIET, ...env }, (line) => {
     const { msg, url } = JSON.parse(line);
     return msg === "Keyward is ready" ? url : undefined;
   });

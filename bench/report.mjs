@@ -37,20 +37,53 @@ function caseTable(cases) {
         : ["–", "–", "–"]
       : []),
   ]);
-  return [head, head.map(() => "---"), ...rows].map((row) => `| ${row.join(" | ")} |`).join("\n");
+  return table([head, ...rows]);
 }
 
+const table = (rows) => {
+  const [head, ...rest] = rows;
+  return [head, head.map(() => "---"), ...rest].map((row) => `| ${row.join(" | ")} |`).join("\n");
+};
+
 function growthTable(growth) {
-  if (growth.length === 0) return "";
   const sizes = growth[0].points.map(({ size }) => size);
-  const head = ["median ms of", ...sizes.map((size) => `${size.toLocaleString("en")}`), "largest ÷ smallest"];
-  const rows = growth.map(({ name, points }) => [
-    name,
-    ...points.map(({ p50 }) => whole(p50)),
-    `${(points.at(-1).p50 / points[0].p50).toFixed(1)}×`,
+  return table([
+    ["median ms of", ...sizes.map((size) => `${size.toLocaleString("en")}`), "largest ÷ smallest"],
+    ...growth.map(({ name, points }) => [
+      name,
+      ...points.map(({ p50 }) => whole(p50)),
+      `${(points.at(-1).p50 / points[0].p50).toFixed(1)}×`,
+    ]),
   ]);
-  return [head, head.map(() => "---"), ...rows].map((row) => `| ${row.join(" | ")} |`).join("\n");
 }
+
+const listTables = ({ rows, bars }) => [
+  table([
+    ["one at a time", "p50 ms", "p99 ms"],
+    ...rows.map((row) => [row.name, whole(row.p50), whole(row.p99)]),
+  ]),
+  table([
+    ["ratio of medians", "is", "bar", "kept"],
+    ...bars.map(({ name, value, bar, isKept }) => [
+      name,
+      `${value.toFixed(2)}×`,
+      bar,
+      isKept ? "yes" : "**no**",
+    ]),
+  ]),
+];
+
+const eventTable = (rows) =>
+  table([
+    ["case", "Keyward", "limit", "bar", "kept"],
+    ...rows.map(({ case: name, keyward, limit, unit, bar, isKept }) => [
+      name,
+      `${whole(keyward)} ${unit}`,
+      limit === null ? "–" : `${whole(limit)} ${unit}`,
+      bar,
+      isKept ? "yes" : "**no**",
+    ]),
+  ]);
 
 const COLOURS = ["#2563eb", "#dc2626", "#059669", "#d97706", "#7c3aed", "#0891b2", "#be185d", "#4d7c0f"];
 
@@ -90,32 +123,51 @@ export function growthChart(growth) {
   return `${parts.join("\n")}\n</svg>\n`;
 }
 
-export function writeResults({ startedAt, settings, idleMb, cases, growth, isKept }) {
-  const machine = `${cpus().length} × ${cpus()[0]?.model ?? "unknown"}, Node ${process.version}`;
+const fileOf = (topic) => `growth-${topic}.svg`;
+const topicsOf = (growth) => [...new Set(growth.map(({ topic }) => topic))];
+
+const growthParts = (growth) =>
+  growth.length === 0
+    ? []
+    : [
+        "## Growth",
+        "One request at a time of each kind, against the number of things that are already there. Level is good; both axes of the charts are logarithmic.",
+        ...topicsOf(growth).flatMap((topic) => [
+          growthTable(growth.filter((curve) => curve.topic === topic)),
+          `![Growth of ${topic}](${fileOf(topic)})`,
+        ]),
+      ];
+
+function pageOf({ startedAt, machine, settings, idleMb, cases, lists, growth, events }) {
   const parts = [
     "# Results",
-    `${startedAt.toISOString().slice(0, 10)}, ${machine}; client, server and database on the same machine. ${settings.connections} connections, ${settings.rounds} rounds of ${settings.seconds} s, Keyward and its limit program in turns, medians. Idle memory of the server: ${Math.round(idleMb)} MB.`,
-    "The limit is a bare `node:http` program that does the unavoidable statements and cryptography of the same request and answers the same bytes. Figures of different machines do not compare; shares of the limit do.",
+    `${startedAt.toISOString().slice(0, 10)}, ${machine}; client, server and database on the same machine. ${settings.connections} connections, ${settings.rounds} rounds of ${settings.seconds} s, Keyward and its limit program in turns, medians. Idle memory of the server: ${Math.round(idleMb)} MB. The whole run took ${settings.tookSeconds} s${settings.isQuick ? " (`--quick`: rougher than a full run)" : ""}.`,
+    "The limit is a bare `node:http` program that does the unavoidable statements and cryptography of the same request with the stock `pg` client and answers the same bytes. Keyward speaks to PostgreSQL through wire code of its own that puts many requests into one exchange, so its share can be above what `pg` allows. Figures of different machines do not compare; shares of the limit do.",
     ...(cases.length > 0 ? [caseTable(cases)] : []),
-    ...(growth.length > 0
+    ...(lists ? ["## Lists of a hundred secrets", ...listTables(lists)] : []),
+    ...(events.length > 0
       ? [
-          "## Growth",
-          "One request of each kind against the number of things that are already there.",
-          growthTable(growth),
-          "![Growth curves](growth.svg)",
+          "## Event streams",
+          "The limit is a bare socket server that writes the same bytes to as many sockets.",
+          eventTable(events),
         ]
       : []),
+    ...growthParts(growth),
   ];
-  const page = `${parts.join("\n\n")}\n`;
+  return `${parts.join("\n\n")}\n`;
+}
+
+export function writeResults({ isKept, ...results }) {
+  const { startedAt, growth } = results;
+  const machine = `${cpus().length} × ${cpus()[0]?.model ?? "unknown"}, Node ${process.version}`;
+  const page = pageOf({ ...results, machine });
   if (isKept) {
     mkdirSync(here("results"), { recursive: true });
     const file = here(`results/${startedAt.toISOString().slice(0, 16).replaceAll(":", "")}.json`);
-    writeFileSync(
-      file,
-      `${JSON.stringify({ startedAt, machine, settings, idleMb, cases, growth }, null, 2)}\n`,
-    );
+    writeFileSync(file, `${JSON.stringify({ machine, ...results }, null, 2)}\n`);
     writeFileSync(here("RESULTS.md"), page);
-    if (growth.length > 0) writeFileSync(here("growth.svg"), growthChart(growth));
+    for (const topic of topicsOf(growth))
+      writeFileSync(here(fileOf(topic)), growthChart(growth.filter((curve) => curve.topic === topic)));
   }
   return page;
 }

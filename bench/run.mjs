@@ -1,41 +1,53 @@
 // npm run bench [-- suite …] [--quick] [--connections 16] [--seconds 5] [--rounds 3] [--against URL --token T] [--no-files]
-// Each case runs interleaved with its limit program, the bare statements of the same request; what counts is the
-// ratio, not the figures of this machine. With --against the same cases go to another server of the same API too.
-import { spawnSync } from "node:child_process";
-import { fileURLToPath } from "node:url";
-import { growthCurves } from "./growth.mjs";
+// Suites: identities secrets certificates alerts events growth. Each case runs interleaved with its limit program, the bare
+// statements of the same request; what counts is the ratio, not the figures of this machine. With --against the same
+// cases go to another server of the same API too.
+import { eventRows } from "./events/index.mjs";
+import { growthCurves, GROWTH_TOPICS, streamCurve } from "./growth.mjs";
 import { load } from "./load.mjs";
 import { usageOf } from "./processes.mjs";
 import { progress } from "./progress.mjs";
 import { writeResults } from "./report.mjs";
+import { secretLists } from "./secret-lists.mjs";
 
 const args = process.argv.slice(2);
 const text = (name) => (args.includes(`--${name}`) ? args[args.indexOf(`--${name}`) + 1] : undefined);
 const flag = (name, fallback) => Number(text(name) ?? fallback);
 const isQuick = args.includes("--quick");
 const connections = flag("connections", 16);
-const seconds = flag("seconds", isQuick ? 1 : 5);
+const seconds = flag("seconds", isQuick ? 0.5 : 5);
+const warmup = isQuick ? 0.25 : 1;
 const rounds = flag("rounds", isQuick ? 2 : 3);
 const against = text("against") ? { url: text("against"), token: text("token") } : undefined;
 
 const HTTP_SUITES = ["identities", "secrets", "certificates", "alerts"];
-const OTHERS = ["growth", "events"];
-const named = args.filter((arg) => [...HTTP_SUITES, ...OTHERS].includes(arg));
-// Streams need minutes of their own and print their own tables: only when asked for, or in the full run.
-const wanted =
-  named.length > 0 ? named : [...HTTP_SUITES, "growth", ...(isQuick || against ? [] : ["events"])];
+const named = args.filter((arg) => [...HTTP_SUITES, "growth", "events"].includes(arg));
+const wanted = named.length > 0 ? named : [...HTTP_SUITES, "growth", "events"];
+const isWanted = (suite) => wanted.includes(suite) && !(against && ["growth", "events"].includes(suite));
 
 const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
 
+/** What the parts should take on an idle machine; only for the time that is left. */
+const CASES = { identities: 3, secrets: 5, certificates: 2, alerts: 1 };
+const oneCase = (seconds + warmup) * rounds * (against ? 3 : 2);
+const START_SECONDS = 4;
+const GROWTH = isQuick
+  ? { sizes: [1e3, 1e4], seconds: 0.3, planned: 3 }
+  : { sizes: [1e3, 1e4, 1e5, 1e6], seconds: 2, planned: 25 };
+const EVENTS = isQuick
+  ? { streams: 1000, listeners: 200, rate: 50, seconds: 2, rounds: 1, planned: 30 }
+  : { streams: 10_000, listeners: 1000, rate: 100, seconds: 8, rounds: 3, planned: 180 };
+const LISTS_SECONDS = isQuick ? 8 : 90;
+
 async function measure(target, next, good = 200) {
   const before = usageOf(target.pid);
-  const result = await load(target.base, next, { connections, seconds, warmup: isQuick ? 0.5 : 1 });
+  const result = await load(target.base, next, { connections, seconds, warmup });
   const after = usageOf(target.pid);
   const strange = Object.keys(result.statuses).filter(
     (status) => status !== String(good) && status !== "example",
   );
   if (strange.length > 0) throw new Error(`not all answers were ${good}: ${JSON.stringify(result.statuses)}`);
-  const answered = Math.max(1, result.rate * (seconds + (isQuick ? 0.5 : 1)));
+  const answered = Math.max(1, result.rate * (seconds + warmup));
   return {
     ...result,
     cpuMicros: ((after.cpuSeconds - before.cpuSeconds) * 1e6) / answered,
@@ -57,6 +69,7 @@ async function runSuite(suite, bar) {
   const other = against ? await prepare({ against }) : undefined;
   const results = [];
   try {
+    bar.step(suite, START_SECONDS);
     for (const one of own.cases) {
       const theirs = other?.cases.find(({ name }) => name === one.name);
       const runs = [];
@@ -67,7 +80,7 @@ async function runSuite(suite, bar) {
         };
         if (theirs) run.other = await measure(other.keyward, theirs.keyward, theirs.good);
         runs.push(run);
-        bar.step(`${suite}: ${one.name}`);
+        bar.step(`${suite}: ${one.name}`, oneCase / rounds);
       }
       const share = median(runs.map((run) => run.keyward.rate / run.limit.rate));
       const sides = theirs ? ["keyward", "limit", "other"] : ["keyward", "limit"];
@@ -86,8 +99,16 @@ async function runSuite(suite, bar) {
 }
 
 const startedAt = new Date();
-const httpSuites = wanted.filter((suite) => HTTP_SUITES.includes(suite));
-const bar = progress(httpSuites.length * 3 * rounds);
+const httpSuites = HTTP_SUITES.filter(isWanted);
+const topics = isWanted("growth") ? GROWTH_TOPICS : [];
+const hasLists = isWanted("secrets") && !against;
+const planned =
+  httpSuites.reduce((sum, suite) => sum + START_SECONDS + CASES[suite] * oneCase, 0) +
+  (hasLists ? LISTS_SECONDS : 0) +
+  topics.length * (START_SECONDS + GROWTH.sizes.length * GROWTH.planned) +
+  (topics.length > 0 && !isQuick ? 3 * GROWTH.planned : 0) +
+  (isWanted("events") ? EVENTS.planned : 0);
+const bar = progress(planned);
 const cases = [];
 let idleMb = 0;
 for (const suite of httpSuites) {
@@ -95,21 +116,31 @@ for (const suite of httpSuites) {
   cases.push(...ran.results);
   idleMb = ran.idleMb;
 }
-bar.done();
-const sizes = isQuick ? [1e3, 1e4] : [1e3, 1e4, 1e5, 1e6];
-const growth =
-  wanted.includes("growth") && !against
-    ? await growthCurves({ sizes, seconds: isQuick ? 1 : 3, connections })
-    : [];
-const settings = { connections, seconds, rounds, isQuick, ...(against ? { against: against.url } : {}) };
-console.log(
-  writeResults({ startedAt, settings, idleMb, cases, growth, isKept: !args.includes("--no-files") }),
-);
-if (wanted.includes("events")) {
-  const script = fileURLToPath(new URL("events/run.mjs", import.meta.url));
-  spawnSync(
-    process.execPath,
-    [script, ...(isQuick ? ["--streams", "1000", "--rounds", "2", "--seconds", "3"] : [])],
-    { stdio: "inherit" },
+const listRounds = isQuick ? 3 : 4;
+const lists = hasLists
+  ? await secretLists({ isQuick, step: (what) => bar.step(what, LISTS_SECONDS / listRounds) })
+  : undefined;
+const growth = await growthCurves({ topics, ...GROWTH, step: (what) => bar.step(what, GROWTH.planned) });
+// Minutes of their own: not in a quick run.
+if (topics.length > 0 && !isQuick)
+  growth.push(
+    await streamCurve({ sizes: [100, 1000, 10_000], step: (what) => bar.step(what, GROWTH.planned) }),
   );
-}
+const events = isWanted("events")
+  ? await eventRows({ ...EVENTS, say: (line) => bar.step(`events: ${line}`, 0) })
+  : [];
+bar.done();
+const settings = {
+  connections,
+  seconds,
+  rounds,
+  isQuick,
+  tookSeconds: Math.round((Date.now() - startedAt.getTime()) / 1000),
+  ...(against ? { against: against.url } : {}),
+};
+console.log(
+  writeResults({
+    ...{ startedAt, settings, idleMb, cases, lists, growth, events },
+    isKept: !args.includes("--no-files"),
+  }),
+);

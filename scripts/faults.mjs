@@ -1,4 +1,4 @@
-// npm run test:faults [-- --seconds 60] [--seed N] [--only crashes,badWire,pausedNode]
+// npm run test:faults [-- --seconds 60] [--seed N] [--only crashes,badWire,…]
 // Real processes, killed and cut off on purpose, judged by a model in memory. `--seconds` is per scenario.
 import { build } from "./build.mjs";
 
@@ -13,7 +13,7 @@ const seed = Number(value("seed", Math.floor(Math.random() * 2 ** 31)));
 const seconds = Number(value("seconds", 60));
 console.log(`seed ${seed} (again: npm run test:faults -- --seed ${seed})`);
 let broken = 0;
-for (const name of value("only", "crashes,badWire,pausedNode").split(",")) {
+for (const name of value("only", "crashes,badWire,pausedNode,fullDisk,databaseAway,clockSteps").split(",")) {
   console.log(`\n${name}, ${seconds} s`);
   const { faults, seen } = await scenarios[name]({ seed, seconds, say: (line) => console.log(`  ${line}`) });
   console.log(`  ${JSON.stringify(seen)}`);

@@ -13,7 +13,7 @@ const INSERT_VERSION = `INSERT INTO secret_versions (secret_id, version, project
 const UPDATE_SECRET = "UPDATE secrets SET version = version + 1, value = $2, updated_at = $3 WHERE id = $1";
 const FACT = "INSERT INTO outbox (name, data) VALUES ('limit.program', '{}')";
 
-function limitsOf({ folder, project, spread, one, many, answers }) {
+function limitsOf({ folder, project, one, many, picks, answers }) {
   const same = [project, folder, "$n", "$uuid", "$sealed", "$now"];
   const look = `SELECT ${ROW} FROM secrets WHERE folder_id = $1 AND key = $2 AND owner_id IS NULL`;
   return {
@@ -35,12 +35,13 @@ function limitsOf({ folder, project, spread, one, many, answers }) {
       update: {
         reads: [[look, [folder, one]]],
         writes: [
-          [UPDATE_SECRET, [spread, "$sealed", "$now"]],
+          [UPDATE_SECRET, ["$pick", "$sealed", "$now"]],
           [INSERT_VERSION, ["$same", ...same]],
           [FACT, []],
         ],
       },
     },
+    picks,
     answers,
   };
 }
@@ -51,7 +52,7 @@ export async function prepare({ against } = {}) {
   const { project } = await world.call("POST", "/api/v1/projects", { projectName: name });
   const at = { projectId: project.id, environment: "dev" };
   const folders = {};
-  for (const folder of ["many", "spread", "made"])
+  for (const folder of ["many", "spread", "limit", "made"])
     folders[folder] = (
       await world.call("POST", "/api/v2/folders", { ...at, path: "/", name: folder })
     ).folder.id;
@@ -62,7 +63,9 @@ export async function prepare({ against } = {}) {
       secrets: Array.from({ length: count }, (_, n) => ({ secretKey: `KEY_${n}`, secretValue: VALUE })),
     });
   await batch("/many", 100);
-  const spread = await batch("/spread", 500);
+  await batch("/spread", 500);
+  // The limit program writes bytes nobody can decrypt: it has secrets of its own.
+  const bare = await batch("/limit", 500);
   const query = `projectId=${project.id}&environment=dev`;
   const read = await world.call("GET", `${PATH}/KEY_7?${query}&secretPath=/spread`);
   const listPath = `${PATH}?${query}&secretPath=/many`;
@@ -76,7 +79,7 @@ export async function prepare({ against } = {}) {
       many: folders.many,
       project: project.id,
       one: "KEY_7",
-      spread: spread.secrets[7].id,
+      picks: bare.secrets.map((secret) => secret.id),
       answers: { read: read.text, list: list.text, create: made.text, update: made.text },
     }),
   );

@@ -177,7 +177,7 @@ async function openRooms(options: HouseOptions, database: Database, tail: Tail) 
   const people = openPeople(ground);
   const office = await openOffice(options, ground, people.auth);
   const { authentication } = people;
-  const secrets = createSecrets({ ...ground, auditReads: config.auditReads });
+  const secrets = createSecrets({ ...ground, roles: createRoles(ground), auditReads: config.auditReads });
   const events = openEvents(options, { ...ground, licences: office.licences, authentication });
   const revocationUrl = config.revocationUrl ?? config.publicUrl ?? `http://localhost:${config.port}`;
   const certificates = createCertificates({ ...ground, revocationUrl });

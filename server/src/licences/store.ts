@@ -1,4 +1,4 @@
-import { sql, type Query, type Tx } from "../platform/db/index.ts";
+import { slowSql, sql, type Query, type Tx } from "../platform/db/index.ts";
 
 export interface LicenceRow {
   readonly id: string;
@@ -15,7 +15,7 @@ const ofOrganization = sql<LicenceRow>(`
   SELECT ${COLUMNS} FROM licences WHERE org_id = $1 OR org_id IS NULL
   ORDER BY revoked_at IS NOT NULL, installed_at DESC, id DESC LIMIT 200`);
 const byId = sql<LicenceRow>(`SELECT ${COLUMNS} FROM licences WHERE id = $1`);
-const page = sql<LicenceRow>(
+const page = slowSql<LicenceRow>(
   `SELECT ${COLUMNS} FROM licences ORDER BY installed_at DESC, id DESC LIMIT $1 OFFSET $2`,
 );
 const count = sql<{ count: number }>(`SELECT count(*) AS count FROM licences`);

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import { stopOwnPostgres } from "../postgres.ts";
-import { badWire, crashes, pausedNode } from "./scenarios.ts";
+import { whyNoDisk } from "./disk.ts";
+import { badWire, crashes, databaseAway, fullDisk, pausedNode } from "./scenarios.ts";
 
 const seed = Number(process.env["KEYWARD_FAULTS_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
 
@@ -17,7 +18,17 @@ describe(`real processes under faults (KEYWARD_FAULTS_SEED=${seed})`, () => {
     assert.deepEqual((await badWire({ seed, seconds: 3 })).faults, []);
   });
 
+  it("R-02 a database that was away costs neither an event nor an alert's delivery", async () => {
+    assert.deepEqual((await databaseAway({ seed, seconds: 2 })).faults, []);
+  });
+
   it("R-03 a paused node of three stops nobody else and catches up", async () => {
     assert.deepEqual((await pausedNode({ seed, seconds: 2 })).faults, []);
+  });
+
+  it("R-04 a full disk means 503 and nothing lost, and room brings everything back", async (t) => {
+    const why = whyNoDisk();
+    if (why !== undefined) return t.skip(why);
+    assert.deepEqual((await fullDisk({ seed, seconds: 1 })).faults, []);
   });
 });

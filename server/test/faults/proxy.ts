@@ -1,6 +1,6 @@
 /**
- * A wire between server and database that can be bad: slow, cut, closed, or cut in the worst moment of all, after
- * COMMIT was sent and before its answer came back. It understands nothing of the protocol but that one word.
+ * A wire between server and database that can be bad: slow, cut, closed, or cut in the worst moment of all, when
+ * COMMIT was done and its answer is on the way back. It understands nothing of the protocol but that answer.
  */
 import { createServer, connect, type Socket, type Server, type AddressInfo } from "node:net";
 
@@ -14,9 +14,8 @@ export type Weather =
   /** Every n-th COMMIT goes through and its answer does not. */
   | { readonly kind: "cut-after-commit"; readonly every: number };
 
+/** What PostgreSQL says when it has committed, however it was told to. */
 const COMMIT = Buffer.from("COMMIT\0");
-/** Long enough for PostgreSQL to have read it; it is then committed, whoever is still there to hear. */
-const SETTLE_MS = 30;
 
 export interface Proxy {
   readonly port: number;
@@ -39,7 +38,6 @@ export async function openProxy(target: { readonly host: string; readonly port: 
     const database = connect(
       target.host.startsWith("/") ? { path: `${target.host}/.s.PGSQL.${target.port}` } : target,
     );
-    let isDeaf = false;
     const end = (): void => {
       pairs.delete(end);
       client.destroy();
@@ -51,17 +49,16 @@ export async function openProxy(target: { readonly host: string; readonly port: 
       if (weather.kind === "slow") setTimeout(() => to.writable && to.write(chunk), weather.ms);
       else to.write(chunk);
     };
-    client.on("data", (chunk: Buffer) => {
-      pass(database, chunk);
-      if (weather.kind !== "cut-after-commit" || !chunk.includes(COMMIT)) return;
+    const isWithheld = (chunk: Buffer): boolean => {
+      if (weather.kind !== "cut-after-commit" || !chunk.includes(COMMIT)) return false;
       commits += 1;
-      if (commits % weather.every !== 0) return;
-      isDeaf = true;
-      cuts += 1;
-      setTimeout(end, SETTLE_MS);
-    });
+      return commits % weather.every === 0;
+    };
+    client.on("data", (chunk: Buffer) => pass(database, chunk));
     database.on("data", (chunk: Buffer) => {
-      if (!isDeaf) pass(client, chunk);
+      if (!isWithheld(chunk)) return pass(client, chunk);
+      cuts += 1;
+      end();
     });
     for (const side of [client, database]) {
       side.on("error", end);

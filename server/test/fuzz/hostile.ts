@@ -100,22 +100,25 @@ export interface HostileBody {
 const deep = (open: string, close: string, depth: number): string =>
   open.repeat(depth) + "1" + close.repeat(depth);
 
+const keys = (count: number): string => Array.from({ length: count }, (_, n) => `"k${n}":0`).join(",");
+/** Eleven megabytes, made once. */
+const MILLION_KEYS = `{${keys(1_000_000)}}`;
+
 /** Whole bodies. `field` is a name that the endpoint knows, so that the bomb also lands where somebody looks. */
 export function hostileBodies(field: string): HostileBody[] {
   const name = JSON.stringify(field);
-  const manyKeys = `{${Array.from({ length: 100_000 }, (_, n) => `"k${n}":0`).join(",")}}`.slice(
-    0,
-    1_000_000,
-  );
+  // As many as the door lets in, for the million is turned away at it.
+  const manyKeys = `{${keys(100_000)}}`.slice(0, 1_000_000);
   return [
     { what: "a list ten thousand deep", text: deep("[", "]", 10_000) },
     { what: "an object ten thousand deep", text: deep('{"a":', "}", 10_000) },
     { what: "a field ten thousand deep", text: `{${name}:${deep("[", "]", 10_000)}}` },
     { what: "a field a hundred thousand deep", text: `{${name}:${deep("[", "]", 100_000)}}` },
-    { what: "a hundred thousand keys", text: manyKeys.replace(/,[^,]*$/, "}") },
+    { what: "almost a hundred thousand keys", text: manyKeys.replace(/,[^,]*$/, "}") },
+    { what: "a million keys", text: MILLION_KEYS },
     {
       what: "a field with fifty thousand keys",
-      text: `{${name}:{${Array.from({ length: 50_000 }, (_, n) => `"k${n}":0`).join(",")}}}`,
+      text: `{${name}:{${keys(50_000)}}}`,
     },
     { what: "a field with a hundred thousand items", text: `{${name}:[${"1,".repeat(99_999)}1]}` },
     { what: "a field with fifty thousand wrong objects", text: `{${name}:[${"{},".repeat(49_999)}{}]}` },

@@ -1,6 +1,6 @@
-import { sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
 
-const deleteStray = sql<{ count: number }>(`
+const deleteStray = slowSql<{ count: number }>(`
   WITH gone AS (
     DELETE FROM audit_log_default WHERE ctid = ANY (ARRAY (SELECT ctid FROM audit_log_default WHERE at < $1 LIMIT $2)) RETURNING 1
   ) SELECT count(*) AS count FROM gone`);
@@ -8,7 +8,7 @@ const withRetention = sql<{ id: string; days: number }>(`
   SELECT id, audit_retention_days AS days FROM projects WHERE audit_retention_days > 0 ORDER BY id`);
 // A bite ends at the moment of its last row, so that what is looked for and what is deleted are one stretch of the
 // project's index.
-const deleteOfProject = sql<{ count: number }>(`
+const deleteOfProject = slowSql<{ count: number }>(`
   WITH gone AS (
     DELETE FROM audit_log WHERE project_id = $1 AND at < $2
       AND at <= coalesce((SELECT at FROM audit_log WHERE project_id = $1 AND at < $2 ORDER BY at, id OFFSET $3 LIMIT 1), $2) RETURNING 1

@@ -1,4 +1,4 @@
-import { sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
 import type { RoleAssignment } from "../../memberships/index.ts";
 
 export interface InvitedPlace {
@@ -35,7 +35,7 @@ const byDigest = sql<InvitationRow>(
 const byId = sql<InvitationRow>(
   `SELECT ${COLUMNS} FROM invitations WHERE org_id = $1 AND id = $2 AND expires_at > $3`,
 );
-const ofOrg = sql<InvitationRow>(`
+const ofOrg = slowSql<InvitationRow>(`
   SELECT ${COLUMNS} FROM invitations WHERE org_id = $1 AND expires_at > $2 ORDER BY created_at, id LIMIT $3`);
 // Of many who take at once the row lock lets one through; the others find nothing.
 const take = sql<{ id: string }>(`DELETE FROM invitations WHERE id = $1 AND expires_at > $2 RETURNING id`);

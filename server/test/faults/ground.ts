@@ -1,0 +1,122 @@
+/**
+ * What the fault scenarios stand on: real server processes, each with its own wire to one PostgreSQL, and a few ways
+ * of asking them whether they are well.
+ */
+import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { isAbsolute, join } from "node:path";
+import type pg from "pg";
+import { createTestDatabase, type TestDatabase } from "../postgres.ts";
+import { startServer, type ServerProcess } from "../process.ts";
+import { furnish, type Load, type Place } from "./load.ts";
+import { openProxy, type Proxy } from "./proxy.ts";
+
+export interface Outcome {
+  readonly faults: string[];
+  readonly seen: Record<string, unknown>;
+}
+
+export interface ScenarioOptions {
+  readonly seed: number;
+  /** How long it may go on making trouble. */
+  readonly seconds: number;
+  readonly say?: (line: string) => void;
+}
+
+export const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+const QUIET = {
+  KEYWARD_LOG_LEVEL: "warn",
+  KEYWARD_RATE_LIMIT_READ: "0",
+  KEYWARD_RATE_LIMIT_WRITE: "0",
+  KEYWARD_RATE_LIMIT_LOGIN: "0",
+};
+/** The line by which a server is known to be ready is one of level info. */
+export const READY = { ...QUIET, KEYWARD_LOG_LEVEL: "info" };
+
+export async function holds(check: () => Promise<boolean>, seconds: number): Promise<boolean> {
+  const deadline = performance.now() + seconds * 1000;
+  while (!(await check().catch(() => false))) {
+    if (performance.now() > deadline) return false;
+    await pause(50);
+  }
+  return true;
+}
+
+/** What a server that ended by itself said last. */
+export function watch(server: ServerProcess): ServerProcess {
+  server.child.stderr?.on("data", (chunk: Buffer) => server.lines.push(`stderr: ${chunk.toString()}`));
+  return server;
+}
+export const lastWords = (server: ServerProcess): string => server.lines.slice(-6).join("\n").slice(-3000);
+
+export function postmasterOf(dataDir: string): { pid: number; connection: pg.ClientConfig } {
+  const folder = join(dataDir, "postgres");
+  const [pid, , , port, host = ""] = readFileSync(join(folder, "postmaster.pid"), "utf8").split("\n");
+  return {
+    pid: Number(pid),
+    connection: {
+      host: isAbsolute(host) ? host : join(folder, host),
+      port: Number(port),
+      user: "keyward",
+      database: "keyward",
+    },
+  };
+}
+
+/** What was strange, with what the server's log says about it. */
+export const gather = (
+  faults: string[],
+  load: Load,
+  servers: readonly (ServerProcess | undefined)[],
+): void => {
+  const bugs = servers.flatMap(
+    (server) => server?.lines.filter((line) => line.includes("failed on a bug")) ?? [],
+  );
+  for (const one of load.strange.slice(0, 5)) {
+    const id = /req-\w+/.exec(one)?.[0] ?? "no id";
+    faults.push(`a strange answer: ${one} ${bugs.find((line) => line.includes(id))?.slice(0, 900) ?? ""}`);
+  }
+};
+
+export interface Cluster {
+  readonly database: TestDatabase;
+  readonly proxies: readonly Proxy[];
+  readonly nodes: readonly ServerProcess[];
+  readonly place: Place;
+  close(): Promise<void>;
+}
+
+/** Nodes on one PostgreSQL, each with a wire of its own. */
+export async function openCluster(
+  count: number,
+  more: (node: number) => Record<string, string> = () => ({}),
+): Promise<Cluster> {
+  const database = await createTestDatabase();
+  const rootKey = randomBytes(32).toString("base64");
+  const proxies: Proxy[] = [];
+  const nodes: ServerProcess[] = [];
+  for (let n = 0; n < count; n += 1) {
+    const proxy = await openProxy(database.server);
+    proxies.push(proxy);
+    const { user } = database.server;
+    const url = `postgres://${user}@127.0.0.1:${proxy.port}/${database.connection.database}?sslmode=disable`;
+    const env = { ...READY, DATABASE_URL: url, KEYWARD_ROOT_KEY: rootKey, ...more(n) };
+    nodes.push(watch(await startServer(env)));
+  }
+  const place = await furnish(nodes[0]?.base ?? "");
+  return {
+    database,
+    proxies,
+    nodes,
+    place,
+    async close() {
+      for (const node of nodes) {
+        node.child.kill("SIGCONT");
+        for (const proxy of proxies) proxy.set({ kind: "fair" });
+        await node.stop();
+      }
+      for (const proxy of proxies) await proxy.close();
+      await database.drop();
+    },
+  };
+}
