@@ -24,18 +24,22 @@ export interface IdentityMembershipRow {
   readonly updatedAt: Date;
 }
 
-const SELECT = `
+const COLUMNS = `
   SELECT m.id, m.project_id AS "projectId", p.name AS "projectName", p.type AS "projectType", i.id AS "identityId", i.name, i.org_id AS "orgId",
     i.project_id AS "ownerProjectId", i.has_delete_protection AS "hasDeleteProtection", i.auth_methods AS "authMethods",
     ARRAY(SELECT DISTINCT l.method FROM lockouts l WHERE l.subject_id = i.id AND l.locked_until > $1 ORDER BY l.method) AS "activeLockoutAuthMethods",
     i.metadata, i.last_login_method AS "lastLoginMethod", i.last_login_at AS "lastLoginAt", ${HELD_ROLES} AS roles,
-    m.created_at AS "createdAt", m.updated_at AS "updatedAt"
-  FROM memberships m JOIN identities i ON i.id = m.identity_id JOIN projects p ON p.id = m.project_id`;
+    m.created_at AS "createdAt", m.updated_at AS "updatedAt"`;
+const JOINED = `JOIN identities i ON i.id = m.identity_id JOIN projects p ON p.id = m.project_id`;
+const SELECT = `${COLUMNS} FROM memberships m ${JOINED}`;
 const one = sql<IdentityMembershipRow>(`${SELECT} WHERE m.project_id = $2 AND m.identity_id = $3`);
 const byId = sql<IdentityMembershipRow>(`${SELECT} WHERE m.org_id = $2 AND m.id = $3`);
-const page = slowSql<IdentityMembershipRow>(
-  `${SELECT} WHERE m.project_id = $2 AND ${amongOnly(5)} ORDER BY m.created_at, m.id LIMIT $3 OFFSET $4`,
-);
+// The page is cut from the memberships alone; only its own rows are joined to their identities.
+const page = slowSql<IdentityMembershipRow>(`
+  ${COLUMNS} FROM (
+    SELECT * FROM memberships WHERE project_id = $2 AND identity_id IS NOT NULL AND ($5::uuid[] IS NULL OR identity_id = ANY($5::uuid[]))
+    ORDER BY created_at, id LIMIT $3 OFFSET $4) m ${JOINED}
+  ORDER BY m.created_at, m.id`);
 const searchPage = searchSql<IdentityMembershipRow>(
   `${SELECT} WHERE m.project_id = $2 AND ${amongOnly(5)} AND i.name ILIKE $6 ORDER BY m.created_at, m.id LIMIT $3 OFFSET $4`,
 );
