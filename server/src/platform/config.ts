@@ -110,7 +110,7 @@ export const VARIABLES = {
   ),
   databaseConnections: integer(
     "KEYWARD_DATABASE_CONNECTIONS",
-    "Connections for writing; reading takes four more, listening one.",
+    "Connections for writing; reading takes up to eight more, listening two.",
     10,
     [2, 500],
   ),
