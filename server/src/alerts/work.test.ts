@@ -529,6 +529,25 @@ describe("delivery", () => {
     assert.deepEqual([delivery.status, delivery.attempts], ["delivered", 1]);
   });
 
+  test("a machine that slept longer than its claim holds does not repeat what it is sending", async () => {
+    await anAlert({ eventType: "issuance" });
+    const isAsked = new Promise<void>((asked) => {
+      receiver.answer = () => {
+        asked();
+        return undefined;
+      };
+    });
+    await store.issue(wish(90));
+    const first = run();
+    await isAsked;
+    house.clock.advance(HOUR);
+    const second = run();
+    await new Promise((done) => setTimeout(done, 300));
+    assert.equal(take().length, 1);
+    receiver.hangUp();
+    await Promise.all([first, second]);
+  });
+
   test("a receiver that says never is not asked again", async () => {
     const alert = await anAlert();
     receiver.answer = () => 410;

@@ -50,7 +50,7 @@ class Sender implements Deliveries {
   readonly #underWay = new Map<string, number>();
   /** Destinations that had no place left for all that wait. */
   readonly #crowded = new Set<string>();
-  readonly #sends = new Set<Promise<void>>();
+  readonly #sends = new Map<string, Promise<void>>();
   #timer: NodeJS.Timeout | undefined;
   #claiming: Promise<number> | undefined;
   #isRunning = false;
@@ -67,7 +67,7 @@ class Sender implements Deliveries {
       const claimed = await this.#claim();
       all += claimed;
       if (claimed === 0 && this.#sends.size === 0) return all;
-      await Promise.race(this.#sends);
+      await Promise.race(this.#sends.values());
     }
   }
 
@@ -89,7 +89,7 @@ class Sender implements Deliveries {
     this.#isStopping = true;
     clearTimeout(this.#timer);
     await this.#claiming?.catch(() => undefined);
-    await Promise.all(this.#sends);
+    await Promise.all(this.#sends.values());
   }
 
   #schedule(delay: number): void {
@@ -127,6 +127,7 @@ class Sender implements Deliveries {
     const wish = {
       now,
       until: new Date(now.getTime() + CLAIM_MS),
+      sending: [...this.#sends.keys()],
       perDestination: PER_DESTINATION,
       limit: free,
     };
@@ -154,14 +155,14 @@ class Sender implements Deliveries {
     const { destination } = delivery;
     this.#underWay.set(destination, (this.#underWay.get(destination) ?? 0) + 1);
     const send = this.#deliver(delivery).finally(() => {
-      this.#sends.delete(send);
+      this.#sends.delete(delivery.id);
       const left = (this.#underWay.get(destination) ?? 1) - 1;
       if (left > 0) this.#underWay.set(destination, left);
       else this.#underWay.delete(destination);
       // A place is free; if places were the scarce thing, the next in line should not wait for the clock.
       if (this.#crowded.has(destination)) this.wake();
     });
-    this.#sends.add(send);
+    this.#sends.set(delivery.id, send);
   }
 
   async #deliver(delivery: ClaimedDelivery): Promise<void> {

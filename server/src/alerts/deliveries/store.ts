@@ -34,7 +34,8 @@ const COLUMNS = `d.id, d.alert_id AS "alertId", d.message_id AS "messageId", d.c
   d.last_error AS "lastError", d.created_at AS "createdAt"`;
 
 // A few per destination, whichever came due first there: a thousand for a dead receiver do not stand in the way of one
-// for a living. Rows that another node is claiming at this moment are stepped over.
+// for a living. Rows that another node is claiming at this moment are stepped over, and so are those this node is
+// sending ($7): a machine that slept longer than its claims hold must not repeat what it is about to write down.
 const claim = slowSql<ClaimedDelivery>(`
   WITH ends AS (
     SELECT n.destination, greatest(0, $4::integer - coalesce(u.used, 0)) AS free
@@ -42,7 +43,7 @@ const claim = slowSql<ClaimedDelivery>(`
     LEFT JOIN unnest($3::text[], $6::integer[]) AS u(destination, used) ON u.destination = n.destination
   ), chosen AS (
     SELECT c.id FROM ends e CROSS JOIN LATERAL (
-      SELECT id FROM alert_deliveries WHERE destination = e.destination AND status = 'pending' AND next_at <= $1
+      SELECT id FROM alert_deliveries WHERE destination = e.destination AND status = 'pending' AND next_at <= $1 AND id <> ALL ($7::uuid[])
       ORDER BY next_at LIMIT e.free FOR UPDATE SKIP LOCKED) c
     LIMIT $5
   )
@@ -96,6 +97,8 @@ export interface ClaimWish {
   readonly until: Date;
   /** How many this node has under way, by destination. */
   readonly underWay: ReadonlyMap<string, number>;
+  /** The ids of those. */
+  readonly sending: readonly string[];
   readonly perDestination: number;
   readonly limit: number;
 }
@@ -108,6 +111,7 @@ export const claimDeliveries = (tx: Tx, w: ClaimWish) =>
     w.perDestination,
     w.limit,
     [...w.underWay.values()],
+    w.sending,
   ]);
 export const markDelivered = (tx: Tx, d: ClaimedDelivery, now: Date) =>
   tx.first(delivered, [d.id, d.attempts, now]);
