@@ -1,7 +1,15 @@
 // The limit: a bare node:http server that does the unavoidable database statements of a request over pg, on the same
 // database, and answers the same bytes. No parsing of the body beyond JSON, no permission, no validation, no routing.
 // What Keyward reaches of its rate is what everything else costs.
-import { createCipheriv, createDecipheriv, generateKeyPairSync, randomUUID, sign } from "node:crypto";
+import {
+  createCipheriv,
+  createDecipheriv,
+  createPublicKey,
+  generateKeyPairSync,
+  randomUUID,
+  sign,
+  verify,
+} from "node:crypto";
 import http from "node:http";
 import pg from "pg";
 
@@ -105,7 +113,7 @@ const special = {
   $pick: () => picks[(turn += 1) % picks.length],
 };
 const valueOf = (value, body) => (typeof value === "string" && special[value] ? special[value](body) : value);
-function program({ reads = [], writes = [], decrypts = 0, signs = 0, keys = 0, event }) {
+function program({ reads = [], writes = [], decrypts = 0, verifies = 0, signs = 0, keys = 0, event }) {
   const prepared = (statements, kind) =>
     statements.map(([text, values], index) => ({ name: `${event}-${kind}-${index}`, text, values }));
   const [looks, changes] = [prepared(reads, "read"), prepared(writes, "write")];
@@ -118,6 +126,7 @@ function program({ reads = [], writes = [], decrypts = 0, signs = 0, keys = 0, e
     for (const look of looks) await pool.query(filled(look, body, same));
     for (let n = 0; n < decrypts; n += 1) decryptOne();
     for (let n = 0; n < keys; n += 1) newPair();
+    for (let n = 0; n < verifies; n += 1) verifyOne();
     for (let n = 0; n < signs; n += 1) sign("sha256", toBeSigned, signer);
     if (changes.length === 0) return;
     await write([...changes.map((change) => filled(change, body, same)), auditRow(event, new Date())]);
@@ -126,6 +135,11 @@ function program({ reads = [], writes = [], decrypts = 0, signs = 0, keys = 0, e
 const newPair = () => generateKeyPairSync("ec", { namedCurve: "prime256v1" });
 const signer = newPair().privateKey;
 const toBeSigned = Buffer.alloc(500, 4);
+/** The key of a request is a new one each time: reading it belongs to believing it. */
+const holder = createPublicKey(signer).export({ format: "der", type: "spki" });
+const proof = sign("sha256", toBeSigned, signer);
+const verifyOne = () =>
+  verify("sha256", toBeSigned, createPublicKey({ key: holder, format: "der", type: "spki" }), proof);
 const key = Buffer.alloc(32, 2);
 const iv = Buffer.alloc(12, 3);
 const [ciphertext, tag] = (() => {

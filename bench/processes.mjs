@@ -37,8 +37,7 @@ export const QUIET = {
 };
 
 export const startKeyward = (env) =>
-  // As `npm start` does it.
-  launch(["--max-semi-space-size=32", MAIN], { ...QUIET, ...env }, (line) => {
+  launch([MAIN], { ...QUIET, ...env }, (line) => {
     const { msg, url } = JSON.parse(line);
     return msg === "Keyward is ready" ? url : undefined;
   });

@@ -73,7 +73,7 @@ const listTables = ({ rows, bars }) => [
   ]),
 ];
 
-const eventTable = (rows) =>
+const barTable = (rows) =>
   table([
     ["case", "Keyward", "limit", "bar", "kept"],
     ...rows.map(({ case: name, keyward, limit, unit, bar, isKept }) => [
@@ -138,20 +138,37 @@ const growthParts = (growth) =>
         ]),
       ];
 
-function pageOf({ startedAt, machine, settings, idleMb, cases, lists, growth, events }) {
+/** What is held to a bar, and what stands beside it as the limit. */
+const SUITES = [
+  {
+    suite: "certificates",
+    title: "Certificates",
+    limit:
+      "The limits are a loop that only inserts the same rows, one that only signs, the same request with a thousand certificates, and a bare program with the same statement.",
+  },
+  {
+    suite: "alerts",
+    title: "Alerts",
+    limit: "The limit is the same work with few certificates, or without alerts.",
+  },
+  {
+    suite: "events",
+    title: "Event streams",
+    limit: "The limit is a bare socket server that writes the same bytes to as many sockets.",
+  },
+];
+
+function pageOf({ startedAt, machine, settings, idleMb, cases, lists, growth, rows }) {
   const parts = [
     "# Results",
     `${startedAt.toISOString().slice(0, 10)}, ${machine}; client, server and database on the same machine. ${settings.connections} connections, ${settings.rounds} rounds of ${settings.seconds} s, Keyward and its limit program in turns, medians. Idle memory of the server: ${Math.round(idleMb)} MB. The whole run took ${settings.tookSeconds} s${settings.isQuick ? " (`--quick`: rougher than a full run)" : ""}.`,
     "The limit is a bare `node:http` program that does the unavoidable statements and cryptography of the same request with the stock `pg` client and answers the same bytes. Keyward speaks to PostgreSQL through wire code of its own that puts many requests into one exchange, so its share can be above what `pg` allows. Figures of different machines do not compare; shares of the limit do.",
     ...(cases.length > 0 ? [caseTable(cases)] : []),
     ...(lists ? ["## Lists of a hundred secrets", ...listTables(lists)] : []),
-    ...(events.length > 0
-      ? [
-          "## Event streams",
-          "The limit is a bare socket server that writes the same bytes to as many sockets.",
-          eventTable(events),
-        ]
-      : []),
+    ...SUITES.flatMap(({ suite, title, limit }) => {
+      const own = rows.filter((row) => row.suite === suite);
+      return own.length === 0 ? [] : [`## ${title}`, limit, barTable(own)];
+    }),
     ...growthParts(growth),
   ];
   return `${parts.join("\n\n")}\n`;

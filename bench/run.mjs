@@ -2,6 +2,11 @@
 // Suites: identities secrets certificates alerts events growth. Each case runs interleaved with its limit program, the bare
 // statements of the same request; what counts is the ratio, not the figures of this machine. With --against the same
 // cases go to another server of the same API too.
+import { dueRows } from "./alerts/due.mjs";
+import { issuingRows } from "./alerts/issuing.mjs";
+import { median } from "./bars.mjs";
+import { issueRows } from "./certificates/issue.mjs";
+import { listRows } from "./certificates/list.mjs";
 import { eventRows } from "./events/index.mjs";
 import { growthCurves, GROWTH_TOPICS, streamCurve } from "./growth.mjs";
 import { load } from "./load.mjs";
@@ -25,8 +30,6 @@ const named = args.filter((arg) => [...HTTP_SUITES, "growth", "events"].includes
 const wanted = named.length > 0 ? named : [...HTTP_SUITES, "growth", "events"];
 const isWanted = (suite) => wanted.includes(suite) && !(against && ["growth", "events"].includes(suite));
 
-const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
-
 /** What the parts should take on an idle machine; only for the time that is left. */
 const CASES = { identities: 3, secrets: 5, certificates: 2, alerts: 1 };
 const oneCase = (seconds + warmup) * rounds * (against ? 3 : 2);
@@ -35,9 +38,39 @@ const GROWTH = isQuick
   ? { sizes: [1e3, 1e4], seconds: 0.3, planned: 3 }
   : { sizes: [1e3, 1e4, 1e5, 1e6], seconds: 2, planned: 25 };
 const EVENTS = isQuick
-  ? { streams: 1000, listeners: 200, rate: 50, seconds: 2, rounds: 1, planned: 30 }
+  ? { streams: 1000, listeners: 200, rate: 50, seconds: 2, rounds: 1, warmup: 500, planned: 30 }
   : { streams: 10_000, listeners: 1000, rate: 100, seconds: 8, rounds: 3, planned: 180 };
 const LISTS_SECONDS = isQuick ? 8 : 90;
+/** What is more than requests side by side, each with a stage of its own. */
+const PROGRAMS = [
+  {
+    suite: "certificates",
+    run: issueRows,
+    ...(isQuick
+      ? { planned: 9, options: { seconds: 0.5, rounds: 1, warmup: 1 } }
+      : { planned: 110, options: {} }),
+  },
+  {
+    suite: "certificates",
+    run: listRows,
+    ...(isQuick
+      ? { planned: 12, options: { rows: 20_000, seconds: 0.2, rounds: 1 } }
+      : { planned: 600, options: {} }),
+  },
+  {
+    suite: "alerts",
+    run: dueRows,
+    ...(isQuick ? { planned: 8, options: { most: 20_000 } } : { planned: 60, options: {} }),
+  },
+  {
+    suite: "alerts",
+    run: issuingRows,
+    ...(isQuick
+      ? { planned: 11, options: { seconds: 0.5, rounds: 1, warmup: 1, alerts: 100 } }
+      : { planned: 100, options: {} }),
+  },
+  { suite: "events", run: eventRows, planned: EVENTS.planned, options: EVENTS },
+];
 
 async function measure(target, next, good = 200) {
   const before = usageOf(target.pid);
@@ -102,12 +135,13 @@ const startedAt = new Date();
 const httpSuites = HTTP_SUITES.filter(isWanted);
 const topics = isWanted("growth") ? GROWTH_TOPICS : [];
 const hasLists = isWanted("secrets") && !against;
+const programs = PROGRAMS.filter(({ suite }) => isWanted(suite) && !against);
 const planned =
   httpSuites.reduce((sum, suite) => sum + START_SECONDS + CASES[suite] * oneCase, 0) +
   (hasLists ? LISTS_SECONDS : 0) +
   topics.length * (START_SECONDS + GROWTH.sizes.length * GROWTH.planned) +
   (topics.length > 0 && !isQuick ? 3 * GROWTH.planned : 0) +
-  (isWanted("events") ? EVENTS.planned : 0);
+  programs.reduce((sum, program) => sum + program.planned, 0);
 const bar = progress(planned);
 const cases = [];
 let idleMb = 0;
@@ -126,9 +160,12 @@ if (topics.length > 0 && !isQuick)
   growth.push(
     await streamCurve({ sizes: [100, 1000, 10_000], step: (what) => bar.step(what, GROWTH.planned) }),
   );
-const events = isWanted("events")
-  ? await eventRows({ ...EVENTS, say: (line) => bar.step(`events: ${line}`, 0) })
-  : [];
+const rows = [];
+for (const { suite, run, planned: takes, options } of programs) {
+  const own = await run({ ...options, say: (line) => bar.step(`${suite}: ${line}`, 0) });
+  bar.step(suite, takes);
+  rows.push(...own.map((row) => ({ suite, ...row })));
+}
 bar.done();
 const settings = {
   connections,
@@ -140,7 +177,7 @@ const settings = {
 };
 console.log(
   writeResults({
-    ...{ startedAt, settings, idleMb, cases, lists, growth, events },
+    ...{ startedAt, settings, idleMb, cases, lists, growth, rows },
     isKept: !args.includes("--no-files"),
   }),
 );

@@ -1,25 +1,17 @@
 // node bench/certificates/issue.mjs [--connections 16] [--seconds 5] [--rounds 3] [--warmup 12]
-// Issuing over HTTP with a key made here and for a request, against what bounds it: the raw signature, and a loop that
+// Issuing with a key made here over HTTP, and for a request, against what bounds it: the raw signature, and a loop that
 // only inserts the same rows. One run, so that the ratios mean something on any machine.
 import { createHash, generateKeyPairSync, randomBytes, randomUUID, sign } from "node:crypto";
 import pg from "pg";
+import { allAnswered, flagsOf, isStarted, median, showRows } from "../bars.mjs";
 import { load } from "../load.mjs";
-import {
-  buildCsr,
-  csrToPem,
-  encodeName,
-  nameFrom,
-  subjectAltName,
-} from "../../server/dist/src/certificates/x509/index.js";
+import { aPki } from "../../server/dist/test/certificates.js";
+import { openTestHouse } from "../../server/dist/test/harness.js";
+import { someRequests } from "./requests.mjs";
 import { openWorld } from "./world.mjs";
 
-const flag = (name, fallback) => {
-  const at = process.argv.indexOf(`--${name}`);
-  return at < 0 ? fallback : Number(process.argv[at + 1]);
-};
-const [connections, seconds, rounds] = [flag("connections", 16), flag("seconds", 5), flag("rounds", 3)];
-const warmup = flag("warmup", 12);
-const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
+/** Requests under way when the use case itself is measured. */
+const AT_ONCE = 64;
 
 function rawSignRate() {
   const { privateKey } = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
@@ -33,8 +25,22 @@ function rawSignRate() {
   return count;
 }
 
+/** How often per second `once` ends, so many of it under way at a time. */
+async function rateOf(atOnce, seconds, once) {
+  let count = 0;
+  const until = performance.now() + seconds * 1000;
+  const loop = async () => {
+    while (performance.now() < until) {
+      await once();
+      count += 1;
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, loop));
+  return count / seconds;
+}
+
 /** The same rows in the same two transactions, by as many connections, and nothing else. */
-async function bareInsertRate({ connection, projectId }, profileId) {
+async function bareInsertRate({ connection, projectId }, profileId, { atOnce, seconds }) {
   const pool = new pg.Pool({ ...connection, max: 10, pipeline: true });
   const der = randomBytes(760);
   const one = async () => {
@@ -95,71 +101,123 @@ async function bareInsertRate({ connection, projectId }, profileId) {
       client.release();
     }
   };
-  let count = 0;
-  const until = performance.now() + seconds * 1000;
-  await Promise.all(
-    Array.from({ length: connections }, async () => {
-      while (performance.now() < until) {
-        await one();
-        count += 1;
-      }
-    }),
-  );
+  const rate = await rateOf(atOnce, seconds, one);
   await pool.end();
-  return count / seconds;
+  return rate;
 }
 
-const world = await openWorld();
-try {
-  const profileId = await world.profile("bench");
-  const { privateKey } = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
-  const csr = csrToPem(
-    await buildCsr(
-      {
-        subject: encodeName(nameFrom({ commonName: "csr.example.com" })),
-        extensions: [subjectAltName([{ type: "dns_name", value: "csr.example.com" }], false)],
-      },
-      { key: privateKey, algorithm: "ECDSA-SHA256" },
-    ),
-  );
-  const request = (body) => ({
-    method: "POST",
-    path: "/api/v1/cert-manager/certificates",
-    headers: world.headers,
-    body,
-  });
-  const cases = {
-    "key made here (P-256)": (n) =>
-      request({
+/** The engine compiles for ten seconds before it is as fast as it stays; a server runs for longer than that. */
+const WARM_UP_SECONDS = 12;
+
+/** Over HTTP, with keys made by the server. */
+async function keyedRows({ connections, seconds, rounds, warmup, say }) {
+  const world = await openWorld();
+  try {
+    const profileId = await world.profile("bench");
+    const next = (n) => ({
+      method: "POST",
+      path: "/api/v1/cert-manager/certificates",
+      headers: world.headers,
+      body: {
         profileId,
         attributes: {
           commonName: `host-${n}.example.com`,
           ttl: "30d",
           altNames: [{ type: "dns_name", value: `host-${n}.example.com` }],
         },
-      }),
-    "for a request (P-256)": () => request({ profileId, csr, attributes: { ttl: "30d" } }),
-  };
-  console.log(
-    "| case | issued/s | p50 ms | p99 ms | share of raw sign | share of bare inserts |\n|---|---|---|---|---|---|",
-  );
-  for (const [name, next] of Object.entries(cases)) {
-    // The engine compiles for ten seconds before it is as fast as it stays; a server runs for longer than that.
+      },
+    });
     await load(world.keyward.base, next, { connections, seconds: warmup });
     const runs = [];
     for (let round = 0; round < rounds; round += 1) {
-      const raw = rawSignRate();
-      const bare = await bareInsertRate(world, profileId);
+      const bare = await bareInsertRate(world, profileId, { atOnce: connections, seconds });
       const ours = await load(world.keyward.base, next, { connections, seconds });
-      if (Object.keys(ours.statuses).some((status) => status !== "200"))
-        throw new Error(JSON.stringify(ours.statuses));
-      runs.push({ ...ours, ofRaw: ours.rate / raw, ofBare: ours.rate / bare, raw, bare });
+      allAnswered(ours);
+      runs.push({ rate: ours.rate, bare });
+      say(
+        `issue with a key made here: ${ours.rate.toFixed(0)}/s, p50 ${ours.p50.toFixed(1)} ms, p99 ${ours.p99.toFixed(1)} ms; bare inserts ${bare.toFixed(0)}/s`,
+      );
+    }
+    const rate = median(runs.map((run) => run.rate));
+    return [
+      {
+        case: `issue with a key made here (P-256), over HTTP, ${connections} connections`,
+        ...{
+          keyward: rate,
+          limit: median(runs.map(({ bare }) => bare)),
+          unit: "/s",
+          bar: "≥ 800",
+          isKept: rate >= 800,
+        },
+      },
+    ];
+  } finally {
+    await world.close();
+  }
+}
+
+/**
+ * The whole use case for a request (permission, proof of possession, policy, lint, signature, rows, audit, fact), without
+ * HTTP before it: what it is compared with has none either.
+ */
+async function requestRows({ seconds, rounds, warmup, say }) {
+  const house = await openTestHouse();
+  try {
+    const { profile, project } = await aPki(house);
+    const requests = await someRequests(4000);
+    const { answer } = house.house.routes.find(({ endpoint }) => endpoint.id === "issueCertificate");
+    const caller = { requestId: "bench", ip: "127.0.0.1", userAgent: "bench" };
+    const actor = await house.house.authentication.authenticate(`Bearer ${house.owner.token}`, caller);
+    const wish = {
+      profileId: profile.id,
+      attributes: { ttl: "30d" },
+      removeRootsFromChain: false,
+      dryRun: false,
+    };
+    let count = 0;
+    const issueRate = (limit) =>
+      rateOf(AT_ONCE, limit, () => {
+        const csr = requests[(count += 1) % requests.length];
+        return answer({ actor, headers: {}, params: {}, query: {}, body: { ...wish, csr } });
+      });
+    await issueRate(warmup);
+    const ground = { connection: house.database.connection, projectId: project.id };
+    const runs = [];
+    for (let round = 0; round < rounds; round += 1) {
+      const raw = rawSignRate();
+      const bare = await bareInsertRate(ground, profile.id, { atOnce: AT_ONCE, seconds });
+      const rate = await issueRate(seconds);
+      runs.push({ rate, raw, bare, ofRaw: rate / raw, ofBare: rate / bare });
+      say(
+        `issue for a request: ${rate.toFixed(0)}/s; bare inserts ${bare.toFixed(0)}/s, bare signatures ${raw}/s`,
+      );
     }
     const of = (field) => median(runs.map((run) => run[field]));
-    console.log(
-      `| ${name} | ${of("rate").toFixed(0)} | ${of("p50").toFixed(1)} | ${of("p99").toFixed(1)} | ${(of("ofRaw") * 100).toFixed(0)} % of ${of("raw").toFixed(0)} | ${(of("ofBare") * 100).toFixed(0)} % of ${of("bare").toFixed(0)} |`,
-    );
+    const row = (what, limit, bar, isKept) => ({
+      case: `issue for a request (P-256), ${AT_ONCE} at once, beside bare ${what}`,
+      ...{ keyward: of("rate"), limit, unit: "/s", bar, isKept },
+    });
+    return [
+      row("inserts of the same rows", of("bare"), "≥ 50 % of limit", of("ofBare") >= 0.5),
+      // Out of reach while bare inserts alone stay below it: said in docs/reliability.md.
+      row("signatures", of("raw"), "≥ 20 % of limit", of("ofRaw") >= 0.2),
+    ];
+  } finally {
+    await house.close();
   }
-} finally {
-  await world.close();
 }
+
+export async function issueRows(options = {}) {
+  const given = {
+    connections: 16,
+    seconds: 5,
+    rounds: 3,
+    warmup: WARM_UP_SECONDS,
+    say: () => {},
+    ...options,
+  };
+  return [...(await keyedRows(given)), ...(await requestRows(given))];
+}
+
+if (isStarted(import.meta))
+  showRows(await issueRows({ ...flagsOf(["connections", "seconds", "rounds", "warmup"]), say: console.log }));

@@ -4,20 +4,11 @@
 import { createHash } from "node:crypto";
 import http from "node:http";
 import pg from "pg";
+import { allAnswered, flagsOf, isStarted, median, showRows } from "../bars.mjs";
 import { load } from "../load.mjs";
 import { openWorld, seed, upkeepDone } from "./world.mjs";
 
-const flag = (name, fallback) => {
-  const at = process.argv.indexOf(`--${name}`);
-  return at < 0 ? fallback : Number(process.argv[at + 1]);
-};
-const [rows, connections, seconds, rounds] = [
-  flag("rows", 1_000_000),
-  flag("connections", 16),
-  flag("seconds", 3),
-  flag("rounds", 3),
-];
-const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
+const SMALL = 1000;
 
 const FIRST_PAGE = `SELECT c.id, c.serial_number AS "serialNumber", c.common_name AS "cn", c.not_before AS "notBefore", c.not_after AS "notAfter",
   c.revoked_at AS "revokedAt", c.created_at AS "createdAt" FROM certificates c WHERE c.profile_id = $1 ORDER BY c.created_at DESC, c.id DESC LIMIT 20`;
@@ -62,83 +53,99 @@ async function startBare(connection) {
   };
 }
 
-const world = await openWorld();
-try {
-  const [small, large] = [await world.profile("small"), await world.profile("large")];
-  await seed(world, small, 1_000);
-  const startedAt = performance.now();
-  await seed(world, large, rows);
-  console.log(`seeded ${rows} certificates in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
-  await upkeepDone(world);
-  console.log(`blocks described after ${((performance.now() - startedAt) / 1000).toFixed(1)} s\n`);
-  const path = (profile, query) =>
-    `/api/v1/cert-manager/certificate-profiles/${profile}/certificates${query}`;
-  const page = (profile, query) => () => ({
-    method: "GET",
-    path: path(profile, typeof query === "function" ? query() : query),
-    headers: world.headers,
-  });
-  const deep = Math.floor(rows * 0.9);
-  // Another one with each request, so that nothing is found because it was found before.
-  const any = (count) => 1 + Math.floor(Math.random() * count);
-  const aName = (count) => () => {
-    const g = any(count);
-    return `?search=${["api", "web", "db", "cache", "mail"][g % 5]}-${g}.`;
-  };
-  const aSerial = (count) => () =>
-    `?search=${createHash("md5")
-      .update(String(any(count)))
-      .digest("hex")
-      .slice(5, 19)}`;
-  const cases = [
-    ["first page", "?limit=20", "?limit=20"],
-    ["status=active", "?limit=20&status=active", "?limit=20&status=active"],
-    ["status=expired", "?limit=20&status=expired", "?limit=20&status=expired"],
-    ["status=revoked", "?limit=20&status=revoked", "?limit=20&status=revoked"],
-    ["search, no hit", "?search=zebra", "?search=zebra"],
-    ["search, a name", aName(1_000), aName(rows)],
-    ["search, part of a serial", aSerial(1_000), aSerial(rows)],
-    ["search, common", "?search=example", "?search=example"],
-    ["search, a fifth of all", "?search=api", "?search=api"],
-    ["search, two letters, no hit", "?search=zq", "?search=zq"],
-    ["deep page", "?limit=20&offset=900", `?limit=20&offset=${deep}`],
-    ["any page", () => `?limit=20&offset=${any(980)}`, () => `?limit=20&offset=${any(rows - 20)}`],
-  ];
-  console.log(
-    `| case | 1,000: req/s | p50 ms | p99 ms | ${rows.toLocaleString("en")}: req/s | p50 ms | p99 ms | ratio of p50 |`,
-  );
-  console.log("|---|---|---|---|---|---|---|---|");
-  for (const [name, ofSmall, ofLarge] of cases) {
-    const runs = [];
-    for (let round = 0; round < rounds; round += 1) {
-      const one = await load(world.keyward.base, page(small, ofSmall), { connections, seconds });
-      const two = await load(world.keyward.base, page(large, ofLarge), { connections, seconds });
-      for (const run of [one, two])
-        if (Object.keys(run.statuses).some((status) => status !== "200"))
-          throw new Error(JSON.stringify(run.statuses));
-      runs.push([one, two]);
-    }
-    const of = (side, field) => median(runs.map((run) => run[side][field]));
-    const ratio = median(runs.map(([one, two]) => two.p50 / one.p50));
-    console.log(
-      `| ${name} | ${of(0, "rate").toFixed(0)} | ${of(0, "p50").toFixed(1)} | ${of(0, "p99").toFixed(1)} | ${of(1, "rate").toFixed(0)} | ${of(1, "p50").toFixed(1)} | ${of(1, "p99").toFixed(1)} | ${ratio.toFixed(2)} |`,
-    );
-  }
+const path = (profile, query) => `/api/v1/cert-manager/certificate-profiles/${profile}/certificates${query}`;
+// Another one with each request, so that nothing is found because it was found before.
+const any = (count) => 1 + Math.floor(Math.random() * count);
+const aName = (count) => () => {
+  const g = any(count);
+  return `?search=${["api", "web", "db", "cache", "mail"][g % 5]}-${g}.`;
+};
+const aSerial = (count) => () =>
+  `?search=${createHash("md5")
+    .update(String(any(count)))
+    .digest("hex")
+    .slice(5, 19)}`;
+const same = (query) => [query, query];
+const casesFor = (rows) => ({
+  "first page": same("?limit=20"),
+  "status=active": same("?limit=20&status=active"),
+  "status=expired": same("?limit=20&status=expired"),
+  "status=revoked": same("?limit=20&status=revoked"),
+  "search, no hit": same("?search=zebra"),
+  "search, a name": [aName(SMALL), aName(rows)],
+  "search, part of a serial": [aSerial(SMALL), aSerial(rows)],
+  "search, common": same("?search=example"),
+  "search, a fifth of all": same("?search=api"),
+  "search, two letters, no hit": same("?search=zq"),
+  "deep page": ["?limit=20&offset=900", `?limit=20&offset=${Math.floor(rows * 0.9)}`],
+  "any page": [() => `?limit=20&offset=${any(980)}`, () => `?limit=20&offset=${any(rows - 20)}`],
+});
+
+async function firstPageShare(world, next, { connections, seconds, rounds, profile }) {
   const bare = await startBare(world.connection);
-  const shares = [];
+  const runs = [];
   for (let round = 0; round < rounds; round += 1) {
-    const limit = await load(bare.base, () => ({ method: "GET", path: `/${large}` }), {
+    const limit = await load(bare.base, () => ({ method: "GET", path: `/${profile}` }), {
       connections,
       seconds,
     });
-    const ours = await load(world.keyward.base, page(large, "?limit=20"), { connections, seconds });
-    shares.push({ share: ours.rate / limit.rate, limit: limit.rate, ours: ours.rate });
+    const ours = await load(world.keyward.base, next, { connections, seconds });
+    runs.push({ share: ours.rate / limit.rate, limit: limit.rate, ours: ours.rate });
   }
   await bare.close();
-  const { share, limit, ours } = [...shares].sort((a, b) => a.share - b.share)[Math.floor(shares.length / 2)];
-  console.log(
-    `\nfirst page: ${ours.toFixed(0)}/s of ${limit.toFixed(0)}/s by the limit program = ${(share * 100).toFixed(0)} % (the limit program shares this process with the load)`,
-  );
-} finally {
-  await world.close();
+  return [...runs].sort((a, b) => a.share - b.share)[Math.floor(runs.length / 2)];
 }
+
+export async function listRows(options = {}) {
+  const { rows = 1_000_000, connections = 16, seconds = 3, rounds = 3, say = () => {} } = options;
+  const world = await openWorld();
+  try {
+    const [small, large] = [await world.profile("small"), await world.profile("large")];
+    await seed(world, small, SMALL);
+    const startedAt = performance.now();
+    const since = () => `${((performance.now() - startedAt) / 1000).toFixed(1)} s`;
+    await seed(world, large, rows);
+    say(`seeded ${rows} certificates in ${since()}`);
+    await upkeepDone(world);
+    say(`blocks described after ${since()}`);
+    const page = (profile, query) => () => ({
+      method: "GET",
+      path: path(profile, typeof query === "function" ? query() : query),
+      headers: world.headers,
+    });
+    const found = [];
+    for (const [name, [ofSmall, ofLarge]] of Object.entries(casesFor(rows))) {
+      const runs = [];
+      for (let round = 0; round < rounds; round += 1) {
+        const one = await load(world.keyward.base, page(small, ofSmall), { connections, seconds });
+        const two = await load(world.keyward.base, page(large, ofLarge), { connections, seconds });
+        [one, two].forEach(allAnswered);
+        runs.push([one, two]);
+      }
+      const of = (side, field) => median(runs.map((run) => run[side][field]));
+      const ratio = median(runs.map(([one, two]) => two.p50 / one.p50));
+      say(
+        `${name}: ${SMALL}: ${of(0, "rate").toFixed(0)}/s, p50 ${of(0, "p50").toFixed(1)}, p99 ${of(0, "p99").toFixed(1)} ms; ` +
+          `${rows}: ${of(1, "rate").toFixed(0)}/s, p50 ${of(1, "p50").toFixed(1)}, p99 ${of(1, "p99").toFixed(1)} ms; ratio of p50 ${ratio.toFixed(2)}`,
+      );
+      found.push({
+        case: `list of ${rows.toLocaleString("en")} against ${SMALL.toLocaleString("en")}: ${name}, p50`,
+        ...{ keyward: of(1, "p50"), limit: of(0, "p50"), unit: "ms", bar: "≤ 3 × limit", isKept: ratio <= 3 },
+      });
+    }
+    const first = await firstPageShare(world, page(large, "?limit=20"), {
+      ...{ connections, seconds, rounds, profile: large },
+    });
+    found.push({
+      case: `first page of ${rows.toLocaleString("en")} certificates`,
+      ...{ keyward: first.ours, limit: first.limit, unit: "/s", bar: "≥ 50 % of limit" },
+      isKept: first.share >= 0.5,
+    });
+    return found;
+  } finally {
+    await world.close();
+  }
+}
+
+if (isStarted(import.meta))
+  showRows(await listRows({ ...flagsOf(["rows", "connections", "seconds", "rounds"]), say: console.log }));

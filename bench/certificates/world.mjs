@@ -1,22 +1,12 @@
 // A Keyward of its own with a root and profiles, and the doors to it: its HTTP face and its database.
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { isAbsolute, join } from "node:path";
+import { join } from "node:path";
 import pg from "pg";
 import { startKeyward } from "../processes.mjs";
+import { socketOf } from "../world.mjs";
 
 const CM = "/api/v1/cert-manager";
-
-function socketOf(dataDir) {
-  const [, , , port, host] = readFileSync(join(dataDir, "postgres", "postmaster.pid"), "utf8").split("\n");
-  return {
-    host: isAbsolute(host) ? host : join(dataDir, "postgres", host),
-    port: Number(port),
-    user: "keyward",
-    database: "keyward",
-    ssl: false,
-  };
-}
 
 export async function openWorld() {
   const dataDir = mkdtempSync(join(tmpdir(), "keyward-bench-"));

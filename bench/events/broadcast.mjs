@@ -3,6 +3,7 @@ import { median, pause, show } from "./figures.mjs";
 import { chunkOf, cpuMs, rssKb } from "./stage.mjs";
 
 const FIRST = 50;
+const WARM_UP_WRITES = 20;
 const GRACE_SECONDS = 60;
 const PING_ROUND_MS = 16_000;
 
@@ -36,8 +37,7 @@ export async function broadcast(stage, { streams = 10_000, count = 5 } = {}, say
     send: (key) => bare.ask("write", { chunk: chunkOf(key) }),
   });
   await holder.ask("close");
-  const nameOf = stage.newRun();
-  for (let n = 0; n < 20; n += 1) await stage.write(nameOf(n));
+  await stage.warmUp(WARM_UP_WRITES);
   await stage.open(near, FIRST);
   await pause(1000);
   const before = rssKb(near.pid);

@@ -44,7 +44,7 @@ const latencyRows = (rate, listeners, { bare, same, other, above }) => {
 export const EVENT_CASES = ["broadcast", "latency", "revocation"];
 
 export async function eventRows(options = {}) {
-  const { streams = 10_000, listeners = 1000, rate = 100, seconds = 8, rounds = 3 } = options;
+  const { streams = 10_000, listeners = 1000, rate = 100, seconds = 8, rounds = 3, warmup = 8000 } = options;
   const { wanted = EVENT_CASES, say, nodeFlags, build } = options;
   const stage = await openStage({ nodeFlags, build });
   const rows = [];
@@ -53,7 +53,11 @@ export async function eventRows(options = {}) {
       rows.push(...broadcastRows(streams, await broadcast(stage, { streams, count: rounds + 2 }, say)));
     if (wanted.includes("latency"))
       rows.push(
-        ...latencyRows(rate, listeners, await latency(stage, { listeners, rate, seconds, rounds }, say)),
+        ...latencyRows(
+          rate,
+          listeners,
+          await latency(stage, { listeners, rate, seconds, rounds, warmup }, say),
+        ),
       );
     if (wanted.includes("revocation")) {
       const { p99 } = await revocation(stage, {}, say);

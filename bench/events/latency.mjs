@@ -47,13 +47,18 @@ async function run(stage, side, { listeners, rate, seconds }) {
   };
 }
 
+async function warmUp(stage, { listeners, rate, writes }) {
+  await stage.warmUp(writes);
+  for (const side of SIDES) await run(stage, side, { listeners, rate, seconds: 3 });
+}
+
 export async function latency(
   stage,
-  { listeners = 1000, rate = 100, seconds = 8, rounds = 3 } = {},
+  { listeners = 1000, rate = 100, seconds = 8, rounds = 3, warmup = 8000 } = {},
   say = () => {},
 ) {
   const runs = { bare: [], same: [], other: [] };
-  for (const side of SIDES) await run(stage, side, { listeners, rate, seconds: 1 }); // warms everything up
+  await warmUp(stage, { listeners, rate, writes: warmup });
   for (let round = 0; round < rounds; round += 1) {
     for (const side of SIDES) {
       const figures = await run(stage, side, { listeners, rate, seconds });

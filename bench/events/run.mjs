@@ -1,6 +1,7 @@
-// node bench/events/run.mjs [broadcast] [latency] [revocation] [--streams 10000] [--listeners 1000] [--rate 100] [--seconds 8] [--rounds 3] [--profile folder] [--build folder]
+// node bench/events/run.mjs [broadcast] [latency] [revocation] [--streams 10000] [--listeners 1000] [--rate 100] [--seconds 8] [--rounds 3] [--warmup 8000] [--profile folder] [--build folder]
 // Event streams against a bare socket server that writes the same bytes to the same number of sockets. Every figure
 // is taken with the streams held by another process, so it includes that process reading them.
+import { showRows } from "../bars.mjs";
 import { EVENT_CASES, eventRows } from "./index.mjs";
 
 const args = process.argv.slice(2);
@@ -14,13 +15,10 @@ const rows = await eventRows({
   ...number("rate"),
   ...number("seconds"),
   ...number("rounds"),
+  ...number("warmup"),
   ...(wanted.length > 0 ? { wanted } : {}),
   ...(text("profile") ? { nodeFlags: ["--cpu-prof", `--cpu-prof-dir=${text("profile")}`] } : {}),
   ...(text("build") ? { build: text("build") } : {}),
   say: console.log,
 });
-const figure = (value) => (value === null ? "–" : value.toFixed(1));
-for (const { case: name, keyward, limit, unit, bar, isKept } of rows)
-  console.log(
-    `${isKept ? "kept  " : "MISSED"} ${name}: ${figure(keyward)} ${unit} (limit ${figure(limit)}; bar ${bar})`,
-  );
+showRows(rows);

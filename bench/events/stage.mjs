@@ -198,6 +198,17 @@ export async function openStage({ build, nodeFlags } = {}) {
   const token = booted.identity.credentials.token;
   const { project } = await api(near, token, "POST", "/api/v1/projects", { projectName: "Bench" });
   let runs = 0;
+  const newRun = () => {
+    const run = (runs += 1);
+    return (number) => `K${number}_${run}`;
+  };
+  const write = (key) =>
+    api(near, token, "POST", `/api/v4/secrets/${key}`, {
+      projectId: project.id,
+      environment: "dev",
+      secretPath: "/",
+      secretValue: "v",
+    });
   return {
     near,
     far,
@@ -206,18 +217,18 @@ export async function openStage({ build, nodeFlags } = {}) {
     token,
     projectId: project.id,
     /** Names of one run's events: the holder reads the number, the rest keeps runs apart. */
-    newRun() {
-      const run = (runs += 1);
-      return (number) => `K${number}_${run}`;
-    },
+    newRun,
     open: (server, count) => holder.ask("open", { count, port: server.port, token, projectId: project.id }),
-    write: (key) =>
-      api(near, token, "POST", `/api/v4/secrets/${key}`, {
-        projectId: project.id,
-        environment: "dev",
-        secretPath: "/",
-        secretValue: "v",
-      }),
+    write,
+    /** The engine compiles for thousands of requests before it is as fast as it stays; a server lives longer than that. */
+    async warmUp(writes) {
+      const nameOf = newRun();
+      let next = 0;
+      const writer = async () => {
+        while (next < writes) await write(nameOf((next += 1)));
+      };
+      await Promise.all(Array.from({ length: 8 }, writer));
+    },
     /** When the database committed the write of each of these keys. */
     async committedAt(keys) {
       const { rows } = await database.client.query(

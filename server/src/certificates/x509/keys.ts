@@ -7,6 +7,7 @@ import {
   createPublicKey,
   generateKeyPair,
   hash,
+  type ECDH,
   type KeyObject,
 } from "node:crypto";
 import { promisify } from "node:util";
@@ -50,11 +51,15 @@ const EC_FRAMES = Object.fromEntries(
   (["prime256v1", "secp384r1", "secp521r1"] as const).map((curve) => [
     curve,
     {
+      // Kept: to set up the curve costs as much as to make a key on it.
+      maker: createECDH(curve),
       algorithm: der.sequence(der.oid(OID.ecPublicKey), der.oid(OID[curve])),
       octets: { prime256v1: 32, secp384r1: 48, secp521r1: 66 }[curve],
     },
   ]),
-) as Readonly<Record<CurveName, { readonly algorithm: Buffer; readonly octets: number }>>;
+) as Readonly<
+  Record<CurveName, { readonly maker: ECDH; readonly algorithm: Buffer; readonly octets: number }>
+>;
 const ZERO = der.integer(0);
 const ONE = der.integer(1);
 
@@ -63,10 +68,9 @@ const ONE = der.integer(1);
  * write it down.
  */
 export function makeCurveKey(curve: CurveName): KeyBytes {
-  const pair = createECDH(curve);
-  const point = pair.generateKeys();
-  const { algorithm, octets } = EC_FRAMES[curve];
-  const bare = pair.getPrivateKey();
+  const { maker, algorithm, octets } = EC_FRAMES[curve];
+  const point = maker.generateKeys();
+  const bare = maker.getPrivateKey();
   // OpenSSL leaves leading zeros out; the encoding has all octets.
   const scalar = bare.length === octets ? bare : Buffer.concat([Buffer.alloc(octets - bare.length), bare]);
   const bits = der.bitString(point);

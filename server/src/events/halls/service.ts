@@ -34,6 +34,14 @@ const PARCEL_BYTES = 64 * 1024;
 const BRIMMING_BYTES = MAX_WAITING_BYTES / 2;
 const CALM_BYTES = MAX_WAITING_BYTES / 16;
 const CATCH_UP_MS = 5;
+/**
+ * After writing to many a hall rests for half as long as that took. What is committed meanwhile goes out together, so
+ * the faster events come the cheaper each gets, long before the process has no time left for anything else; a hall
+ * with few streams is done too soon to rest at all.
+ */
+const REST_PER_WRITING = 0.5;
+const SHORTEST_REST_MS = 1;
+const LONGEST_REST_MS = 10;
 /** How long a hall waits for one reader's burst to drain before it leaves that reader to itself. */
 const PATIENCE_MS = 250;
 
@@ -242,6 +250,7 @@ export class Hall {
   readonly #brimming = new Set<Listener>();
   #steps: Step[] = [];
   #isReading = false;
+  #restUntil = 0;
   #sayings: Saying[] = [];
   #saidBytes = 0;
   /** An event of this transaction or a later one is after what any listener here has seen committed. */
@@ -286,7 +295,10 @@ export class Hall {
 
   async #read(): Promise<void> {
     this.#isReading = true;
-    for (let steps = this.#takeSteps(); steps.length > 0; steps = this.#takeSteps()) {
+    while (this.#steps.length > 0) {
+      const rest = this.#restUntil - performance.now();
+      if (rest >= SHORTEST_REST_MS) await pause(rest);
+      const steps = this.#takeSteps();
       for (const step of steps) {
         if (!(step instanceof Promise)) this.#say(step);
         if (step instanceof Promise || this.#saidBytes >= PARCEL_BYTES) await this.#handOver();
@@ -319,6 +331,7 @@ export class Hall {
     const sayings = this.#sayings;
     this.#sayings = [];
     this.#saidBytes = 0;
+    const began = performance.now();
     const [first] = sayings;
     if (first && sayings.every(({ circle }) => circle === first.circle)) {
       // Nearly always: one event, or several of one folder.
@@ -328,6 +341,8 @@ export class Hall {
       for (const [listener, parcel] of parcelsOf(sayings))
         if (this.#tell(listener, parcel.whole)) await turn();
     }
+    const ended = performance.now();
+    this.#restUntil = ended + Math.min(LONGEST_REST_MS, (ended - began) * REST_PER_WRITING);
     if (this.#brimming.size > 0) await this.#letReadersCatchUp();
   }
 
