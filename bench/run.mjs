@@ -7,6 +7,7 @@ import { issuingRows } from "./alerts/issuing.mjs";
 import { median } from "./bars.mjs";
 import { issueRows } from "./certificates/issue.mjs";
 import { listRows } from "./certificates/list.mjs";
+import { revocationRows } from "./certificates/revocation.mjs";
 import { eventRows } from "./events/index.mjs";
 import { growthCurves, GROWTH_TOPICS, streamCurve } from "./growth.mjs";
 import { load } from "./load.mjs";
@@ -56,6 +57,11 @@ const PROGRAMS = [
     ...(isQuick
       ? { planned: 12, options: { rows: 20_000, seconds: 0.2, rounds: 1 } }
       : { planned: 600, options: {} }),
+  },
+  {
+    suite: "certificates",
+    run: revocationRows,
+    ...(isQuick ? { planned: 8, options: { most: 20_000 } } : { planned: 60, options: {} }),
   },
   {
     suite: "alerts",

@@ -259,6 +259,52 @@ describe("operation 1: the certificates of a profile", () => {
     assert.equal(all.size, 5_301);
   });
 
+  test("while others are issued, a walk over the pages meets all that were there, each page in order", async () => {
+    const one = await fresh();
+    const now = house.clock.millis();
+    const rows = Array.from({ length: 2_400 }, (_, index) => ({
+      cn: `old-${index}`,
+      at: new Date(now - DAY + Math.floor(index / 5)),
+      end: new Date(now + DAY),
+    }));
+    await plant(house, one, rows);
+    let isWalking = true;
+    let issued = 0;
+    const issuer = async () => {
+      while (isWalking) {
+        await issue(one.client, one.profile.id);
+        issued += 1;
+        // Blocks are folded meanwhile as well.
+        if (issued % 20 === 0) {
+          house.clock.advance(61_000);
+          await house.house.jobs.runDue();
+        }
+      }
+    };
+    const issuers = Promise.all([issuer(), issuer(), issuer()]);
+    const met = new Set<string>();
+    const before = issued;
+    try {
+      for (let offset = 0, isMore = true; isMore; offset += 50) {
+        const { certificates } = ok(await one.list(`?limit=50&offset=${offset}`));
+        const keys: string[] = certificates.map(
+          (row: { createdAt: string; id: string }) => `${row.createdAt} ${row.id}`,
+        );
+        assert.deepEqual(keys, [...new Set(keys)].sort().reverse());
+        for (const { cn } of certificates) met.add(cn);
+        isMore = certificates.length > 0;
+      }
+    } finally {
+      isWalking = false;
+      await issuers;
+    }
+    assert.ok(issued - before > 5, `only ${issued - before} were issued meanwhile`);
+    assert.deepEqual(
+      rows.filter(({ cn }) => !met.has(cn)),
+      [],
+    );
+  });
+
   test("whatever the mix, the answer is that of a plain filter over all rows", async () => {
     const now = house.clock.millis();
     const word = fc.constantFrom("api", "Web", "x_y", "50%", "db", "prod");
