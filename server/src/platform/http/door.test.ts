@@ -128,6 +128,17 @@ describe("the door", () => {
     }
   });
 
+  it("answers 413 where a large body is taken but has too many keys or items; a long text may hold anything", async () => {
+    const path = `/api/v1/projects/${project.id}/import`;
+    const sent = async (rawBody: string) => (await house.owner.call("POST", path, { rawBody })).status;
+    const many = (part: (n: number) => string) => Array.from({ length: 250_000 }, (_, n) => part(n)).join(",");
+    assert.equal(await sent(`{${many((n) => `"k${n}" : 0`)}}`), 413);
+    assert.equal(await sent(`{"file":[${many(() => "[  ]")}]}`), 413);
+    assert.equal(await sent(`{"file":[${many(() => '"\\\\"')}]}`), 413);
+    assert.equal(await sent(JSON.stringify({ file: many((n) => `{"\\":[${n},"\""]}`) })), 422);
+    assert.equal(await sent(`{"file":"${"x".repeat(1_100_000)}`), 400);
+  });
+
   it("ignores one trailing slash, unknown keys, and empty query values", async () => {
     assert.equal((await house.owner.get("/api/v1/organization/")).status, 200);
     assert.equal(

@@ -15,7 +15,7 @@ import type { Sealed } from "../sealed.ts";
 import { clientAddress, isListed, networkOf } from "./client-address.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { asProblem, toEnvelope } from "./envelope.ts";
-import { parseInput, UNSTORABLE_ESCAPES } from "./input.ts";
+import { hasTooManyParts, parseInput, UNSTORABLE_ESCAPES } from "./input.ts";
 import type { Metrics } from "./metrics.ts";
 import { createPicker } from "./picker.ts";
 import type { RateLimits } from "./rate-limits.ts";
@@ -110,6 +110,8 @@ function addBodyParsers(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", { parseAs: "string" }, (request, text, done) => {
     if (text === "") return done(null, undefined);
+    if (hasTooManyParts(text as string))
+      return done(new Problem(413, "PayloadTooLarge", "The request body has too many keys and items."));
     try {
       request.visit.bodyHasEscapes = UNSTORABLE_ESCAPES.test(text as string);
       done(null, JSON.parse(text as string));

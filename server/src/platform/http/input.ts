@@ -9,6 +9,38 @@ export interface Input {
   readonly body: unknown;
 }
 
+/** Texts up to this long cannot hold enough parts to matter. */
+const SHORT = 1024 * 1024;
+const MOST_PARTS = 200_000;
+const [QUOTE, BACKSLASH] = [0x22, 0x5c];
+/** `,` `:` `[` `{`: with each of them another value begins. */
+const BEGINS_PART = new Set([0x2c, 0x3a, 0x5b, 0x7b]);
+
+/** Where the string that begins at `start` ends; the length of the text if it does not. */
+function endOfString(text: string, start: number): number {
+  for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
+    let back = end;
+    while (text.charCodeAt(back - 1) === BACKSLASH) back -= 1;
+    if ((end - back) % 2 === 0) return end;
+  }
+  return text.length;
+}
+
+/**
+ * Is a JSON text made of so many parts that reading it would hold up everyone else? A million keys take the parser a
+ * second. Large bodies are meant to be long texts in few fields, and those are stepped over.
+ */
+export function hasTooManyParts(text: string): boolean {
+  if (text.length <= SHORT) return false;
+  let parts = 0;
+  for (let at = 0; at < text.length && parts <= MOST_PARTS; at += 1) {
+    const letter = text.charCodeAt(at);
+    if (letter === QUOTE) at = endOfString(text, at);
+    else if (BEGINS_PART.has(letter)) parts += 1;
+  }
+  return parts > MOST_PARTS;
+}
+
 /** What can be in a JSON string and in no database: NUL, and one half of a surrogate pair (RFC 8259, 8.2). */
 export const UNSTORABLE_ESCAPES = /\\u(?:0000|d[89a-f])/i;
 const LONE_SURROGATE = /\p{Surrogate}/u;
