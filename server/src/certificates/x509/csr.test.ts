@@ -79,6 +79,23 @@ describe("a request is refused", () => {
     await assert.rejects(verifyCsr(stolen), refusedAs("csr.signature"));
   });
 
+  test("before its signature is looked at, when its RSA numbers are too long to be looked at", async () => {
+    const { privateKey } = await sharedKeys("RSA_2048");
+    const good = parseCsr(await buildCsr({ subject, extensions: [] }, signerOf(privateKey)));
+    const withKey = (modulus: bigint, exponent: bigint) => ({
+      ...good,
+      publicKey: der.sequence(
+        der.sequence(der.oid(OID.rsaEncryption), der.nullValue()),
+        der.bitString(der.sequence(der.integer(modulus), der.integer(exponent))),
+      ),
+    });
+    const long = withKey((1n << 16_000n) + 1n, 65537n);
+    const tall = withKey((1n << 3000n) + 1n, (1n << 2999n) + 1n);
+    await assert.rejects(verifyCsr(long), refusedAs("key.rsa_long"));
+    await assert.rejects(verifyCsr(tall), refusedAs("key.rsa_exponent"));
+    assert.throws(() => verifyCsrSync(long), refusedAs("key.rsa_long"));
+  });
+
   test("when it is signed with SHA-1", async () => {
     const { privateKey } = await keys;
     const good = parseCsr(await buildCsr({ subject, extensions: [] }, signerOf(privateKey)));

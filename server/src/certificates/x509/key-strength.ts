@@ -29,6 +29,15 @@ export function assertStrongKey(spki: Buffer, options: StrengthOptions = {}): vo
   if (weakness !== undefined) throw new X509Error(weakness.code, "publicKey", weakness.message);
 }
 
+/** Before a signature of somebody else's key is checked: with numbers long enough that alone would be an attack. */
+export function assertCheckable(spki: Buffer): void {
+  const facts = readPublicKey(spki);
+  if (facts.family !== "rsa") return;
+  const weakness =
+    facts.bits > MAX_RSA_BITS ? tooLong(facts.bits) : facts.exponent > MAX_EXPONENT ? oddExponent : undefined;
+  if (weakness !== undefined) throw new X509Error(weakness.code, "publicKey", weakness.message);
+}
+
 function weaknessOf(facts: PublicKeyFacts): KeyWeakness | undefined {
   switch (facts.family) {
     case "rsa":
@@ -49,15 +58,21 @@ const MAX_RSA_BITS = 8192;
 const MIN_EXPONENT = 65537n;
 const MAX_EXPONENT = (1n << 256n) - 1n;
 
+const tooLong = (bits: number): KeyWeakness => ({
+  code: "key.rsa_long",
+  message: `RSA keys may have 8192 bits; this one has ${bits}.`,
+});
+const oddExponent: KeyWeakness = {
+  code: "key.rsa_exponent",
+  message: "The RSA exponent must be odd, from 65537 to 2^256-1.",
+};
+
 function rsaWeakness(modulus: bigint, exponent: bigint, bits: number): KeyWeakness | undefined {
   if (bits < MIN_RSA_BITS)
     return { code: "key.rsa_short", message: `RSA keys need 2048 bits; this one has ${bits}.` };
   // Verifying costs grow with the size: an upper bound keeps one request from occupying a core.
-  if (bits > MAX_RSA_BITS)
-    return { code: "key.rsa_long", message: `RSA keys may have 8192 bits; this one has ${bits}.` };
-  if (exponent % 2n === 0n || exponent < MIN_EXPONENT || exponent > MAX_EXPONENT) {
-    return { code: "key.rsa_exponent", message: "The RSA exponent must be odd, from 65537 to 2^256-1." };
-  }
+  if (bits > MAX_RSA_BITS) return tooLong(bits);
+  if (exponent % 2n === 0n || exponent < MIN_EXPONENT || exponent > MAX_EXPONENT) return oddExponent;
   const residues = residuesOf(modulus);
   if (modulus % 2n === 0n || residues.some(({ residue }) => residue === 0)) {
     return { code: "key.rsa_small_factor", message: "The RSA modulus has a small factor." };
