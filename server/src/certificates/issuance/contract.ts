@@ -80,7 +80,7 @@ export const issueCertificate = endpoint({
     status: requestStatus.optional(),
     message: z.string().optional(),
     dryRun: z
-      .object({ wouldIssue: z.boolean(), findings: z.array(finding), toBeSigned: z.string() })
+      .object({ wouldIssue: z.boolean(), findings: z.array(finding), toBeSigned: z.string().nullable() })
       .optional(),
   }),
   example: {

@@ -193,8 +193,18 @@ export function renewBeforeSeconds(
   return profile.renewBeforeDays === null ? undefined : profile.renewBeforeDays * 86_400;
 }
 
-/** What a renewal asks for: the same names, usages and lifetime as before. */
-export function attributesAgain(row: CertificateRow, isCsrGiven: boolean): Attributes {
+/**
+ * What the right to a certificate is judged by. A name that is no text stands there by its kind, so that a right to
+ * certain names does not cover it.
+ */
+export const namesOf = (wish: Wish, friendlyName: string | undefined) => ({
+  commonName: commonNameOf(wish.subject) ?? "",
+  altNames: wish.altNames.map(({ type, value }) => (typeof value === "string" ? value : type)),
+  friendlyName: friendlyName ?? "",
+});
+
+/** What a renewal asks for: the same names, usages and lifetime as before, but for what is said anew. */
+export function attributesAgain(row: CertificateRow, anew: Attributes, isCsrGiven: boolean): Attributes {
   const { subject = {}, keyUsages = [], extendedKeyUsages = [], pathLength } = row.details;
   const seconds = Math.round((row.notAfter.getTime() - row.notBefore.getTime()) / 1000);
   return {
@@ -207,6 +217,7 @@ export function attributesAgain(row: CertificateRow, isCsrGiven: boolean): Attri
     ...(row.isCa
       ? { basicConstraints: { isCA: true, ...(pathLength === undefined ? {} : { pathLength }) } }
       : {}),
-    ttl: `${seconds}s`,
+    ...((said(anew.notBefore) ?? said(anew.notAfter)) ? {} : { ttl: `${seconds}s` }),
+    ...anew,
   };
 }

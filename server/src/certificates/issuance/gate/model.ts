@@ -77,6 +77,8 @@ export interface Order {
   readonly publicKey: Buffer;
   /** PKCS#8. Kept sealed beside the certificate; absent when the key was made elsewhere. */
   readonly privateKey: Buffer | undefined;
+  /** It was not made for this order: it may be on the list of compromised keys. */
+  readonly reusesKey?: boolean;
   /** An authority's own key is kept with the authority, not in the inventory. */
   readonly keepsKey: boolean;
   /** A tool of the house, such as an OCSP responder: recorded and audited, but nobody's certificate to look after. */

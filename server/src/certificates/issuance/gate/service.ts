@@ -12,7 +12,7 @@ import type { KeyObject } from "node:crypto";
 import type { Actor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Keyring, Place } from "../../../platform/crypto/index.ts";
-import { isUniqueViolation, type Db } from "../../../platform/db/index.ts";
+import { isUniqueViolation, type Db, type Pen, type Tx } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
 import { conflict, invalidField } from "../../../platform/problem.ts";
 import { certificateIssued, certificateRenewed } from "../../events.ts";
@@ -35,7 +35,9 @@ import {
   addCertificate,
   findRequestByKey,
   insertRequest,
+  failRequest,
   isBlockedKey,
+  linkSuccessor,
   settleRequest,
   type NewCertificate,
   type NewRequest,
@@ -78,6 +80,17 @@ type Recorded = Omit<NewRequest, "idempotencyKey">;
 interface Signed {
   readonly der: Buffer;
   readonly parsed: TbsCertificate;
+}
+
+/** Of several renewals of one certificate at the same time, the first to be stored is its successor. */
+class AlreadyReplaced extends Error {}
+
+async function succeed(
+  tx: Tx,
+  { certificateId, replacedId, at }: { certificateId: string; replacedId: string; at: Date },
+): Promise<void> {
+  if (!(await linkSuccessor(tx, replacedId, certificateId, at)))
+    throw new AlreadyReplaced("The certificate was renewed by somebody else at the same time.");
 }
 
 const keyReused = () =>
@@ -152,29 +165,35 @@ export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
     const data = { orgId: who.orgId, projectId: row.projectId, certificateId: row.certificateId };
     const issued = { requestId: row.id, certificateId: row.certificateId, serialNumber: row.serialNumber };
     const replacedId = row.context?.renewedFromId;
-    try {
-      await db.append((tx) => {
-        if (who.isInternal !== true) addCertificate(tx, rowOf(row, { der, issuer, facts, at }));
-        settleRequest(tx, row.id, at);
-        tx.audit(who.actor, {
-          event: replacedId === undefined ? "issue-certificate" : "renew-certificate",
-          orgId: who.orgId,
-          projectId: row.projectId,
-          metadata: {
-            certificateId: row.certificateId,
-            serialNumber: row.serialNumber,
-            commonName: facts.commonName,
-            profileId: row.profileId,
-          },
-        });
-        if (who.isInternal === true) return;
-        tx.emit(
-          replacedId === undefined ? certificateIssued(data) : certificateRenewed({ ...data, replacedId }),
-        );
+    const settle = (tx: Pen): void => {
+      if (who.isInternal !== true) addCertificate(tx, rowOf(row, { der, issuer, facts, at }));
+      settleRequest(tx, row.id, at);
+      tx.audit(who.actor, {
+        event: replacedId === undefined ? "issue-certificate" : "renew-certificate",
+        orgId: who.orgId,
+        projectId: row.projectId,
+        metadata: {
+          certificateId: row.certificateId,
+          serialNumber: row.serialNumber,
+          commonName: facts.commonName,
+          profileId: row.profileId,
+        },
       });
+      if (who.isInternal === true) return;
+      tx.emit(
+        replacedId === undefined ? certificateIssued(data) : certificateRenewed({ ...data, replacedId }),
+      );
+    };
+    try {
+      if (replacedId === undefined) await db.append(settle);
+      else await db.write((tx) => succeed(tx, { ...issued, replacedId, at }).then(() => settle(tx)));
     } catch (error) {
       // Two calls under one key finished the same request at the same moment: the first one's signature counts.
       if (isUniqueViolation(error, "certificates_pkey")) return { ...issued, der: undefined };
+      if (error instanceof AlreadyReplaced) {
+        await db.write(async (tx) => failRequest(tx, row.id, error.message, at), { audited: false });
+        throw conflict(error.message);
+      }
       throw error;
     }
     return { ...issued, der };
@@ -229,7 +248,7 @@ export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
   const prepare = async (order: Order): Promise<Draft> => {
     // A key made a moment ago cannot be on the list.
     const isBlocked =
-      order.privateKey === undefined &&
+      (order.privateKey === undefined || order.reusesKey === true) &&
       (await db.read((q) => isBlockedKey(q, Buffer.from(keyFingerprint(order.publicKey), "hex"))));
     return judged("certificate", () => draft({ ...order, isBlockedKey: isBlocked }, issuers.revocationUrl));
   };

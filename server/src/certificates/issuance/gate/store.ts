@@ -1,4 +1,4 @@
-import { sql, type Pen, type Query } from "../../../platform/db/index.ts";
+import { sql, type Pen, type Query, type Tx } from "../../../platform/db/index.ts";
 import type { Context, InventoryFacts } from "./model.ts";
 
 export interface RequestRow {
@@ -46,8 +46,11 @@ const insertCertificate = sql(`
 const insertBody = sql(
   `INSERT INTO certificate_bodies (certificate_id, der, chain, details, data_key_id, sealed_key) VALUES ($1, $2, $3, $4, $5, $6)`,
 );
-const linkRenewed = sql(
-  `UPDATE certificates SET renewed_by_id = $2, renew_at = NULL, renewal_error = NULL, updated_at = $3 WHERE id = $1`,
+const linkRenewed = sql<{ id: string }>(`
+  UPDATE certificates SET renewed_by_id = $2, renew_at = NULL, renewal_error = NULL, updated_at = $3
+  WHERE id = $1 AND (renewed_by_id IS NULL OR renewed_by_id = $2) RETURNING id`);
+const fail = sql(
+  `UPDATE certificate_requests SET status = 'failed', error = $2, tbs = NULL, sealed_key = NULL, updated_at = $3 WHERE id = $1 AND status = 'pending'`,
 );
 const blocked = sql<{ found: boolean }>(`SELECT true AS found FROM blocked_keys WHERE key_fingerprint = $1`);
 const abandon = sql(`
@@ -85,6 +88,11 @@ export const insertRequest = (tx: Pen, row: NewRequest): void =>
     row.requestDigest,
     row.createdAt,
   ]);
+export const failRequest = (tx: Pen, id: string, error: string, at: Date): void =>
+  tx.later(fail, [id, error, at]);
+/** False if it has a successor already. */
+export const linkSuccessor = async (tx: Tx, id: string, successorId: string, at: Date): Promise<boolean> =>
+  (await tx.first(linkRenewed, [id, successorId, at])) !== undefined;
 export const settleRequest = (tx: Pen, id: string, at: Date): void => tx.later(markIssued, [id, at]);
 
 export interface NewCertificate {
@@ -142,7 +150,6 @@ export function addCertificate(tx: Pen, row: NewCertificate): void {
     row.dataKeyId,
     row.sealedKey,
   ]);
-  if (row.renewedFromId !== null) tx.later(linkRenewed, [row.renewedFromId, row.id, row.at]);
 }
 
 /** Requests that nobody will finish: those without a key soon, those that may be asked again a day later. */

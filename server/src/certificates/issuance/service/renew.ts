@@ -1,0 +1,151 @@
+/**
+ * A certificate that replaces another. Its names may change on the way, so the right to them is asked anew; and using
+ * a key again must not become a way of reading it.
+ */
+import type { Actor, MemberActor } from "../../../platform/actor.ts";
+import type { Clock } from "../../../platform/clock.ts";
+import type { Keyring } from "../../../platform/crypto/index.ts";
+import type { Db } from "../../../platform/db/index.ts";
+import { badRequest, notFound } from "../../../platform/problem.ts";
+import { orgOf, type Ability, type Permissions } from "../../../permissions/index.ts";
+import type { Issuer } from "../../authorities/issuers/model.ts";
+import type { Issuers } from "../../authorities/issuers/service.ts";
+import { attributesOf, type CertificateRow } from "../../inventory/model.ts";
+import { findCertificate } from "../../inventory/store/certificates.ts";
+import type { Profiles } from "../../profiles/service.ts";
+import type { ProfileRow } from "../../profiles/store.ts";
+import type { RenewInput } from "../contract.ts";
+import type { Order, Wish } from "../gate/model.ts";
+import { openCertificateKey } from "../gate/service.ts";
+import { attributesAgain, namesOf } from "../model.ts";
+import type { Brief, Orders } from "./orders.ts";
+
+export interface RenewingNeeds {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly keyring: Keyring;
+  readonly permissions: Permissions;
+  readonly profiles: Profiles;
+  readonly issuers: Issuers;
+  readonly orders: Orders;
+}
+
+/** A certificate to be replaced, and the profile it was issued under if that still exists. */
+export interface Renewable {
+  readonly row: CertificateRow;
+  readonly profile: ProfileRow | null;
+  readonly idempotency: Order["idempotency"];
+  /** Asked with what the new one would say, before it is issued. */
+  readonly allow?: (wish: Wish) => Promise<void>;
+  /** Is the old key the caller's to see? */
+  readonly showsKey?: boolean;
+}
+
+function refuseIfOver(row: CertificateRow): void {
+  if (row.revokedAt !== null) throw badRequest("A revoked certificate cannot be renewed.");
+  if (row.renewedById !== null)
+    throw badRequest(`The certificate was renewed already, by ${row.renewedById}.`);
+}
+
+export function createRenewing(needs: RenewingNeeds) {
+  const { db, clock, keyring, permissions, profiles, issuers, orders } = needs;
+
+  const issuerFor = async ({ row, profile }: Renewable): Promise<Issuer | null> => {
+    if (profile) return orders.issuerOf(profile);
+    if (row.source === "imported")
+      throw badRequest(
+        "The certificate was issued elsewhere and belongs to no profile: nothing here can renew it.",
+      );
+    return row.authorityId === null ? null : issuers.require(row.authorityId, row.projectId);
+  };
+
+  const briefOf = async (actor: Actor, old: Renewable, input: RenewInput): Promise<Brief> => {
+    const { row, profile } = old;
+    const source = input.renewalKeySource ?? (input.csr ? "csr" : "new");
+    const key = source === "reuse" ? await openCertificateKey(keyring, row) : undefined;
+    if (source === "reuse" && !key) throw badRequest("The private key is not kept here: renew with a csr.");
+    const csr = await orders.readCsr(source === "csr" ? input.csr : undefined);
+    if (source === "csr" && !csr) throw badRequest("Renewal by request needs csr.");
+    if (source === "new" && row.sealedKey === null)
+      throw badRequest("The private key was made elsewhere: renew with a csr.");
+    return {
+      actor,
+      projectId: row.projectId,
+      orgId: row.orgId,
+      profile,
+      applicationId: row.applicationId,
+      issuer: await issuerFor(old),
+      rules: profile?.policyRules ?? {},
+      attributes: attributesAgain(row, input.attributes ?? {}, csr !== undefined),
+      csr,
+      key,
+      showsKey: source !== "reuse" || old.showsKey === true,
+      context: {
+        friendlyName: row.details.friendlyName,
+        metadata: row.details.metadata,
+        renewedFromId: row.id,
+      },
+      idempotency: old.idempotency,
+    };
+  };
+
+  /** Renews in somebody's name: theirs when they ask, the house's when it is due. */
+  const renewRow = async (actor: Actor, old: Renewable, input: RenewInput) => {
+    // A repeat finds its own renewal; whoever does not repeat may as well be told at once.
+    if (!old.idempotency) refuseIfOver(old.row);
+    const brief = await briefOf(actor, old, input);
+    const earlier = await orders.replayed(brief, input.removeRootsFromChain);
+    if (earlier) return earlier;
+    refuseIfOver(old.row);
+    if (old.allow) await old.allow((await orders.orderOf(brief)).wish);
+    return orders.issueFor(brief, input.removeRootsFromChain);
+  };
+
+  /** Every look at a private key leaves a row in the audit log before the key leaves the house. */
+  const noteKeyRead = (actor: MemberActor, row: CertificateRow): Promise<void> =>
+    db.write(async (tx) =>
+      tx.audit(actor, {
+        event: "read-certificate-private-key",
+        orgId: row.orgId,
+        projectId: row.projectId,
+        metadata: { certificateId: row.id, serialNumber: row.serialNumber },
+      }),
+    );
+
+  const mayReadKey = (ability: Ability, row: CertificateRow): boolean =>
+    ability.can("read-private-key", "certificates", attributesOf(row, clock.now()));
+
+  return {
+    renewRow,
+
+    async renew(
+      actor: MemberActor,
+      id: string,
+      input: RenewInput,
+      idempotency: (what: string) => Order["idempotency"],
+    ) {
+      const row = await db.read((q) => findCertificate(q, orgOf(actor), id));
+      if (!row) throw notFound("The certificate", id);
+      const attributes = attributesOf(row, clock.now());
+      const asked = (action: string, named: ReturnType<typeof namesOf>) =>
+        permissions.requireInProject(actor, row.projectId, {
+          action,
+          subject: "certificates",
+          attributes: named,
+        });
+      const ability = await asked("read", attributes);
+      const profile = row.profileId === null ? null : await profiles.find(actor, row.profileId, "issue-cert");
+      if (!profile) await asked("create", attributes);
+      const showsKey = mayReadKey(ability, row);
+      const allow = async (wish: Wish): Promise<void> =>
+        void (await asked("create", namesOf(wish, row.details.friendlyName)));
+      const { view, requestId } = await renewRow(
+        actor,
+        { row, profile, idempotency: idempotency(`renew:${id}`), showsKey, ...(profile ? {} : { allow }) },
+        input,
+      );
+      if (input.renewalKeySource === "reuse" && view.privateKey !== undefined) await noteKeyRead(actor, row);
+      return { ...view, certificateRequestId: requestId };
+    },
+  };
+}
