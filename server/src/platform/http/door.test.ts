@@ -131,7 +131,8 @@ describe("the door", () => {
   it("answers 413 where a large body is taken but has too many keys or items; a long text may hold anything", async () => {
     const path = `/api/v1/projects/${project.id}/import`;
     const sent = async (rawBody: string) => (await house.owner.call("POST", path, { rawBody })).status;
-    const many = (part: (n: number) => string) => Array.from({ length: 250_000 }, (_, n) => part(n)).join(",");
+    const many = (part: (n: number) => string) =>
+      Array.from({ length: 250_000 }, (_, n) => part(n)).join(",");
     assert.equal(await sent(`{${many((n) => `"k${n}" : 0`)}}`), 413);
     assert.equal(await sent(`{"file":[${many(() => "[  ]")}]}`), 413);
     assert.equal(await sent(`{"file":[${many(() => '"\\\\"')}]}`), 413);
