@@ -123,6 +123,9 @@ const has = (target: unknown, path: readonly string[]): boolean =>
     target,
   ) !== undefined;
 
+/** Names and texts, not ids. */
+const SPELLED_AS_SENT = new Set(["roleSlug", "slug", "secretName", "environment", "path", "tagSlug", "name"]);
+
 describe("S-27 another tenant's thing is answered exactly like one that does not exist", async () => {
   let house: TestHouse;
   let mine: Tenant;
@@ -285,6 +288,21 @@ describe("S-27 another tenant's thing is answered exactly like one that does not
         endpoint.method === "GET" ? {} : { body: [] },
       );
       assert.deepEqual([status, body.error], [401, "UnauthorizedError"], `${endpoint.method} ${path}`);
+    }
+  });
+
+  it("an id in capitals is the same id from the door on, in the path of every route", () => {
+    const id = "0194D1A0-ABCD-7000-8000-00000000ABCD";
+    for (const endpoint of routes) {
+      const names = [...endpoint.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name ?? "");
+      for (const name of names) {
+        const parsed = endpoint.params.safeParse(Object.fromEntries(names.map((each) => [each, id])));
+        const value = parsed.success ? (parsed.data as Record<string, unknown>)[name] : undefined;
+        assert.ok(
+          value === undefined || value === id.toLowerCase() || SPELLED_AS_SENT.has(name),
+          `${endpoint.id}: ${name} stays ${String(value)}`,
+        );
+      }
     }
   });
 

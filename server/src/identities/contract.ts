@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { endpoint, moment, name, queryInteger, uuid } from "../platform/http/endpoint.ts";
+import { endpoint, idInOneSpelling, moment, name, queryInteger, uuid } from "../platform/http/endpoint.ts";
 import { assignments, roleAssignment } from "../memberships/contract.ts";
 import { projectRef } from "../projects/contract.ts";
 
@@ -155,7 +155,7 @@ export const createIdentity = endpoint({
   summary: "Create a machine identity of the organisation",
   body: z.object({
     name: name(255),
-    organizationId: z.string().max(64).optional(),
+    organizationId: z.string().max(64).overwrite(idInOneSpelling).optional(),
     role: roleAssignment.in.shape.role.default("no-access"),
     hasDeleteProtection: z.boolean().default(false),
     metadata: metadataInput.default([]),
@@ -172,7 +172,7 @@ export const listIdentities = endpoint({
   room,
   summary: "The machine identities of the organisation",
   query: z.object({
-    orgId: z.string().max(64).optional(),
+    orgId: z.string().max(64).overwrite(idInOneSpelling).optional(),
     offset: queryInteger(0, 1e9, 0),
     limit: queryInteger(1, 10_000, 10_000),
     search: z.string().max(256).optional(),

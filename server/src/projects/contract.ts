@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { endpoint, moment, name, slug, uuid } from "../platform/http/endpoint.ts";
+import { endpoint, idInOneSpelling, moment, name, slug, uuid } from "../platform/http/endpoint.ts";
 
 export const projectType = z.enum(["secret-manager", "cert-manager"]);
 export type ProjectType = z.output<typeof projectType>;
@@ -39,7 +39,7 @@ const projectSlug = slug(1, 64).refine(
 );
 
 /** An id or a slug: both work wherever a project is named. */
-export const projectRef = z.string().min(1).max(64);
+export const projectRef = z.string().min(1).max(64).overwrite(idInOneSpelling);
 const params = z.object({ projectId: projectRef });
 const room = "projects";
 

@@ -142,6 +142,56 @@ describe("S-21 a clerk with all rights over roles and identities", () => {
     );
   });
 
+  it("cannot weaken a stronger identity or role, to take hold of it and wait for its rights to be given back", async () => {
+    const boss = await newIdentity([{ role: "admin" }]);
+    const membership = inProject(`/memberships/identities/${boss}`);
+    overreach(await clerk.client.patch(membership, { roles: [{ role: "no-access" }] }));
+    const strong = await aRole(tenant, project.id, [{ subject: "secrets", action: "readValue" }]);
+    const path = inProject(`/roles/${await roleId(strong)}`);
+    overreach(await clerk.client.patch(path, { permissions: [] }));
+    overreach(await clerk.client.patch(path, { slug: unique("other") }));
+    overreach(await clerk.client.delete(path));
+    assert.equal((await clerk.client.patch(path, { name: "Any name" })).status, 200);
+    const { permissions } = (await tenant.get(inProject(`/roles/slug/${strong}`))).body.role;
+    assert.equal(permissions.length, 1);
+    const peer = await newIdentity([{ role: clerkRole }]);
+    const ofPeer = inProject(`/memberships/identities/${peer}`);
+    assert.equal((await clerk.client.patch(ofPeer, { roles: [{ role: "no-access" }] })).status, 200);
+  });
+
+  it("may send back the rules it was shown, denials and all", async () => {
+    const slug = await aRole(tenant, project.id, [
+      { subject: "secrets", action: ["readValue"], conditions: DEV },
+      { subject: "certificates", action: ["delete"], inverted: true },
+    ]);
+    const { id, permissions } = (await tenant.get(inProject(`/roles/slug/${slug}`))).body.role;
+    const answer = await clerk.client.patch(inProject(`/roles/${id}`), { permissions });
+    assert.equal(answer.status, 200, JSON.stringify(answer.body));
+  });
+
+  it("cannot get around a denial, or keep what was ended, by spelling an id in capitals", async () => {
+    const kept = await newIdentity([{ role: "no-access" }]);
+    const guarded = await aRole(tenant, project.id, [
+      ...CLERK,
+      {
+        subject: "identity",
+        action: ["edit", "edit-auth"],
+        inverted: true,
+        conditions: { identityId: kept.toUpperCase() },
+      },
+    ]);
+    const { client } = await anIdentity(tenant, house.base, project.id, { roles: [{ role: guarded }] });
+    for (const id of [kept, kept.toUpperCase()]) {
+      assert.equal((await client.post(`/api/v1/auth/token-auth/identities/${id}`, {})).status, 403, id);
+      assert.equal((await client.patch(inProject(`/identities/${id}`), { name: "x" })).status, 403, id);
+    }
+    const ended = await anIdentity(tenant, house.base, project.id, { roles: [{ role: "member" }] });
+    assert.equal((await ended.client.get(inProject("/identities"))).status, 200);
+    const gone = inProject(`/identities/${ended.id.toUpperCase()}`);
+    assert.equal((await tenant.delete(gone)).status, 200);
+    assert.equal((await ended.client.get(inProject("/identities"))).status, 401);
+  });
+
   it("cannot get hold of one whose stronger role has yet to begin", async () => {
     const later = new Date(house.clock.millis() + 86_400_000).toISOString();
     const boss = await newIdentity([{ role: "admin", isTemporary: true, temporaryAccessStartTime: later }]);

@@ -64,11 +64,28 @@ const kindOf = (scope: RoleScope) => (scope.projectId === null ? "organization" 
  * is granting: otherwise someone whom one role keeps from a thing, and who may edit roles, would just edit that role.
  */
 function lifted(before: readonly Rule[], after: readonly Rule[]): Rule[] {
-  const kept = new Set(after.filter((rule) => rule.inverted).map((rule) => JSON.stringify(rule)));
+  const kept = new Set(after.filter((rule) => rule.inverted).map(wordsOf));
   return before
-    .filter((rule) => rule.inverted && !kept.has(JSON.stringify(rule)))
+    .filter((rule) => rule.inverted && !kept.has(wordsOf(rule)))
     .map((rule) => ({ ...rule, inverted: false }));
 }
+
+/**
+ * Grants that a change takes away. Who may weaken a role beyond their own rights could weaken its holders, take hold
+ * of them while they have nothing, and wait until somebody gives them their rights back.
+ */
+function withdrawn(before: readonly Rule[], after: readonly Rule[]): Rule[] {
+  const kept = new Set(after.map(wordsOf));
+  return before.filter((rule) => !rule.inverted && !kept.has(wordsOf(rule)));
+}
+
+/** The same words for the same rule: the database keeps the parts of an object in an order of its own. */
+const wordsOf = (rule: Rule): string =>
+  JSON.stringify(rule, (_key, value: unknown) =>
+    typeof value === "object" && value !== null && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : value,
+  );
 
 function parseRules(given: readonly unknown[], place: RolePlace): Rule[] {
   const checked = checkRules(given, place === undefined ? "organization" : "project");
@@ -189,8 +206,12 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
           const before = await lockRole(tx, scope, roleId);
           if (!before) throw notFound("The role", roleId);
           const slug = change.slug ?? before.slug;
-          if (given)
-            permissions.requireHolds(ability, [...given, ...lifted(before.rules, given)], `the role ${slug}`);
+          // Invitations name a role by its slug: another slug may give a role to whom it was not meant for.
+          const renamed = slug === before.slug ? [] : before.rules.filter((rule) => !rule.inverted);
+          const changed = given
+            ? [...given, ...lifted(before.rules, given), ...withdrawn(before.rules, given)]
+            : [];
+          permissions.requireHolds(ability, [...changed, ...renamed], `the role ${slug}`);
           const description = change.description === undefined ? before.description : change.description;
           const after = {
             ...before,
@@ -215,7 +236,11 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
       const scope = await locate(actor, place);
       const before = await find(scope, roleId);
       const ability = await require(actor, scope, "delete");
-      permissions.requireHolds(ability, lifted(before.rules, []), `what the role ${before.slug} denies`);
+      permissions.requireHolds(
+        ability,
+        [...lifted(before.rules, []), ...withdrawn(before.rules, [])],
+        `what the role ${before.slug} says`,
+      );
       await db.write(async (tx) => {
         if (!(await deleteRole(tx, roleId))) throw notFound("The role", roleId);
         tx.audit(actor, { event: "delete-role", ...scope, metadata: { roleId, slug: before.slug } });

@@ -4,7 +4,7 @@
  * for imports, and less is done unless it is asked for.
  */
 import { z } from "zod";
-import { endpoint, queryBoolean } from "../platform/http/endpoint.ts";
+import { endpoint, idInOneSpelling, queryBoolean } from "../platform/http/endpoint.ts";
 import { projectRef } from "../projects/contract.ts";
 import * as v4 from "./contract.ts";
 import { environmentSlug, folderPath, ROOT, secretName } from "./paths/contract.ts";
@@ -14,9 +14,9 @@ const named = z.object({ secretName });
 
 /** One of the ways to name a project; clients send several and leave some empty. */
 const projectNames = {
-  workspaceId: z.string().max(64).optional(),
+  workspaceId: z.string().max(64).overwrite(idInOneSpelling).optional(),
   workspaceSlug: z.string().max(64).optional(),
-  projectId: z.string().max(64).optional(),
+  projectId: z.string().max(64).overwrite(idInOneSpelling).optional(),
   projectSlug: z.string().max(64).optional(),
 };
 type ProjectNames = { [K in keyof typeof projectNames]?: string | undefined };

@@ -12,7 +12,7 @@ import {
   type Memberships,
   type RoleAssignment,
 } from "../../memberships/index.ts";
-import { accessChanged, orgOf, type Permissions } from "../../permissions/index.ts";
+import { accessChanged, orgOf, type Ability, type Permissions } from "../../permissions/index.ts";
 import type { ProjectRow, Projects } from "../../projects/index.ts";
 import { createCounts } from "../counts/service.ts";
 import { goneMeanwhile, readable } from "../model.ts";
@@ -78,6 +78,17 @@ export function createIdentityMemberships({
       subject: "identity",
       attributes: { identityId },
     });
+
+  /**
+   * Who may weaken somebody stronger could take hold of them while they have nothing, and wait until their rights are
+   * given back.
+   */
+  const requireAbove = async (granter: Ability, project: ProjectRow, identityId: string): Promise<void> =>
+    permissions.requireHolds(
+      granter,
+      await permissions.rulesOf({ id: identityId, orgId: project.orgId }, project.id),
+      "other rights to this identity",
+    );
 
   const find = async (project: ProjectRow, identityId: string): Promise<IdentityMembershipRow> => {
     const row = await db.read((q) => findMembership(q, project.id, identityId, clock.now()));
@@ -189,6 +200,7 @@ export function createIdentityMemberships({
       const project = await projects.resolve(actor, ref);
       const row = await find(project, identityId);
       const granter = await requireOne(actor, project, "edit", identityId);
+      await requireAbove(granter, project, identityId);
       const roles = await memberships.prepareRoles(
         { orgId: project.orgId, projectId: project.id, granter, subject: "identity" },
         wanted,
@@ -207,7 +219,7 @@ export function createIdentityMemberships({
     async remove(actor: MemberActor, ref: string, identityId: string): Promise<IdentityMembershipView> {
       const project = await projects.resolve(actor, ref);
       const row = await find(project, identityId);
-      await requireOne(actor, project, "delete", identityId);
+      await requireAbove(await requireOne(actor, project, "delete", identityId), project, identityId);
       if (row.ownerProjectId === project.id)
         throw badRequest(
           "This identity belongs to the project: delete the identity instead of its membership.",

@@ -137,6 +137,12 @@ export function createOrgIdentities({ db, clock, permissions, memberships }: Org
       const orgId = orgOf(actor);
       await find(orgId, identityId);
       const granter = await requireOne(actor, "edit", identityId);
+      if (change.role !== undefined)
+        permissions.requireHolds(
+          granter,
+          await permissions.rulesOf({ id: identityId, orgId }, null),
+          "other rights to this identity",
+        );
       const roles =
         change.role === undefined
           ? undefined

@@ -214,13 +214,16 @@ function checkElement(input: unknown, path: Path, desk: Desk): unknown {
   return Object.fromEntries(sides);
 }
 
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
 function checkValue(input: unknown, kind: AttributeKind, path: Path, desk: Desk): string | null {
   const text = checkString(input, path, desk);
   if (text === null) return null;
   // Values are compared as they stand. Saying so beats a rule that never matches, and nothing an identity
   // carries can ever widen a grant.
   if (text.includes("{{")) return complain(desk, path, "templates ({{ }}) are not supported");
-  if (kind !== "path") return text;
+  // Ids arrive in small letters; a rule that names one otherwise would never match.
+  if (kind !== "path") return UUID.test(text) ? text.toLowerCase() : text;
   return canonicalPath(text) ?? complain(desk, path, "must be a folder path without //, . or ..");
 }
 

@@ -90,7 +90,14 @@ export const PASSWORD_COST = 20;
 
 /** A moment in a reply. Rows carry Date objects; on the wire it is ISO 8601 UTC with milliseconds. */
 export const moment = z.date().meta({ type: "string", format: "date-time" });
-export const uuid = z.uuid();
+/**
+ * In one spelling from the door on: the database does not mind the case of an id, but rights, facts and caches compare
+ * it as text.
+ */
+export const uuid = z.uuid().toLowerCase();
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+/** For a text that may be an id or something else, such as a slug. */
+export const idInOneSpelling = (text: string): string => (UUID.test(text) ? text.toLowerCase() : text);
 /** A name people type: spaces at both ends are never meant. */
 export const name = (max: number) => z.string().trim().min(1).max(max);
 export const slug = (min: number, max: number) =>

@@ -3,7 +3,7 @@ import type { Clock } from "../../platform/clock.ts";
 import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { conflict, notFound } from "../../platform/problem.ts";
-import { orgOf, type Permissions } from "../../permissions/index.ts";
+import { CATALOGUE, orgOf, type Permissions, type Rule } from "../../permissions/index.ts";
 import { projectChanged } from "../events.ts";
 import type { Projects } from "../service.ts";
 import type { ProjectRow } from "../store.ts";
@@ -52,6 +52,20 @@ export type Environments = ReturnType<typeof createEnvironments>;
 
 const slugTaken = (slug: string) =>
   conflict(`An environment with the slug ${slug} exists in this project already.`);
+
+/**
+ * Rights name an environment by its slug, so another slug is another set of rights for everything in it. Whoever may
+ * not do everything under both could read, or be rid of a denial, by renaming.
+ */
+const everythingIn = (slugs: readonly string[]): Rule[] =>
+  CATALOGUE.project
+    .filter(({ subject, attributes }) => subject !== "environments" && "environment" in attributes)
+    .map(({ subject, actions }) => ({
+      subject,
+      action: [...actions],
+      conditions: { environment: { $in: [...slugs] } },
+      inverted: false,
+    }));
 
 export function createEnvironments({ db, clock, permissions, projects }: EnvironmentNeeds) {
   const farewells: EnvironmentFarewell[] = [];
@@ -128,7 +142,14 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
       const before = await find(project, id);
       await require(actor, project, "edit", before.slug);
       const isRenamed = patch.slug !== undefined && patch.slug !== before.slug;
-      if (isRenamed) await require(actor, project, "edit", patch.slug);
+      if (isRenamed) {
+        const ability = await require(actor, project, "edit", patch.slug);
+        permissions.requireHolds(
+          ability,
+          everythingIn([before.slug, patch.slug ?? ""]),
+          "another slug to this environment",
+        );
+      }
       return orConflict(patch.slug, () =>
         db.write(async (tx) => {
           if (patch.position !== undefined && patch.position !== before.position)

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { endpoint, moment, queryBoolean, uuid } from "../../platform/http/endpoint.ts";
+import { endpoint, idInOneSpelling, moment, queryBoolean, uuid } from "../../platform/http/endpoint.ts";
 import { projectRef } from "../../projects/contract.ts";
 import { environmentSlug, folderName, folderPath, ROOT } from "../paths/contract.ts";
 
@@ -75,7 +75,7 @@ export const getFolder = endpoint({
   reply: z.object({ folder }),
 });
 /** By id or, inside `path`, by name. */
-export const folderRef = z.object({ folderId: z.string().min(1).max(255) });
+export const folderRef = z.object({ folderId: z.string().min(1).max(255).overwrite(idInOneSpelling) });
 export const updateFolder = endpoint({
   id: "updateFolder",
   method: "PATCH",

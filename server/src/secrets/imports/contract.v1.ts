@@ -1,6 +1,6 @@
 /** The first version of the import endpoints: the project is `workspaceId`. */
 import { z } from "zod";
-import { endpoint } from "../../platform/http/endpoint.ts";
+import { endpoint, uuid } from "../../platform/http/endpoint.ts";
 import { projectNames, projectOf } from "../contract.v3.ts";
 import { environmentSlug, folderPath, ROOT } from "../paths/contract.ts";
 import * as v2 from "./contract.ts";
@@ -9,7 +9,7 @@ const room = "secrets";
 const PATH = "/api/v1/secret-imports";
 const where = { ...projectNames, environment: environmentSlug, path: folderPath.default(ROOT) };
 const at = { workspaceId: "00000000-0000-4000-8000-000000000000", environment: "dev" };
-const one = z.object({ secretImportId: z.uuid() });
+const one = z.object({ secretImportId: uuid });
 
 export const createImportV1 = endpoint({
   id: "createImportV1",
