@@ -65,6 +65,8 @@ const REMEMBERED_SIGNERS = 1_000;
 
 interface Remembered extends OcspReply {
   readonly certificateId: string | undefined;
+  /** Of the moment before the status was read. */
+  readonly epoch: number;
   readonly keepUntil: number;
 }
 interface Responder {
@@ -80,14 +82,22 @@ export function createOcsp({ db, clock, tail, keyring, issuers, gate }: OcspNeed
   const responders = new LRUCache<string, Responder>({ max: REMEMBERED_SIGNERS });
   const opening = new Map<string, Promise<Responder>>();
 
+  // An answer whose status was read before a change and signed after it is given, not kept.
+  let epoch = 0;
   const forget = (certificateId: string): void => {
+    epoch += 1;
     for (const key of byCertificate.get(certificateId) ?? []) answers.delete(key);
     byCertificate.delete(certificateId);
   };
   tail.onHint((fact) => {
     if (certificateRevoked.is(fact) || certificateReleased.is(fact)) forget(fact.data.certificateId);
   });
-  tail.onGap(() => answers.clear());
+  const forgetAll = (): void => {
+    epoch += 1;
+    answers.clear();
+    byCertificate.clear();
+  };
+  tail.onGap(forgetAll);
 
   const delegate = async (issuer: Issuer): Promise<SignerRow> => {
     const { publicKey, privateKey } = await generateKeys("EC_prime256v1");
@@ -197,6 +207,9 @@ export function createOcsp({ db, clock, tail, keyring, issuers, gate }: OcspNeed
   };
 
   const answer = async (request: OcspRequest, issuer: Issuer): Promise<Remembered> => {
+    // First of all: making one takes its time, and the status must not grow old meanwhile.
+    const responder = await responderOf(issuer);
+    const epochAtStart = epoch;
     const thisUpdate = toSecond(clock.now());
     const singles = await Promise.all(request.certIds.map((certId) => answerOne(certId, issuer, thisUpdate)));
     const reply = {
@@ -204,26 +217,24 @@ export function createOcsp({ db, clock, tail, keyring, issuers, gate }: OcspNeed
       answers: singles.map((each) => each.answer),
       ...(request.nonce ? { nonce: request.nonce } : {}),
     };
-    const body = await signOcspResponse(reply, await responderOf(issuer));
+    const body = await signOcspResponse(reply, responder);
     const keepUntil = clock.millis() + (ANSWER_LIFE_SECONDS * 1000) / 2;
     return {
       body,
       thisUpdate,
       nextUpdate: addSeconds(thisUpdate, ANSWER_LIFE_SECONDS),
       certificateId: singles[0]?.certificateId,
+      epoch: epochAtStart,
       keepUntil,
     };
   };
 
   const remember = (key: string, made: Remembered): void => {
-    if (made.certificateId === undefined) return;
+    if (made.certificateId === undefined || made.epoch !== epoch) return;
     answers.set(key, made);
     const keys = byCertificate.get(made.certificateId) ?? new Set();
     byCertificate.set(made.certificateId, keys.add(key));
-    if (byCertificate.size > 2 * REMEMBERED_ANSWERS) {
-      byCertificate.clear();
-      answers.clear();
-    }
+    if (byCertificate.size > 2 * REMEMBERED_ANSWERS) forgetAll();
   };
 
   return {
