@@ -7,9 +7,11 @@ const revoke = sql<{ id: string }>(`
 const release = sql<{ id: string }>(`
   UPDATE certificates SET phase = CASE WHEN not_after <= $2 THEN 1 ELSE 0 END, revoked_at = NULL, revocation_reason = NULL, crl_entry = NULL, updated_at = $2
   WHERE id = $1 AND revoked_at IS NOT NULL AND revocation_reason = 6 RETURNING id`);
-const markChanged = sql(
-  `INSERT INTO crl_changes (authority_key_id, shard, at) VALUES ($1, $2, $3) ON CONFLICT (authority_key_id, shard) DO UPDATE SET at = $3`,
-);
+// A mark is told from its successor by the transaction that wrote it, not by its time: clocks repeat and differ, and a
+// change that began earlier may commit later. `at` only says who has waited longest.
+const markChanged = sql(`
+  INSERT INTO crl_changes AS c (authority_key_id, shard, at) VALUES ($1, $2, $3)
+  ON CONFLICT (authority_key_id, shard) DO UPDATE SET at = greatest(c.at, $3)`);
 const block = sql(
   `INSERT INTO blocked_keys (key_fingerprint, created_at) VALUES ($1, $2) ON CONFLICT DO NOTHING`,
 );
@@ -29,9 +31,11 @@ const nextNumber = sql<{ number: number }>(
 const put = sql<{ number: number }>(`
   INSERT INTO crls AS c (authority_key_id, shard, number, this_update, next_update, der) VALUES ($1, $2, $3, $4, $5, $6)
   ON CONFLICT (authority_key_id, shard) DO UPDATE SET number = $3, this_update = $4, next_update = $5, der = $6 WHERE c.number < $3 RETURNING number`);
-const clearChange = sql(`DELETE FROM crl_changes WHERE authority_key_id = $1 AND shard = $2 AND at <= $3`);
-const changed = sql<{ keyId: string; shard: number; at: string }>(
-  `SELECT authority_key_id AS "keyId", shard, at::text AS at FROM crl_changes ORDER BY at LIMIT 200`,
+const clearChange = sql(
+  `DELETE FROM crl_changes WHERE authority_key_id = $1 AND shard = $2 AND xmin::text = $3`,
+);
+const changed = sql<ListChange>(
+  `SELECT authority_key_id AS "keyId", shard, xmin::text AS "markedBy" FROM crl_changes ORDER BY at LIMIT 200`,
 );
 const ageing = sql<{ keyId: string; shard: number }>(
   `SELECT authority_key_id AS "keyId", shard FROM crls WHERE this_update + (next_update - this_update) / 2 <= $1 LIMIT 200`,
@@ -73,6 +77,10 @@ export interface ListPlace {
   readonly keyId: string;
   readonly shard: number;
 }
+export interface ListChange extends ListPlace {
+  /** The transaction that set the mark last. */
+  readonly markedBy: string;
+}
 
 export const revokeCertificate = (tx: Tx, id: string, { revokedAt, reasonCode, entry }: Revoking, at: Date) =>
   tx.first(revoke, [id, revokedAt, reasonCode, entry, at]);
@@ -91,8 +99,8 @@ export const nextListNumber = async (q: Query, { keyId, shard }: ListPlace): Pro
 /** False when another node has stored the same or a later number meanwhile. */
 export const putList = async (tx: Tx, { keyId, shard }: ListPlace, row: CrlRow): Promise<boolean> =>
   (await tx.first(put, [keyId, shard, row.number, row.thisUpdate, row.nextUpdate, row.der])) !== undefined;
-export const clearListChange = (tx: Tx, { keyId, shard }: ListPlace, at: string): void =>
-  tx.later(clearChange, [keyId, shard, at]);
+export const clearListChange = (tx: Tx, { keyId, shard, markedBy }: ListChange): void =>
+  tx.later(clearChange, [keyId, shard, markedBy]);
 export const changedLists = (q: Query) => q.rows(changed);
 export const ageingLists = (q: Query, now: Date) => q.rows(ageing, [now]);
 export const keysOfAuthority = (q: Query, authorityId: string) => q.rows(keysOf, [authorityId]);

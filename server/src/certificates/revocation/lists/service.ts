@@ -24,6 +24,7 @@ import {
   nextListNumber,
   putList,
   type CrlRow,
+  type ListChange,
   type ListPlace,
 } from "../store.ts";
 
@@ -34,6 +35,9 @@ export interface ListNeeds {
   readonly issuers: Issuers;
   readonly authorities: Authorities;
 }
+
+/** Each lost one means that another stored a list within the time of one signature. */
+const SIGNING_ATTEMPTS = 3;
 
 export type RevocationLists = ReturnType<typeof createRevocationLists>;
 
@@ -63,11 +67,31 @@ export function createRevocationLists({ db, clock, log, issuers, authorities }: 
     return { number, thisUpdate, nextUpdate, der };
   };
 
-  const resign = async (place: ListPlace): Promise<CrlRow> => {
+  /**
+   * Undefined when another was faster with this number: two lists of one number must not differ. The number is read
+   * before the entries, so a list of a higher number never knows less than one of a lower.
+   */
+  const sign = async (place: ListPlace): Promise<CrlRow | undefined> => {
     const row = await build(place, await db.read((q) => nextListNumber(q, place)));
-    const isStored = await db.write((tx) => putList(tx, place, row), { audited: false });
-    // Another node was faster with this number: its list is as fresh, and two lists of one number must not differ.
-    return isStored ? row : ((await db.read((q) => findList(q, place))) ?? row);
+    return (await db.write((tx) => putList(tx, place, row), { audited: false })) ? row : undefined;
+  };
+
+  /** For who found none that is fresh: another's is as good. */
+  const resign = async (place: ListPlace): Promise<CrlRow> => {
+    const row = (await sign(place)) ?? (await db.read((q) => findList(q, place)));
+    if (!row) throw notFound("The revocation list");
+    return row;
+  };
+
+  /** For who knows of a change: another's list may have been read before it, so only one of our own will do. */
+  const signChange = async (change: ListChange): Promise<void> => {
+    for (let attempt = 1; attempt <= SIGNING_ATTEMPTS; attempt += 1) {
+      if (!(await sign(change))) continue;
+      // The mark goes only if no further change has set it anew since we looked.
+      await db.write(async (tx) => clearListChange(tx, change), { audited: false });
+      return;
+    }
+    throw new Error("others kept storing lists of the same number");
   };
 
   /** However many ask at once, one signature. */
@@ -107,12 +131,7 @@ export function createRevocationLists({ db, clock, log, issuers, authorities }: 
           { keyId: place.keyId, shard: place.shard, reason: (error as Error).message },
           "a revocation list could not be signed; it is tried again",
         );
-      for (const change of await db.read(changedLists)) {
-        // The mark goes only if no further revocation has set it anew since we looked.
-        await resign(change)
-          .then(() => db.write(async (tx) => clearListChange(tx, change, change.at), { audited: false }))
-          .catch(isStuck(change));
-      }
+      for (const change of await db.read(changedLists)) await signChange(change).catch(isStuck(change));
       for (const place of await db.read((q) => ageingLists(q, clock.now())))
         await renew(place).catch(isStuck(place));
     },
