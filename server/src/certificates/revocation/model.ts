@@ -6,6 +6,8 @@ export const isOnHold = (row: {
   readonly revokedAt: Date | null;
   readonly revocationReason: number | null;
 }): boolean => row.revokedAt !== null && row.revocationReason === REVOCATION_REASONS[HOLD];
+export const isOfCompromisedKey = (row: { readonly revocationReason: number | null }): boolean =>
+  row.revocationReason === REVOCATION_REASONS.KEY_COMPROMISE;
 
 export const alreadyRevoked = () => badRequest("The certificate is revoked already.");
 export const notOnHold = () =>

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { generateKeyPairSync } from "node:crypto";
 import { after, before, describe, test } from "node:test";
-import { aPki, aProfile, aRoot, issue, ok, type Pki } from "../../../test/certificates.ts";
+import { anIntermediate, aPki, aProfile, aRoot, issue, ok, type Pki } from "../../../test/certificates.ts";
 import { openTestHouse, type TestHouse } from "../../../test/harness.ts";
+import { withClient } from "../../../test/postgres.ts";
+import { issuanceChanged } from "../authorities/events.ts";
 import {
   buildCsr,
   csrToPem,
@@ -378,6 +380,105 @@ describe("revocation", () => {
     assert.equal(ok(await house.owner.get(`${CERTS}/${two.certificateId}`)).certificate.status, "revoked");
     const again = await request();
     assert.deepEqual([again.status, again.body.details[0].code], [400, "key.known_weak"]);
+  });
+
+  test("a compromised key takes those on hold with it as well, and however many there are", async () => {
+    const one = await aPki(house);
+    const [named, held] = [
+      await issue(house.owner, one.profile.id),
+      await issue(house.owner, one.profile.id),
+    ];
+    ok(await revoke(held, "CERTIFICATE_HOLD"));
+    const { database, ...server } = house.database.connection;
+    const left = await withClient(server, database, async (client) => {
+      // Copies, straight into the inventory: a thousand and more by way of the door would take a minute.
+      await client.query(
+        `UPDATE certificates SET key_fingerprint = (SELECT key_fingerprint FROM certificates WHERE id = $1) WHERE id = $2`,
+        [named.certificateId, held.certificateId],
+      );
+      await client.query(
+        `WITH made AS (
+           INSERT INTO certificates (id, project_id, profile_id, authority_id, authority_key_id, authority_certificate_id, not_before, not_after, created_at, updated_at, crl_shard, source, serial_number, common_name, search_text, alt_names, key_fingerprint)
+           SELECT gen_random_uuid(), project_id, profile_id, authority_id, authority_key_id, authority_certificate_id, not_before, not_after, created_at, updated_at, crl_shard, source, '40' || lpad(to_hex(n), 30, '0'), common_name, search_text, alt_names, key_fingerprint
+           FROM certificates, generate_series(1, 1100) n WHERE id = $1 RETURNING id)
+         INSERT INTO certificate_bodies (certificate_id, der, details) SELECT made.id, b.der, b.details FROM made, certificate_bodies b WHERE b.certificate_id = $1`,
+        [named.certificateId],
+      );
+      ok(await revoke(named, "KEY_COMPROMISE"));
+      // As if the server had stopped on the way: asked again, it goes on.
+      await client.query(
+        `UPDATE certificates SET phase = 0, revoked_at = NULL, revocation_reason = NULL, crl_entry = NULL
+         WHERE id = (SELECT id FROM certificates WHERE profile_id = $1 AND id <> ALL ($2::uuid[]) LIMIT 1)`,
+        [one.profile.id, [named.certificateId, held.certificateId]],
+      );
+      assert.equal((await revoke(named, "KEY_COMPROMISE")).status, 400);
+      const { rows } = await client.query<{ id: string }>(
+        `SELECT id FROM certificates WHERE profile_id = $1 AND revocation_reason IS DISTINCT FROM 1`,
+        [one.profile.id],
+      );
+      return rows.map(({ id }) => id);
+    });
+    assert.deepEqual([left.length, left.includes(held.certificateId)], [0, false]);
+    assert.equal((await house.owner.post(`${CERTS}/${held.certificateId}/unhold`)).status, 400);
+    await settle();
+    assert.equal((await crlOf(named)).entries.length, 1102);
+  });
+
+  test("nothing is renewed by the server while it is on hold; once released it is, unless that was switched off", async () => {
+    const one = await aPki(house, { apiConfig: { autoRenew: true, renewBeforeDays: 2 } });
+    const [held, quiet, final] = [
+      await issue(house.owner, one.profile.id, { ttl: "10d" }),
+      await issue(house.owner, one.profile.id, { ttl: "10d" }),
+      await issue(house.owner, one.profile.id, { ttl: "10d" }),
+    ];
+    const shown = async (leaf: Issued) =>
+      ok(await house.owner.get(`${CERTS}/${leaf.certificateId}`)).certificate;
+    const count = async () => (await one.list()).body.certificates.length;
+    for (const leaf of [held, quiet, final]) ok(await revoke(leaf, "CERTIFICATE_HOLD"));
+    ok(await revoke(final, "SUPERSEDED"));
+    ok(await house.owner.patch(`${CERTS}/${quiet.certificateId}/config`, { enableAutoRenewal: false }));
+    house.clock.advance(8 * 86_400_000 + 60_000);
+    await house.house.jobs.runDue();
+    assert.equal(await count(), 3, "on hold");
+    assert.equal((await shown(final)).renewAt, null);
+    for (const leaf of [held, quiet]) ok(await house.owner.post(`${CERTS}/${leaf.certificateId}/unhold`));
+    house.clock.advance(60_000);
+    await house.house.jobs.runDue();
+    assert.equal(await count(), 4);
+    assert.ok((await shown(held)).renewedByCertificateId);
+    assert.equal((await shown(quiet)).renewedByCertificateId, null);
+    house.clock.advance(-8 * 86_400_000 - 120_000);
+  });
+
+  test("what becomes of an authority's own certificate is told to whoever issues with it, on every node", async () => {
+    const other = await house.openNode();
+    const below = await anIntermediate(house.owner, pki.project.id, pki.root.id);
+    const { certificates } = ok(
+      await house.owner.get(`/api/v1/projects/${pki.project.id}/certificates/search?limit=5`),
+    );
+    const own = certificates.find(
+      ({ serialNumber }: Issued) => serialNumber === below.configuration.serialNumber,
+    );
+    const path = `${CERTS}/${own.id}`;
+    for (const [change, body] of [
+      ["revoke", { revocationReason: "CERTIFICATE_HOLD" }],
+      ["unhold", undefined],
+      ["revoke", { revocationReason: "CA_COMPROMISE" }],
+    ] as const) {
+      const heard = [house.house, other.house].map(
+        ({ tail }) =>
+          new Promise<void>((resolve) =>
+            tail.onHint((fact) => {
+              if (issuanceChanged.is(fact) && fact.data.projectId === pki.project.id) resolve();
+            }),
+          ),
+      );
+      ok(await house.owner.post(`${path}/${change}`, body));
+      const patience = new Promise((_, reject) =>
+        setTimeout(() => reject(new Error(`${change} was not told`)), 5_000).unref(),
+      );
+      await Promise.race([Promise.all(heard), patience]);
+    }
   });
 
   test("the issuer's certificate is where the leaf says, without a token; a deleted authority still tells of its certificates", async () => {

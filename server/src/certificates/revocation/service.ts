@@ -1,18 +1,20 @@
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
-import type { Db } from "../../platform/db/index.ts";
+import type { Db, Tx } from "../../platform/db/index.ts";
+import { issuanceChanged } from "../authorities/events.ts";
 import { certificateRevoked } from "../events.ts";
 import type { CertificateRow } from "../inventory/model.ts";
-import { findCertificate } from "../inventory/store/certificates.ts";
 import type { Inventory } from "../inventory/service.ts";
 import type { RevocationReason } from "../x509/index.ts";
-import { alreadyRevoked, notOnHold, notOurs, revoking } from "./model.ts";
+import { alreadyRevoked, isOfCompromisedKey, notOnHold, notOurs, revoking } from "./model.ts";
 import {
   blockKey,
   certificatesOfKey,
   markListChanged,
   releaseCertificate,
   revokeCertificate,
+  type KeyHolder,
+  type KeyPlace,
 } from "./store.ts";
 import { certificateReleased } from "./events.ts";
 
@@ -27,35 +29,72 @@ export type Revocation = ReturnType<typeof createRevocation>;
 interface Revocable extends CertificateRow {
   readonly authorityKeyId: string;
 }
+interface RevocationOrder {
+  readonly actor: MemberActor;
+  readonly orgId: string;
+  readonly projectId: string;
+  readonly reason: RevocationReason;
+  readonly at: Date;
+}
 const isRevocable = (row: CertificateRow): row is Revocable => row.authorityKeyId !== null;
 
+/** Each list once, and in one order everywhere, so that no two transactions wait for each other. */
+function markLists(
+  tx: Tx,
+  changed: readonly Pick<KeyHolder, "authorityKeyId" | "crlShard">[],
+  at: Date,
+): void {
+  const places = new Map(
+    changed.map(({ authorityKeyId, crlShard }) => {
+      const place = { keyId: authorityKeyId, shard: crlShard ?? 0 };
+      return [`${place.keyId}/${place.shard}`, place];
+    }),
+  );
+  for (const [, place] of [...places].sort(([one], [other]) => (one < other ? -1 : 1)))
+    markListChanged(tx, place, at);
+}
+
+/** So many certificates of a compromised key are revoked in one transaction. */
+const CASCADE_BATCH = 100;
+const BEFORE_ALL = "00000000-0000-0000-0000-000000000000";
+
 export function createRevocation({ db, clock, inventory }: RevocationNeeds) {
-  const revokeRow = async (actor: MemberActor, row: Revocable, reason: RevocationReason): Promise<Date> => {
-    const at = clock.now();
-    const change = revoking(row.serialNumber, reason, at);
-    await db.write(async (tx) => {
-      if (!(await revokeCertificate(tx, row.id, change, at))) throw alreadyRevoked();
-      markListChanged(tx, { keyId: row.authorityKeyId, shard: row.crlShard ?? 0 }, at);
-      if (reason === "KEY_COMPROMISE") blockKey(tx, row.keyFingerprint, at);
-      tx.audit(actor, {
-        event: "revoke-certificate",
-        orgId: row.orgId,
-        projectId: row.projectId,
-        metadata: { certificateId: row.id, serialNumber: row.serialNumber, reason },
-      });
-      tx.emit(certificateRevoked({ orgId: row.orgId, projectId: row.projectId, certificateId: row.id }));
+  /** Undefined when it is revoked for good already. */
+  const revokeOne = async (
+    tx: Tx,
+    order: RevocationOrder,
+    { id, serialNumber, isCa }: KeyHolder,
+  ): Promise<Date | undefined> => {
+    const { actor, orgId, projectId, reason, at } = order;
+    const change = revoking(serialNumber, reason, at);
+    if (!(await revokeCertificate(tx, id, change, at))) return undefined;
+    tx.audit(actor, {
+      event: "revoke-certificate",
+      orgId,
+      projectId,
+      metadata: { certificateId: id, serialNumber, reason },
     });
+    tx.emit(certificateRevoked({ orgId, projectId, certificateId: id }));
+    // It may be an authority's own: whoever remembers that authority as an issuer looks again, on every node.
+    if (isCa) tx.emit(issuanceChanged({ projectId }));
     return change.revokedAt;
   };
 
   /** A key that is known to others makes every certificate of it worthless, not only the one that was named. */
-  const cascade = async (actor: MemberActor, row: Revocable): Promise<void> => {
-    for (const { id } of await db.read((q) =>
-      certificatesOfKey(q, row.keyFingerprint, row.projectId, row.id),
-    )) {
-      const other = await db.read((q) => findCertificate(q, row.orgId, id));
-      if (other && isRevocable(other) && other.revokedAt === null)
-        await revokeRow(actor, other, "KEY_COMPROMISE");
+  const cascade = async (order: RevocationOrder, key: KeyPlace): Promise<void> => {
+    for (let after = BEFORE_ALL; ;) {
+      const page = await db.read((q) => certificatesOfKey(q, key, after, CASCADE_BATCH));
+      const last = page.at(-1);
+      if (!last) return;
+      after = last.id;
+      // Unaudited only if others have revoked every one of them meanwhile.
+      await db.write(
+        async (tx) => {
+          for (const each of page) await revokeOne(tx, order, each);
+          markLists(tx, page, order.at);
+        },
+        { audited: false },
+      );
     }
   };
 
@@ -67,8 +106,18 @@ export function createRevocation({ db, clock, inventory }: RevocationNeeds) {
     ): Promise<{ serialNumber: string; revokedAt: Date }> {
       const row = await inventory.find(actor, id, "delete");
       if (!isRevocable(row)) throw notOurs();
-      const revokedAt = await revokeRow(actor, row, reason);
-      if (reason === "KEY_COMPROMISE") await cascade(actor, row);
+      const order = { actor, orgId: row.orgId, projectId: row.projectId, reason, at: clock.now() };
+      const isCompromised = reason === "KEY_COMPROMISE";
+      // A cascade that was interrupted is finished by asking again.
+      if (isCompromised && isOfCompromisedKey(row)) await cascade(order, row);
+      const revokedAt = await db.write(async (tx) => {
+        const done = await revokeOne(tx, order, row);
+        if (!done) throw alreadyRevoked();
+        markLists(tx, [row], order.at);
+        if (isCompromised) blockKey(tx, row.keyFingerprint, order.at);
+        return done;
+      });
+      if (isCompromised) await cascade(order, row);
       return { serialNumber: row.serialNumber, revokedAt };
     },
 
@@ -78,7 +127,7 @@ export function createRevocation({ db, clock, inventory }: RevocationNeeds) {
       const at = clock.now();
       await db.write(async (tx) => {
         if (!(await releaseCertificate(tx, id, at))) throw notOnHold();
-        markListChanged(tx, { keyId: row.authorityKeyId, shard: row.crlShard ?? 0 }, at);
+        markLists(tx, [row], at);
         tx.audit(actor, {
           event: "unhold-certificate",
           orgId: row.orgId,
@@ -86,6 +135,7 @@ export function createRevocation({ db, clock, inventory }: RevocationNeeds) {
           metadata: { certificateId: id, serialNumber: row.serialNumber },
         });
         tx.emit(certificateReleased({ projectId: row.projectId, certificateId: id }));
+        if (row.isCa) tx.emit(issuanceChanged({ projectId: row.projectId }));
       });
       return { serialNumber: row.serialNumber };
     },

@@ -1,11 +1,13 @@
 import { slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
 import type { Revoking } from "./model.ts";
 
+// On hold (6) the time of renewal is kept for the release; until then the renewal passes it over.
 const revoke = sql<{ id: string }>(`
-  UPDATE certificates SET phase = 2, revoked_at = $2, revocation_reason = $3, crl_entry = $4, renew_at = NULL, updated_at = $5
+  UPDATE certificates SET phase = 2, revoked_at = $2, revocation_reason = $3, crl_entry = $4, renew_at = CASE WHEN $3 = 6 THEN renew_at END, updated_at = $5
   WHERE id = $1 AND (revoked_at IS NULL OR (revocation_reason = 6 AND $3 <> 6)) RETURNING id`);
 const release = sql<{ id: string }>(`
-  UPDATE certificates SET phase = CASE WHEN not_after <= $2 THEN 1 ELSE 0 END, revoked_at = NULL, revocation_reason = NULL, crl_entry = NULL, updated_at = $2
+  UPDATE certificates SET phase = CASE WHEN not_after <= $2 THEN 1 ELSE 0 END, revoked_at = NULL, revocation_reason = NULL, crl_entry = NULL,
+    renew_at = CASE WHEN not_after > $2 THEN renew_at END, updated_at = $2
   WHERE id = $1 AND revoked_at IS NOT NULL AND revocation_reason = 6 RETURNING id`);
 // A mark is told from its successor by the transaction that wrote it, not by its time: clocks repeat and differ, and a
 // change that began earlier may commit later. `at` only says who has waited longest.
@@ -15,9 +17,9 @@ const markChanged = sql(`
 const block = sql(
   `INSERT INTO blocked_keys (key_fingerprint, created_at) VALUES ($1, $2) ON CONFLICT DO NOTHING`,
 );
-const sameKey = sql<{ id: string }>(
-  `SELECT id FROM certificates WHERE key_fingerprint = $1 AND project_id = $2 AND phase <> 2 AND authority_key_id IS NOT NULL AND id <> $3 LIMIT 1000`,
-);
+const sameKey = sql<KeyHolder>(`
+  SELECT id, serial_number AS "serialNumber", authority_key_id AS "authorityKeyId", crl_shard AS "crlShard", is_ca AS "isCa" FROM certificates
+  WHERE key_fingerprint = $1 AND project_id = $2 AND (phase <> 2 OR revocation_reason = 6) AND authority_key_id IS NOT NULL AND id > $3 ORDER BY id LIMIT $4`);
 
 const list = sql<CrlRow>(
   `SELECT number, this_update AS "thisUpdate", next_update AS "nextUpdate", der FROM crls WHERE authority_key_id = $1 AND shard = $2`,
@@ -56,6 +58,18 @@ const putSigner = sql(`
   INSERT INTO ocsp_signers (authority_key_id, der, data_key_id, sealed_key, not_after) VALUES ($1, $2, $3, $4, $5)
   ON CONFLICT (authority_key_id) DO UPDATE SET der = $2, data_key_id = $3, sealed_key = $4, not_after = $5`);
 
+/** What a revocation needs to know of a certificate. */
+export interface KeyHolder {
+  readonly id: string;
+  readonly serialNumber: string;
+  readonly authorityKeyId: string;
+  readonly crlShard: number | null;
+  readonly isCa: boolean;
+}
+export interface KeyPlace {
+  readonly keyFingerprint: Buffer;
+  readonly projectId: string;
+}
 export interface CrlRow {
   readonly number: number;
   readonly thisUpdate: Date;
@@ -88,8 +102,13 @@ export const releaseCertificate = (tx: Tx, id: string, at: Date) => tx.first(rel
 export const markListChanged = (tx: Tx, { keyId, shard }: ListPlace, at: Date): void =>
   tx.later(markChanged, [keyId, shard, at]);
 export const blockKey = (tx: Tx, fingerprint: Buffer, at: Date): void => tx.later(block, [fingerprint, at]);
-export const certificatesOfKey = (q: Query, fingerprint: Buffer, projectId: string, besides: string) =>
-  q.rows(sameKey, [fingerprint, projectId, besides]);
+/** Those that are not revoked for good, in the order of their ids. */
+export const certificatesOfKey = (
+  q: Query,
+  { keyFingerprint, projectId }: KeyPlace,
+  after: string,
+  most: number,
+) => q.rows(sameKey, [keyFingerprint, projectId, after, most]);
 
 export const findList = (q: Query, { keyId, shard }: ListPlace) => q.first(list, [keyId, shard]);
 export const listEntries = async (q: Query, { keyId, shard }: ListPlace, now: Date): Promise<Buffer> =>
