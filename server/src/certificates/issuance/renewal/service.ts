@@ -1,6 +1,7 @@
 /**
- * Renewal by the server, from each certificate's own schedule. A renewal that fails is tried again with growing
- * pauses until the certificate ends; one that was interrupted is resumed under the same key, never made twice.
+ * Renewal by the server, from each certificate's own schedule. A renewal that fails is tried again until the
+ * certificate ends, with pauses that grow and, towards the end, shrink; one that was interrupted is resumed under the
+ * same key, never made twice.
  */
 import { createHash } from "node:crypto";
 import { systemActor } from "../../../platform/actor.ts";
@@ -10,6 +11,7 @@ import type { Log } from "../../../platform/log.ts";
 import { Problem } from "../../../platform/problem.ts";
 import { certificateRenewalFailed } from "../../events.ts";
 import { findCertificateById } from "../../inventory/store/certificates.ts";
+import type { CertificateRow } from "../../inventory/model.ts";
 import { addSeconds, statusOf } from "../../model.ts";
 import type { Profiles } from "../../profiles/service.ts";
 import { abandonRequests, forgetRequests } from "../gate/store.ts";
@@ -29,28 +31,72 @@ export type Renewal = ReturnType<typeof createRenewal>;
 const BATCH = 200;
 const FIRST_PAUSE_SECONDS = 60;
 const LONGEST_PAUSE_SECONDS = 6 * 3_600;
+const SHORTEST_PAUSE_SECONDS = 30;
 const PLAIN_PATIENCE_SECONDS = 120;
 const KEYED_PATIENCE_SECONDS = 86_400;
 const REQUEST_LIFE_SECONDS = 30 * 86_400;
 
-export const pauseAfter = (attempts: number): number =>
-  Math.min(FIRST_PAUSE_SECONDS * 2 ** Math.min(attempts, 20), LONGEST_PAUSE_SECONDS);
+/** Never more than half of what is left: the nearer the end, the more a further try is worth. */
+function nextTry(at: Date, notAfter: Date, attempts: number): Date {
+  const pause = Math.min(FIRST_PAUSE_SECONDS * 2 ** Math.min(attempts, 20), LONGEST_PAUSE_SECONDS);
+  const half = (notAfter.getTime() - at.getTime()) / 2000;
+  return addSeconds(at, Math.max(Math.min(pause, half), SHORTEST_PAUSE_SECONDS));
+}
+
+/**
+ * The same for every node, and after a crash, for as long as this try is due; another one for the next try. Under one
+ * key for all tries, a recorded request that can never be finished would be in the way of every later one.
+ */
+const keyOf = (id: string, renewAt: Date) => ({
+  key: `auto-renew:${id}:${renewAt.getTime()}`,
+  digest: createHash("sha256").update(id).digest(),
+});
 
 export function createRenewal({ db, clock, log, profiles, issuance }: RenewalNeeds) {
+  const failed = (row: CertificateRow, reason: string) =>
+    certificateRenewalFailed({
+      orgId: row.orgId,
+      projectId: row.projectId,
+      certificateId: row.id,
+      reason,
+    });
+
+  /** Without its profile there is no policy to renew under, and no later try would find one. */
+  const giveUp = (row: CertificateRow, at: Date): Promise<void> => {
+    const reason = "The certificate's profile was deleted: it is not renewed by the server any more.";
+    return db.write(
+      async (tx) => {
+        stopRenewal(tx, row.id, { at, reason });
+        tx.emit(failed(row, reason));
+      },
+      { audited: false },
+    );
+  };
+
+  const tryAgain = (row: CertificateRow, attempts: number, again: { reason: string; at: Date }) =>
+    db.write(
+      async (tx) => {
+        postponeRenewal(tx, row.id, { next: nextTry(again.at, row.notAfter, attempts), ...again });
+        tx.emit(failed(row, again.reason));
+      },
+      { audited: false },
+    );
+
   const renewOne = async (id: string, attempts: number): Promise<void> => {
     const row = await db.read((q) => findCertificateById(q, id));
-    if (!row) return;
     const at = clock.now();
-    if (row.renewedById !== null || statusOf(row, at) !== "active") {
-      await db.write(async (tx) => stopRenewal(tx, id, at), { audited: false });
+    if (!row || row.renewedById !== null || statusOf(row, at) !== "active") {
+      await db.write(async (tx) => stopRenewal(tx, id, { at, reason: null }), { audited: false });
       return;
     }
+    // Since the list was read, another node has tried it or somebody has switched it off.
+    if (row.renewAt === null || row.renewAt > at) return;
     try {
-      const profile = row.profileId === null ? null : ((await profiles.load(row.profileId)) ?? null);
-      const idempotency = { key: `auto-renew:${id}`, digest: createHash("sha256").update(id).digest() };
+      const profile = row.profileId === null ? undefined : await profiles.load(row.profileId);
+      if (!profile) return await giveUp(row, at);
       await issuance.renewRow(
         systemActor("renewal"),
-        { row, profile, idempotency },
+        { row, profile, idempotency: keyOf(id, row.renewAt) },
         { removeRootsFromChain: false },
       );
     } catch (error) {
@@ -58,20 +104,7 @@ export function createRenewal({ db, clock, log, profiles, issuance }: RenewalNee
       const reason = error instanceof Problem ? error.message : "An internal error; see the server's log.";
       if (!(error instanceof Problem))
         log.error({ certificateId: id, reason: (error as Error).message }, "a renewal failed");
-      await db.write(
-        async (tx) => {
-          postponeRenewal(tx, id, { next: addSeconds(at, pauseAfter(attempts)), reason, at });
-          tx.emit(
-            certificateRenewalFailed({
-              orgId: row.orgId,
-              projectId: row.projectId,
-              certificateId: id,
-              reason,
-            }),
-          );
-        },
-        { audited: false },
-      );
+      await tryAgain(row, attempts, { reason, at });
     }
   };
 
