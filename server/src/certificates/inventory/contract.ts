@@ -278,7 +278,11 @@ export const exportCertificates = endpoint({
 });
 
 const bulk = {
-  query: certificateQuery,
+  query: certificateQuery.extend({
+    status: z
+      .literal("active", { error: "status can only be active here: nothing else can be revoked or renewed" })
+      .optional(),
+  }),
   dryRun: z.boolean().default(false),
   limit: z.number().int().min(1).max(10_000).default(1000),
 };
@@ -293,7 +297,8 @@ export const bulkRevoke = endpoint({
   method: "POST",
   path: "/api/v1/projects/{projectId}/certificates/bulk-revoke",
   room,
-  summary: "Revoke every active certificate that a query finds; dryRun only counts them",
+  summary:
+    "Revoke every active certificate that a query finds. dryRun revokes nothing; matched is then the number of those that were signed here and that the caller may revoke",
   params: inProjectPath,
   body: z.object({ ...bulk, revocationReason: z.string().max(64).default("UNSPECIFIED") }),
   reply: bulkReply,
@@ -304,7 +309,8 @@ export const bulkRenew = endpoint({
   method: "POST",
   path: "/api/v1/projects/{projectId}/certificates/bulk-renew",
   room,
-  summary: "Renew every active certificate with a key kept here that a query finds; dryRun only counts them",
+  summary:
+    "Renew every active certificate that a query finds. dryRun renews nothing; matched is then the number of those with a key kept here, not renewed yet, that the caller may renew; a policy may still refuse some",
   params: inProjectPath,
   body: z.object(bulk),
   reply: bulkReply,

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
+import { generateKeyPairSync } from "node:crypto";
 import { after, before, describe, test } from "node:test";
 import { anIdentity, aRole, unique } from "../../../../test/builders.ts";
-import { aPki, issue, ok, type Pki } from "../../../../test/certificates.ts";
-import { openTestHouse, type TestHouse } from "../../../../test/harness.ts";
+import { aPki, aProfile, issue, ok, type Pki } from "../../../../test/certificates.ts";
+import { openTestHouse, type Client, type TestHouse } from "../../../../test/harness.ts";
+import { buildCsr, csrToPem, defaultSignatureAlgorithm, encodeName, nameFrom } from "../../x509/index.ts";
 
 const CERTS = "/api/v1/cert-manager/certificates";
 
@@ -17,6 +19,32 @@ describe("the inventory of a project", () => {
 
   const search = async (one: Pki, query = "") =>
     ok(await house.owner.get(`/api/v1/projects/${one.project.id}/certificates/search${query}`));
+
+  /** Signed by the authority for a request, under no profile and with a key that is not kept here. */
+  const signedBare = async (one: Pki, commonName: string): Promise<string> => {
+    const { privateKey } = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
+    const csr = csrToPem(
+      await buildCsr(
+        { subject: encodeName(nameFrom({ commonName })), extensions: [] },
+        { key: privateKey, algorithm: defaultSignatureAlgorithm(privateKey) },
+      ),
+    );
+    const body = { csr, caId: one.root.id, ttl: "1d" };
+    ok(await house.owner.post("/api/v1/pki/certificates/sign-certificate", body));
+    return (await search(one, `?search=${commonName}`)).certificates[0].id;
+  };
+
+  /** From elsewhere, with its key, under no profile. */
+  const taken = async (one: Pki, commonName: string): Promise<string> => {
+    const foreign = await issue(house.owner, pki.profile.id, { commonName, altNames: [] });
+    return ok(
+      await house.owner.post(`${CERTS}/import-certificate`, {
+        certificatePem: foreign.certificate,
+        privateKeyPem: foreign.privateKey,
+        projectId: one.project.id,
+      }),
+    ).certificateId;
+  };
 
   test("pages by cursor meet every certificate once, also while others are issued", async () => {
     const one = await aPki(house);
@@ -124,6 +152,108 @@ describe("the inventory of a project", () => {
     assert.deepEqual([revoked.matched, revoked.done], [9, 9]);
     assert.equal(ok(await house.owner.get(`${CERTS}/${keep.certificateId}`)).certificate.status, "active");
     assert.equal((await bulk("revoke", { query: {}, revocationReason: "BORED" })).status, 422);
+  });
+
+  test("acting on a query asks for each certificate what acting on it alone asks", async () => {
+    const one = await aPki(house);
+    const other = await aProfile(house.owner, one.project.id, one.root.id);
+    const name = unique("asked");
+    const mine = await issue(house.owner, one.profile.id, { commonName: `${name}-mine`, altNames: [] });
+    await issue(house.owner, other.id, { commonName: `${name}-other`, altNames: [] });
+    await signedBare(one, `${name}-bare`);
+    const imported = await taken(one, `${name}-taken`);
+    const bulk = async (client: Client, what: string, more: Record<string, unknown> = {}) =>
+      client.post(`/api/v1/projects/${one.project.id}/certificates/bulk-${what}`, {
+        query: { search: name },
+        ...more,
+      });
+    const withRole = async (...permissions: Record<string, unknown>[]) => {
+      const role = await aRole(house.owner, one.project.id, permissions);
+      return (await anIdentity(house.owner, house.base, one.project.id, { roles: [{ role }] })).client;
+    };
+    const count = async () => (await search(one)).certificates.length;
+    const before = await count();
+
+    const viewer = await anIdentity(house.owner, house.base, one.project.id, { roles: [{ role: "viewer" }] });
+    assert.equal((await viewer.client.post(`${CERTS}/${imported}/renew`, {})).status, 403);
+    assert.equal(ok(await bulk(viewer.client, "renew", { dryRun: true })).matched, 0);
+    const refused = ok(await bulk(viewer.client, "renew"));
+    assert.deepEqual([refused.matched, refused.done, refused.failed.length], [4, 0, 4]);
+    for (const { message } of refused.failed)
+      assert.match(message, /not allowed to (create|issue-cert)|nobody to renew it/);
+    assert.equal((await bulk(viewer.client, "revoke")).status, 403);
+    assert.equal(await count(), before);
+
+    const ofOne = await withRole(
+      { subject: "certificates", action: "read" },
+      {
+        subject: "certificate-profiles",
+        action: "issue-cert",
+        conditions: { slug: { $eq: one.profile.slug } },
+      },
+    );
+    assert.equal(ok(await bulk(ofOne, "renew", { dryRun: true })).matched, 1);
+    assert.deepEqual(
+      [ok(await bulk(ofOne, "renew")).done, await count()],
+      [1, before + 1],
+      "under the profile that it may issue under",
+    );
+    const { renewedByCertificateId } = ok(
+      await house.owner.get(`${CERTS}/${mine.certificateId}`),
+    ).certificate;
+    assert.ok(renewedByCertificateId);
+
+    const ofNames = await withRole({
+      subject: "certificates",
+      action: "delete",
+      conditions: { commonName: { $eq: `${name}-mine` } },
+    });
+    assert.equal(ok(await bulk(ofNames, "revoke", { dryRun: true })).matched, 2);
+    const revoked = ok(await bulk(ofNames, "revoke"));
+    assert.deepEqual(
+      revoked,
+      { matched: 2, done: 2, failed: [], dryRun: false },
+      "others are not even named",
+    );
+  });
+
+  test("a dry run counts what can be done: not what was renewed, nor what has no key here, nor what others signed", async () => {
+    const one = await aPki(house);
+    const name = unique("countable");
+    const [first] = [
+      await issue(house.owner, one.profile.id, { commonName: `${name}-1`, altNames: [] }),
+      await issue(house.owner, one.profile.id, { commonName: `${name}-2`, altNames: [] }),
+    ];
+    await signedBare(one, `${name}-bare`);
+    await taken(one, `${name}-taken`);
+    ok(await house.owner.post(`${CERTS}/${first.certificateId}/renew`, {}));
+    const matched = async (what: string) =>
+      ok(
+        await house.owner.post(`/api/v1/projects/${one.project.id}/certificates/bulk-${what}`, {
+          query: { search: name },
+          dryRun: true,
+        }),
+      ).matched;
+    assert.equal(await matched("renew"), 2, "the second one, and the one that replaced the first");
+    assert.equal(await matched("revoke"), 4, "all but the one from elsewhere");
+  });
+
+  test("acting on anything but active certificates is refused, not turned into something else", async () => {
+    const one = await aPki(house);
+    await issue(house.owner, one.profile.id);
+    for (const what of ["revoke", "renew"])
+      for (const [status, expected] of [
+        ["expired", 422],
+        ["revoked", 422],
+        ["active", 200],
+      ] as const) {
+        const answer = await house.owner.post(
+          `/api/v1/projects/${one.project.id}/certificates/bulk-${what}`,
+          { query: { status }, dryRun: true },
+        );
+        assert.equal(answer.status, expected, `${what} ${status}`);
+        if (expected === 422) assert.deepEqual(answer.body.message[0].path, ["query", "status"]);
+      }
   });
 
   test("a certificate from elsewhere is listed like ours, with its key sealed, and can be removed; ours cannot while it lives", async () => {

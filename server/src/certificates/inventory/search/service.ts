@@ -3,7 +3,7 @@ import { Readable } from "node:stream";
 import type { MemberActor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Db } from "../../../platform/db/index.ts";
-import { Problem } from "../../../platform/problem.ts";
+import { badRequest, Problem } from "../../../platform/problem.ts";
 import type { Ability, Permissions } from "../../../permissions/index.ts";
 import type { ProjectRow } from "../../../projects/index.ts";
 import type { Issuance } from "../../issuance/service.ts";
@@ -13,13 +13,8 @@ import type { Revocation } from "../../revocation/service.ts";
 import type { CertificateScope } from "../../service.ts";
 import type { RevocationReason } from "../../x509/index.ts";
 import type { BulkInput } from "../contract.ts";
-import { decodeCursor, encodeCursor, type CertificateQuery, type Cursor } from "../model.ts";
-import {
-  countCertificates,
-  findCertificateById,
-  searchCertificates,
-  type FoundCertificate,
-} from "../store/certificates.ts";
+import { attributesOf, decodeCursor, encodeCursor, type CertificateQuery, type Cursor } from "../model.ts";
+import { listBodies, searchCertificates, type FoundCertificate } from "../store/certificates.ts";
 
 export interface SearchNeeds {
   readonly db: Db;
@@ -32,6 +27,20 @@ export interface SearchNeeds {
 }
 
 export type CertificateSearch = ReturnType<typeof createCertificateSearch>;
+
+/** A certificate that a query found, with what a list of certificates does not say. */
+interface Candidate {
+  readonly row: FoundCertificate;
+  readonly attributes: ReturnType<typeof attributesOf>;
+  readonly hasKey: boolean;
+}
+
+interface Deed {
+  /** What can be known without doing it. */
+  readonly canSucceed: (candidate: Candidate) => boolean;
+  /** Asks for permission by itself. */
+  readonly act: (candidate: Candidate) => Promise<unknown>;
+}
 
 const STREAM_PAGE = 1000;
 const CSV_COLUMNS = [
@@ -140,28 +149,53 @@ export function createCertificateSearch({
     }
   }
 
-  /** Asks once per certificate, stops at none, and says which failed and why. */
-  const onEach = async (projectId: string, input: BulkInput, act: (id: string) => Promise<void>) => {
+  /** What the query finds and the caller may see or act on; the rest is not even named. */
+  const candidates = async (
+    { project, ability }: { project: ProjectRow; ability: Ability },
+    input: BulkInput,
+    action: string,
+  ): Promise<Candidate[]> => {
     const query = { ...checked(input.query), status: "active" as const };
-    const reading = { now: clock.now(), after: undefined, limit: input.limit };
-    if (input.dryRun)
-      return {
-        matched: await db.read((q) => countCertificates(q, projectId, query, reading)),
-        done: 0,
-        failed: [],
-        dryRun: true,
-      };
-    const rows = await db.read((q) => searchCertificates(q, projectId, query, reading));
+    const now = clock.now();
+    const rows = await db.read((q) =>
+      searchCertificates(q, project.id, query, { now, after: undefined, limit: input.limit }),
+    );
+    const ids = rows.map(({ id }) => id);
+    const bodies = new Map((await db.read((q) => listBodies(q, ids))).map((body) => [body.id, body]));
+    return rows.flatMap((row) => {
+      const body = bodies.get(row.id);
+      if (!body) return [];
+      const attributes = attributesOf({ ...row, details: body.details }, now);
+      const isShown = [action, "read"].some((each) => ability.can(each, "certificates", attributes));
+      return isShown ? [{ row, attributes, hasKey: body.hasKey }] : [];
+    });
+  };
+
+  /** Stops at none, and says which failed and why. */
+  const onEach = async (found: readonly Candidate[], dryRun: boolean, { canSucceed, act }: Deed) => {
+    if (dryRun) return { matched: found.filter(canSucceed).length, done: 0, failed: [], dryRun };
     const failed: { id: string; message: string }[] = [];
-    for (const { id } of rows) {
+    for (const candidate of found) {
       try {
-        await act(id);
+        await act(candidate);
       } catch (error) {
         if (!(error instanceof Problem)) throw error;
-        failed.push({ id, message: error.message });
+        failed.push({ id: candidate.row.id, message: error.message });
       }
     }
-    return { matched: rows.length, done: rows.length - failed.length, failed, dryRun: false };
+    return { matched: found.length, done: found.length - failed.length, failed, dryRun };
+  };
+
+  /** Of the profiles of these certificates, those that the caller may issue under. */
+  const issuableAmong = async (actor: MemberActor, found: readonly Candidate[]): Promise<Set<string>> => {
+    const issuable = new Set<string>();
+    for (const id of new Set(found.flatMap(({ row }) => row.profileId ?? [])))
+      try {
+        issuable.add((await profiles.find(actor, id, "issue-cert")).id);
+      } catch (error) {
+        if (!(error instanceof Problem)) throw error;
+      }
+    return issuable;
   };
 
   return {
@@ -195,22 +229,30 @@ export function createCertificateSearch({
     },
 
     async bulkRevoke(actor: MemberActor, ref: string, input: BulkInput, reason: RevocationReason) {
-      const { project } = await enter(actor, ref, "delete");
-      return onEach(project.id, input, async (id) => void (await revocation.revoke(actor, id, reason)));
+      const entered = await enter(actor, ref, "delete");
+      return onEach(await candidates(entered, input, "delete"), input.dryRun, {
+        canSucceed: ({ row, attributes }) =>
+          row.authorityKeyId !== null && entered.ability.can("delete", "certificates", attributes),
+        act: ({ row }) => revocation.revoke(actor, row.id, reason),
+      });
     },
 
     async bulkRenew(actor: MemberActor, ref: string, input: BulkInput) {
-      const { project } = await enter(actor, ref, "read");
-      return onEach(project.id, input, async (id) => {
-        const row = await db.read((q) => findCertificateById(q, id));
-        if (!row) return;
-        const profile =
-          row.profileId === null ? null : await profiles.find(actor, row.profileId, "issue-cert");
-        await issuance.renewRow(
-          actor,
-          { row, profile, idempotency: undefined },
-          { removeRootsFromChain: false },
-        );
+      const entered = await enter(actor, ref, "read");
+      const found = await candidates(entered, input, "read");
+      const issuable = input.dryRun ? await issuableAmong(actor, found) : new Set<string>();
+      return onEach(found, input.dryRun, {
+        canSucceed: ({ row, attributes, hasKey }) =>
+          hasKey &&
+          row.renewedById === null &&
+          (row.profileId === null
+            ? row.source === "issued" && entered.ability.can("create", "certificates", attributes)
+            : issuable.has(row.profileId)),
+        act: ({ row }) => {
+          if (row.source === "imported" && row.profileId === null)
+            throw badRequest("A certificate from elsewhere that is under no profile has nobody to renew it.");
+          return issuance.renew(actor, row.id, { removeRootsFromChain: false }, undefined);
+        },
       });
     },
   };

@@ -1,5 +1,5 @@
-import { escapeLike, searchSql, sql, type Query, type Tx } from "../../../platform/db/index.ts";
-import type { CertificateQuery, CertificateRow, Cursor } from "../model.ts";
+import { escapeLike, searchSql, slowSql, sql, type Query, type Tx } from "../../../platform/db/index.ts";
+import type { CertificateDetails, CertificateQuery, CertificateRow, Cursor } from "../model.ts";
 import { uncount } from "./upkeep.ts";
 
 const LEAN = `c.id, c.project_id AS "projectId", p.org_id AS "orgId", c.profile_id AS "profileId", c.application_id AS "applicationId", c.authority_id AS "authorityId",
@@ -42,8 +42,8 @@ const CONDITIONS = `c.project_id = $1
 const search = searchSql<FoundCertificate>(`
   SELECT ${LEAN}, f.slug AS "profileSlug", to_char(c.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at
   ${FROM} LEFT JOIN certificate_profiles f ON f.id = c.profile_id WHERE ${CONDITIONS} ORDER BY c.created_at DESC, c.id DESC LIMIT $14`);
-const count = searchSql<{ count: number }>(
-  `SELECT count(*) AS count FROM (SELECT 1 FROM certificates c WHERE ${CONDITIONS} LIMIT $14) x`,
+const bodies = slowSql<{ id: string; details: CertificateDetails; hasKey: boolean }>(
+  `SELECT certificate_id AS id, details, sealed_key IS NOT NULL AS "hasKey" FROM certificate_bodies WHERE certificate_id = ANY($1)`,
 );
 
 export interface Reading {
@@ -74,13 +74,7 @@ export const findCertificateById = (q: Query, id: string) => q.first(byId, [id])
 export const findLatestActive = (q: Query, profileId: string, now: Date) => q.first(latest, [profileId, now]);
 export const searchCertificates = (q: Query, projectId: string, query: CertificateQuery, reading: Reading) =>
   q.rows(search, valuesOf(projectId, query, reading));
-/** Counts up to `limit`: beyond it the answer is only "more than that". */
-export const countCertificates = async (
-  q: Query,
-  projectId: string,
-  query: CertificateQuery,
-  reading: Reading,
-): Promise<number> => (await q.first(count, valuesOf(projectId, query, reading)))?.count ?? 0;
+export const listBodies = (q: Query, ids: readonly string[]) => q.rows(bodies, [ids]);
 export const setRenewalTime = (tx: Tx, id: string, renewAt: Date | null, at: Date): void =>
   tx.later(setRenewal, [id, renewAt, at]);
 
