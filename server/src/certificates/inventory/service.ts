@@ -129,6 +129,17 @@ export function createInventory({ db, clock, keyring, permissions, profiles }: I
     };
   };
 
+  /** What the server will sign unasked, the caller must be able to have signed now. */
+  const requireRenewable = async (actor: MemberActor, row: CertificateRow): Promise<void> => {
+    if (row.sealedKey === null)
+      throw badRequest("The server cannot renew this certificate: its private key is not kept here.");
+    if (row.profileId === null)
+      throw badRequest("The server cannot renew this certificate: it is under no profile.");
+    await profiles.find(actor, row.profileId, "issue-cert");
+    if (row.renewedById !== null || statusOf(row, clock.now()) !== "active")
+      throw badRequest("Only an active certificate that was not renewed yet can be renewed.");
+  };
+
   const samples = new LRUCache<string, SearchSample>({ max: SAMPLED_PROFILES });
 
   const takeSample = async (profileId: string): Promise<SearchSample> => {
@@ -209,12 +220,7 @@ export function createInventory({ db, clock, keyring, permissions, profiles }: I
     ) {
       const row = await find(actor, id, "edit");
       const isOn = wish.enableAutoRenewal ?? wish.renewBeforeDays !== undefined;
-      if (isOn && (row.sealedKey === null || row.profileId === null))
-        throw badRequest(
-          "Only a certificate of a profile, with its key kept here, can be renewed by the server.",
-        );
-      if (isOn && (row.renewedById !== null || statusOf(row, clock.now()) !== "active"))
-        throw badRequest("Only an active certificate that was not renewed yet can be renewed.");
+      if (isOn) await requireRenewable(actor, row);
       const lifetime = (row.notAfter.getTime() - row.notBefore.getTime()) / 1000;
       const before =
         wish.renewBeforeDays === undefined

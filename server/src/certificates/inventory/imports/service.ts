@@ -9,10 +9,10 @@ import type { Permissions } from "../../../permissions/index.ts";
 import type { Applications } from "../../applications/service.ts";
 import { chainToPem } from "../../authorities/model.ts";
 import { certificateImported } from "../../events.ts";
-import { inventoryFacts } from "../../issuance/gate/model.ts";
+import { inventoryFacts, type InventoryFacts } from "../../issuance/gate/model.ts";
 import { certificateKeyPlace } from "../../issuance/gate/service.ts";
 import { addCertificate } from "../../issuance/gate/store.ts";
-import { judged } from "../../model.ts";
+import { findingOf, judged, refused } from "../../model.ts";
 import type { Profiles } from "../../profiles/service.ts";
 import type { CertificateScope } from "../../service.ts";
 import { noteCertificateProject } from "../../store.ts";
@@ -38,6 +38,30 @@ export interface ImportNeeds {
 
 export type Imports = ReturnType<typeof createImports>;
 
+/** PostgreSQL holds neither NUL nor half of a surrogate pair, and an old certificate's BMPString may have both. */
+const isStorable = (text: string): boolean => !/\0|\p{Surrogate}/u.test(text);
+
+/**
+ * Refused rather than replaced: a name with a NUL in it was made to be read as another name, and the inventory shows
+ * no name that the certificate does not have.
+ */
+function requireStorable({ commonName, altNames, details }: InventoryFacts): void {
+  const subject = Object.entries(details["subject"] ?? {}) as [string, string | string[] | undefined][];
+  const texts: (readonly [string, string])[] = [
+    ["commonName", commonName],
+    ...altNames.map(({ value }, at) => [`altNames.${at}`, value] as const),
+    ...subject.flatMap(([name, value]) =>
+      [value ?? []].flat().map((text) => [`subject.${name}`, text] as const),
+    ),
+  ];
+  const findings = texts
+    .filter(([, text]) => !isStorable(text))
+    .map(([field]) =>
+      findingOf("name.characters", field, "A name must not contain NUL or half of a surrogate pair."),
+    );
+  if (findings.length > 0) throw refused(findings);
+}
+
 function readImport(input: ImportInput) {
   const [certificate, ...rest] = certificatesFromPem(input.certificatePem);
   if (!certificate) throw badRequest("certificatePem holds no certificate.");
@@ -46,7 +70,9 @@ function readImport(input: ImportInput) {
   const key = input.privateKeyPem ? importPrivateKey(input.privateKeyPem) : undefined;
   if (key && !keysMatch(key, certificate.publicKey))
     throw badRequest("The private key belongs to another certificate.");
-  return { certificate, chain, key, facts: inventoryFacts(certificate.tbs) };
+  const facts = inventoryFacts(certificate.tbs);
+  requireStorable(facts);
+  return { certificate, chain, key, facts };
 }
 
 export function createImports({
