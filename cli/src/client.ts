@@ -25,6 +25,8 @@ export interface Asked<E extends Endpoint> {
 export interface Client {
   readonly target: Target;
   call<E extends Endpoint>(endpoint: E, asked?: Asked<E>): Promise<Reply<E>>;
+  /** What is not JSON and may be long, line by line as it comes. */
+  lines<E extends Endpoint>(endpoint: E, asked?: Asked<E>): AsyncGenerator<string>;
 }
 
 export const USER_AGENT = "keyward-cli/0.1.0";
@@ -75,40 +77,71 @@ function tokenFor(endpoint: Endpoint, target: Target, now: Date): string | undef
   return target.token;
 }
 
+function unreachable(address: string, error: unknown): Failure {
+  const { cause, message } = error as Error;
+  const reason = cause instanceof Error ? cause.message || (cause as NodeJS.ErrnoException).code : message;
+  return new Failure(`${new URL(address).origin} cannot be reached: ${reason ?? "unknown reason"}`);
+}
+
 async function send(
   address: string,
   request: RequestInit,
 ): Promise<{ readonly response: Response; readonly text: string }> {
   try {
-    // A redirect would carry the token to wherever it points.
-    const response = await fetch(address, {
-      ...request,
-      redirect: "error",
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    });
+    const response = await fetch(address, { ...request, signal: AbortSignal.timeout(TIMEOUT_MS) });
     return { response, text: await response.text() };
   } catch (error) {
-    const { cause, message } = error as Error;
-    const reason = cause instanceof Error ? cause.message || (cause as NodeJS.ErrnoException).code : message;
-    throw new Failure(`${new URL(address).origin} cannot be reached: ${reason ?? "unknown reason"}`);
+    throw unreachable(address, error);
+  }
+}
+
+/** May take as long as something keeps coming. An answer that breaks off is a failure, never a short answer. */
+async function* receive(address: string, request: RequestInit): AsyncGenerator<string> {
+  const silence = new AbortController();
+  const timer = setTimeout(
+    () => silence.abort(new Error(`nothing came for ${TIMEOUT_MS / 1000} seconds`)),
+    TIMEOUT_MS,
+  );
+  try {
+    const response = await fetch(address, { ...request, signal: silence.signal });
+    if (!response.ok) throw refusal(response.status, await response.text());
+    const decoder = new TextDecoder();
+    let rest = "";
+    for await (const chunk of response.body ?? []) {
+      timer.refresh();
+      const lines = (rest + decoder.decode(chunk as Uint8Array, { stream: true })).split("\n");
+      rest = lines.pop() ?? "";
+      yield* lines;
+    }
+    if (rest !== "") yield rest;
+  } catch (error) {
+    throw error instanceof Failure ? error : unreachable(address, error);
+  } finally {
+    clearTimeout(timer);
   }
 }
 
 export function createClient(target: Target, now: () => Date): Client {
+  const requestOf = (endpoint: Endpoint, asked: Asked<Endpoint>, accept: string): RequestInit => {
+    const token = tokenFor(endpoint, target, now());
+    return {
+      method: endpoint.method,
+      // A redirect would carry the token to wherever it points.
+      redirect: "error",
+      headers: {
+        "user-agent": USER_AGENT,
+        accept,
+        ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+        ...(asked.body === undefined ? {} : { "content-type": "application/json" }),
+      },
+      ...(asked.body === undefined ? {} : { body: JSON.stringify(asked.body) }),
+    };
+  };
   return {
     target,
     async call(endpoint, asked = {}) {
-      const token = tokenFor(endpoint, target, now());
-      const { response, text } = await send(addressOf(target.url, endpoint.path, asked), {
-        method: endpoint.method,
-        headers: {
-          "user-agent": USER_AGENT,
-          accept: "application/json",
-          ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-          ...(asked.body === undefined ? {} : { "content-type": "application/json" }),
-        },
-        ...(asked.body === undefined ? {} : { body: JSON.stringify(asked.body) }),
-      });
+      const address = addressOf(target.url, endpoint.path, asked);
+      const { response, text } = await send(address, requestOf(endpoint, asked, "application/json"));
       if (!response.ok) throw refusal(response.status, text);
       try {
         return JSON.parse(text) as Reply<typeof endpoint>;
@@ -116,5 +149,7 @@ export function createClient(target: Target, now: () => Date): Client {
         throw new Failure(`${target.url} answered something that is not JSON: is it a Keyward server?`);
       }
     },
+    lines: (endpoint, asked = {}) =>
+      receive(addressOf(target.url, endpoint.path, asked), requestOf(endpoint, asked, "*/*")),
   };
 }

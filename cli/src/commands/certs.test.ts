@@ -262,4 +262,46 @@ describe("keyward certs", () => {
       ["export.example.com"],
     );
   });
+
+  it("export prints CSV as the server writes it, and says what it needs", async () => {
+    await issue("export-csv.example.com");
+    await json(
+      "issue",
+      "--profile",
+      profileId,
+      "--common-name",
+      "export-\u202egpj",
+      "--san",
+      "a.example.com",
+    );
+    const { code, out, errors } = await keyward("export", "--project", projectId, "--format", "csv");
+    assert.equal(code, 0, errors);
+    const [header = "", ...rows] = out.split("\r\n").map((line) => line.trimStart());
+    assert.match(header, /^id,serialNumber,commonName/);
+    assert.ok(out.includes('"export-?gpj"') && !out.includes("\u202e"), "no name steers the terminal");
+    const objects = await keyward("export", "--project", projectId);
+    assert.equal(rows.filter((row) => row !== "").length, objects.out.split("\n").length);
+    const some = await keyward(
+      "export",
+      "--project",
+      projectId,
+      "--format",
+      "csv",
+      "--search",
+      "export-csv.",
+    );
+    assert.equal(some.out.match(/"export-csv\.example\.com"/g)?.length, 2, "as common and as other name");
+    for (const [more, complaint] of [
+      [["--project", projectId, "--format", "xml"], /--format must be json or csv/],
+      [["--project", projectId, "--format", "csv", "--json"], /not both/],
+      [[], /--project is missing/],
+    ] as const) {
+      const refused = await keyward("export", ...more);
+      assert.deepEqual([refused.code, complaint.test(refused.errors)], [2, true], refused.errors);
+    }
+    const foreign = await keyward("export", "--project", "no-such-project", "--format", "csv");
+    assert.deepEqual([foreign.code, foreign.out], [1, ""]);
+    assert.match(foreign.errors, /not found[\s\S]*status 404/);
+    assert.ok(!(await keyward("export", "--help")).out.includes("else the organisation"));
+  });
 });

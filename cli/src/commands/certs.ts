@@ -3,9 +3,9 @@ import { isIP } from "node:net";
 import { join } from "node:path";
 import { certificateInventory, certificateProfiles, certificateRevocation, issuance } from "@keyward/server";
 import type { Client, Reply } from "../client.ts";
-import type { Arguments, Command } from "../command.ts";
+import type { Arguments, Call, Command } from "../command.ts";
 import { UsageError } from "../failure.ts";
-import { facts, table } from "../printing.ts";
+import { facts, plain, table } from "../printing.ts";
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const project = {
@@ -272,35 +272,48 @@ const revoke: Command = {
   },
 };
 
+/** Page by page: each answer is small, however many there are. */
+async function printObjects({ client, world }: Call, projectId: string, filters: Record<string, string>) {
+  let cursor: string | null = null;
+  do {
+    const query: Record<string, string> = {
+      ...filters,
+      limit: "1000",
+      ...(cursor === null ? {} : { cursor }),
+    };
+    const page: Reply<typeof certificateInventory.searchCertificates> = await client.call(
+      certificateInventory.searchCertificates,
+      { params: { projectId }, query },
+    );
+    for (const each of page.certificates) world.print(JSON.stringify(each));
+    cursor = page.nextCursor;
+  } while (cursor !== null);
+}
+
 const exportAll: Command = {
   words: ["certs", "export"],
-  about: "Every certificate of a project, one JSON object per line",
+  about: "Every certificate of a project, one per line: JSON objects or CSV",
   options: {
-    project,
+    project: { type: "string", value: "<project>", about: "Id or slug of the project" },
     status: { type: "string", value: "<status>", about: "active, expired or revoked" },
     search: { type: "string", value: "<text>", about: "Part of a name or of the serial number" },
+    format: { type: "string", value: "<format>", about: "json (default) or csv" },
   },
-  async run({ client, world, arguments: given }) {
+  async run(call) {
+    const { client, world, arguments: given } = call;
     const filters = Object.fromEntries(
       ["status", "search"].flatMap((name) =>
         given.text(name) === undefined ? [] : [[name, given.text(name) ?? ""]],
       ),
     );
-    const params = { projectId: given.required("project") };
-    let cursor: string | null = null;
-    do {
-      const query: Record<string, string> = {
-        ...filters,
-        limit: "1000",
-        ...(cursor === null ? {} : { cursor }),
-      };
-      const page: Reply<typeof certificateInventory.searchCertificates> = await client.call(
-        certificateInventory.searchCertificates,
-        { params, query },
-      );
-      for (const each of page.certificates) world.print(JSON.stringify(each));
-      cursor = page.nextCursor;
-    } while (cursor !== null);
+    const projectId = given.required("project");
+    const format = given.text("format") ?? "json";
+    if (format === "json") return printObjects(call, projectId, filters);
+    if (format !== "csv") throw new UsageError("--format must be json or csv.");
+    if (given.has("json")) throw new UsageError("Give --json or --format csv, not both.");
+    const asked = { params: { projectId }, query: { ...filters, format } };
+    for await (const line of client.lines(certificateInventory.exportCertificates, asked))
+      world.print(line.replace(/^[^]*?(?=\r?$)/, plain));
   },
 };
 
