@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { after, before, describe, test } from "node:test";
 import { anIdentity, aRole } from "../../../../test/builders.ts";
 import { openReceiver, type Receiver } from "../../../../test/alert-receiver.ts";
@@ -6,6 +7,7 @@ import { aPki, aRoot, certProject, issue, ok, type Pki } from "../../../../test/
 import { openTestHouse, type Client, type TestHouse } from "../../../../test/harness.ts";
 import { withClient } from "../../../../test/postgres.ts";
 import { certificateToPem } from "../../x509/index.ts";
+import { needs } from "../../x509/judges.ts";
 
 const CERTS = "/api/v1/cert-manager/certificates";
 const IMPORT = `${CERTS}/import-certificate`;
@@ -163,4 +165,29 @@ describe("a certificate from elsewhere", () => {
     const shown = ok(await house.owner.get(`${CERTS}/${certificateId}`)).certificate;
     assert.deepEqual([shown.status, shown.notAfter], ["expired", "0000-01-01T00:00:00.000Z"]);
   });
+
+  test(
+    "is listed whatever its key is, without a name for kinds that are not certified here",
+    needs("openssl"),
+    async () => {
+      const { id: projectId } = await certProject(house.owner);
+      for (const key of [["ec", "-pkeyopt", "ec_paramgen_curve:secp224r1"], ["ed448"]]) {
+        const args = [
+          "req",
+          "-x509",
+          "-nodes",
+          "-newkey",
+          ...key,
+          "-subj",
+          "/CN=odd",
+          "-keyout",
+          "/dev/null",
+        ];
+        const { stdout: certificatePem } = spawnSync("openssl", args, { encoding: "utf8" });
+        const { certificateId } = ok(await house.owner.post(IMPORT, { certificatePem, projectId }));
+        const shown = ok(await house.owner.get(`${CERTS}/${certificateId}`)).certificate;
+        assert.deepEqual([shown.commonName, shown.keyAlgorithm, shown.hasPrivateKey], ["odd", null, false]);
+      }
+    },
+  );
 });

@@ -190,6 +190,16 @@ export interface InventoryFacts {
 const isTextual = (name: GeneralName): name is Extract<GeneralName, { value: string }> =>
   typeof name.value === "string";
 
+/** Null for kinds that are not certified here: a certificate from elsewhere is listed all the same. */
+function keyAlgorithmIn(publicKey: Buffer): string | null {
+  try {
+    return keyAlgorithmOf(readPublicKey(publicKey)) ?? null;
+  } catch (error) {
+    if (error instanceof X509Error && error.code === "key.unsupported") return null;
+    throw error;
+  }
+}
+
 export function inventoryFacts(tbs: Buffer, parsed = readTbs(tbs)): InventoryFacts {
   const { subject, extensions, notBefore, notAfter, publicKey, serialNumber, algorithmIdentifier } = parsed;
   const commonName = commonNameOf(subject.rdns) ?? "";
@@ -209,7 +219,7 @@ export function inventoryFacts(tbs: Buffer, parsed = readTbs(tbs)): InventoryFac
     notBefore: notBefore.at,
     notAfter: notAfter.at,
     isCa: extensions.basicConstraints?.isCa === true,
-    keyAlgorithm: keyAlgorithmOf(readPublicKey(publicKey)) ?? null,
+    keyAlgorithm: keyAlgorithmIn(publicKey),
     signatureAlgorithm: schemeOfIdentifier(algorithmIdentifier)?.name ?? null,
     keyFingerprint: Buffer.from(keyFingerprint(publicKey), "hex"),
     details: {
