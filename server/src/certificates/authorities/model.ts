@@ -2,7 +2,7 @@ import { badRequest, conflict } from "../../platform/problem.ts";
 import { addSeconds, parseMoment, toSecond } from "../model.ts";
 import { certificateToPem, formatName, nameFrom, type DistinguishedName } from "../x509/index.ts";
 import type { Wish } from "../issuance/gate/model.ts";
-import type { Issuer } from "./issuers/model.ts";
+import { levelsLeft, type Issuer } from "./issuers/model.ts";
 import type { AuthorityView } from "./contract.ts";
 
 export interface SubjectColumns {
@@ -115,11 +115,22 @@ export function validityOf(
   };
 }
 
-/** What was asked for; if nothing was, one level less than the parent has. */
-export function pathLengthOf(asked: number | null | undefined, parent: Issuer | null): number | undefined {
-  if (asked !== null && asked !== undefined && asked >= 0) return asked;
-  const above = parent?.certificate.extensions.basicConstraints?.pathLength;
-  return above === undefined || above === 0 ? above : above - 1;
+const isLength = (length: number | null | undefined): length is number =>
+  length !== null && length !== undefined && length >= 0;
+
+/**
+ * What is asked for now; if nothing is, what the authority was once configured with, as far as the parent's chain
+ * still leaves it: a renewal under a narrower parent is given what there is.
+ */
+export function pathLengthOf(
+  asked: number | null | undefined,
+  configured: number | null,
+  parent: Issuer | null,
+): number | undefined {
+  if (isLength(asked)) return asked;
+  const left = levelsLeft(parent);
+  if (!isLength(configured)) return left;
+  return left === undefined ? configured : Math.min(configured, left);
 }
 
 export function authorityWish(

@@ -5,7 +5,7 @@ import { anIdentity, unique } from "../../../test/builders.ts";
 import { anIntermediate, aProfile, aRoot, certProject, issue, ok } from "../../../test/certificates.ts";
 import { openTestHouse, type TestHouse } from "../../../test/harness.ts";
 import { withClient } from "../../../test/postgres.ts";
-import { ask, needs, withFiles } from "../x509/judges.ts";
+import { chainHolds, needs } from "../x509/judges.ts";
 
 const CA = "/api/v1/cert-manager/ca/internal";
 const DAY = 86_400_000;
@@ -20,29 +20,6 @@ describe("certificate authorities", () => {
   after(() => house.close());
 
   const activeOf = async (id: string) => ok(await house.owner.get(`${CA}/${id}/certificate`));
-  const chainHolds = (leaf: string, chain: string): boolean => {
-    const blocks = chain.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
-    return withFiles(
-      {
-        "leaf.pem": leaf,
-        "root.pem": blocks.at(-1) ?? "",
-        "middle.pem": blocks.slice(0, -1).join("\n") || " ",
-      },
-      (directory) =>
-        ask(
-          "openssl",
-          [
-            "verify",
-            "-x509_strict",
-            "-CAfile",
-            "root.pem",
-            ...(blocks.length > 1 ? ["-untrusted", "middle.pem"] : []),
-            "leaf.pem",
-          ],
-          directory,
-        ),
-    ).isAccepted;
-  };
 
   test("a root is usable as soon as it is created, and lasts ten years unless told otherwise", async () => {
     const root = await aRoot(house.owner, projectId, { organization: "Acme", country: "DE" });

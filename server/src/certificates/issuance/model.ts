@@ -1,7 +1,7 @@
 // From what a caller sent to what shall be certified: the request's attributes win, then what the CSR says, then the
 // profile's defaults. Nothing is judged here; the policy and the lint look at the result.
 import { invalid, type Issue } from "../../platform/problem.ts";
-import type { Issuer } from "../authorities/issuers/model.ts";
+import { levelsLeft, type Issuer } from "../authorities/issuers/model.ts";
 import { addSeconds, parseDuration, parseMoment, toSecond } from "../model.ts";
 import { allowedKeys, allowedSignatures, usagesUnder } from "../policies/model.ts";
 import type { PolicyRules } from "../policies/contract.ts";
@@ -169,7 +169,7 @@ export function wishOf(material: Material, keyAlgorithm: KeyAlgorithm | undefine
   const constraints = attributes.basicConstraints ?? defaults.basicConstraints;
   const isCa = constraints?.isCA ?? csr?.extensions.basicConstraints?.isCa ?? false;
   const pathLength = isCa
-    ? (constraints?.pathLength ?? csr?.extensions.basicConstraints?.pathLength)
+    ? (constraints?.pathLength ?? csr?.extensions.basicConstraints?.pathLength ?? levelsLeft(material.issuer))
     : undefined;
   return {
     subject: subjectOf(material),

@@ -20,7 +20,7 @@ export {
 export { buildJks, type JksOptions } from "./jks.ts";
 export { assertStrongKey, findKeyWeakness, type KeyWeakness, type StrengthOptions } from "./key-strength.ts";
 export * from "./keys.ts";
-export { hasErrors, inspectTbs, lintTbs } from "./lint.ts";
+export { hasErrors, inspectTbs, lintTbs, type InspectionOptions } from "./lint.ts";
 export { lintCrl, type CrlExpectations } from "./lint-crl.ts";
 export { type Finding } from "./lint-finding.ts";
 export {

@@ -48,3 +48,16 @@ export function ask(judge: Judge, args: readonly string[], directory: string): V
   });
   return { isAccepted: status === 0, output: `${stdout}${stderr}` };
 }
+
+/** Whether openssl finds its way from a leaf through a chain (PEM, nearest first) to that chain's last certificate. */
+export function chainHolds(leaf: string, chain: string): boolean {
+  const blocks = chain.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+  const files = {
+    "leaf.pem": leaf,
+    "root.pem": blocks.at(-1) ?? "",
+    "middle.pem": blocks.slice(0, -1).join("\n") || " ",
+  };
+  const untrusted = blocks.length > 1 ? ["-untrusted", "middle.pem"] : [];
+  const args = ["verify", "-x509_strict", "-CAfile", "root.pem", ...untrusted, "leaf.pem"];
+  return withFiles(files, (directory) => ask("openssl", args, directory)).isAccepted;
+}

@@ -16,6 +16,8 @@ export interface LintFacts {
   readonly issuer: Certificate | undefined;
   readonly key: PublicKeyFacts;
   readonly isCa: boolean;
+  /** How many authorities may follow below the issuer; undefined for any number. */
+  readonly levelsBelowIssuer: number | undefined;
 }
 
 export type LintRule = (facts: LintFacts) => Finding[];

@@ -406,6 +406,31 @@ describe("the issuer", () => {
       ["basic_constraints.wider_than_issuer"],
     );
   });
+
+  test("and its whole chain leave so much path length and no more", async () => {
+    const root = await makeAuthority({ pathLength: 2 });
+    const said = async (levelsBelowIssuer: number | undefined, pathLength?: number, name = "Below") => {
+      const below = await makeAuthority({
+        name,
+        parent: root,
+        ...(pathLength === undefined ? {} : { pathLength }),
+      });
+      return lintTbs(below.certificate.tbs, root.certificate, { levelsBelowIssuer }).map(
+        ({ code, severity }) => `${severity} ${code}`,
+      );
+    };
+    assert.deepEqual(await said(undefined, 1), []);
+    assert.deepEqual(await said(undefined, 2), ["error basic_constraints.wider_than_issuer"]);
+    assert.deepEqual(await said(undefined), ["warn basic_constraints.wider_than_issuer"]);
+    assert.deepEqual(await said(1, 0), []);
+    assert.deepEqual(await said(1, 1), ["error basic_constraints.wider_than_issuer"]);
+    assert.deepEqual(await said(0, 0), ["error basic_constraints.issuer_path_length"]);
+    assert.deepEqual(await said(0, 0, "Test Root"), [], "a key roll-over uses up no level");
+    const leaf = buildTbs(await leafFields(root), root.signer.algorithm);
+    const codes = (levelsBelowIssuer: number) =>
+      lintTbs(leaf, root.certificate, { levelsBelowIssuer }).map(({ code }) => code);
+    assert.deepEqual([codes(0), codes(-1)], [[], ["basic_constraints.issuer_path_length"]]);
+  });
 });
 
 test("weak and listed keys stop a certificate", async () => {

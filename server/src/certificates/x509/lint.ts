@@ -24,26 +24,34 @@ export interface Inspection {
   readonly parsed: TbsCertificate | undefined;
 }
 
+export interface InspectionOptions extends StrengthOptions {
+  /** What the issuer's whole chain leaves; where it is not told, the issuer's own word counts. */
+  readonly levelsBelowIssuer?: number | undefined;
+}
+
 export const lintTbs = (
   tbs: Buffer,
   issuer: Certificate | "self-signed",
-  options: StrengthOptions = {},
+  options: InspectionOptions = {},
 ): Finding[] => inspectTbs(tbs, issuer, options).findings;
 
 /** `issuer` is the certificate of the authority about to sign, or "self-signed" for a root. */
 export function inspectTbs(
   tbs: Buffer,
   issuer: Certificate | "self-signed",
-  options: StrengthOptions = {},
+  options: InspectionOptions = {},
 ): Inspection {
   try {
     assertCanonical(tbs);
     const parsed = readTbs(tbs);
+    const above = issuer === "self-signed" ? undefined : issuer;
     const facts: LintFacts = {
       tbs: parsed,
-      issuer: issuer === "self-signed" ? undefined : issuer,
+      issuer: above,
       key: readPublicKey(parsed.publicKey),
       isCa: parsed.extensions.basicConstraints?.isCa === true,
+      levelsBelowIssuer:
+        above && (options.levelsBelowIssuer ?? above.extensions.basicConstraints?.pathLength),
     };
     return { parsed, findings: [...ALL_RULES.flatMap((rule) => rule(facts)), ...lintKey(parsed, options)] };
   } catch (cause) {
@@ -139,7 +147,7 @@ function lintIssuer({ tbs, issuer }: LintFacts): Finding[] {
   return findings;
 }
 
-function lintBasicConstraints({ tbs, issuer, isCa }: LintFacts): Finding[] {
+function lintBasicConstraints({ tbs, isCa }: LintFacts): Finding[] {
   const { basicConstraints, all } = tbs.extensions;
   const findings: Finding[] = [];
   if (isCa && all.some((each) => each.oid === OID.basicConstraints && !each.isCritical)) {
@@ -153,17 +161,24 @@ function lintBasicConstraints({ tbs, issuer, isCa }: LintFacts): Finding[] {
       error("basic_constraints.path_length", "basicConstraints", "Only an authority has a path length."),
     );
   }
-  const allowed = issuer?.extensions.basicConstraints?.pathLength;
-  if (!isCa || allowed === undefined) return findings;
-  if (allowed === 0) {
-    findings.push(
-      error("basic_constraints.issuer_path_length", "basicConstraints", "The issuer allows no authorities."),
-    );
-  } else if (ownLength === undefined || ownLength >= allowed) {
-    const message = `The issuer allows ${allowed} levels, so at most ${allowed - 1} are left below this authority.`;
-    findings.push(warn("basic_constraints.wider_than_issuer", "basicConstraints", message));
-  }
   return findings;
+}
+
+/** A level too many is refused by every client, so it is an error here; a level that is only not ruled out is not. */
+function lintPathLength({ tbs, isCa, levelsBelowIssuer: levels }: LintFacts): Finding[] {
+  if (levels === undefined) return [];
+  const code = "basic_constraints.issuer_path_length";
+  if (levels < 0) return [error(code, "issuer", "The path length of the issuer's own chain is exceeded.")];
+  if (!isCa) return [];
+  // A self-issued certificate (a key roll-over) uses up no level (RFC 5280 6.1.4).
+  const left = isSelfIssued(tbs) ? levels : levels - 1;
+  if (left < 0)
+    return [error(code, "basicConstraints.pathLength", "The issuer's chain allows no authority below it.")];
+  const ownLength = tbs.extensions.basicConstraints?.pathLength;
+  if (ownLength !== undefined && ownLength <= left) return [];
+  const say = ownLength === undefined ? warn : error;
+  const message = `The issuer's chain leaves a path length of at most ${left} to this authority.`;
+  return [say("basic_constraints.wider_than_issuer", "basicConstraints.pathLength", message)];
 }
 
 function lintKeyIdentifiers({ tbs, issuer, isCa }: LintFacts): Finding[] {
@@ -235,6 +250,7 @@ const ALL_RULES: readonly LintRule[] = [
   lintValidity,
   lintIssuer,
   lintBasicConstraints,
+  lintPathLength,
   lintKeyIdentifiers,
   lintExtensionSet,
   lintUrls,

@@ -140,7 +140,7 @@ export function createAuthorityCertificates({
   /** Through the gate like every other certificate; then it becomes the authority's active one. */
   const certify = async (actor: MemberActor, row: AuthorityRow, wish: CertificateWish, key: OwnKey) => {
     const parent = await parentOf(actor, row, wish.parentCaId);
-    const pathLength = pathLengthOf(wish.maxPathLength ?? row.maxPathLength, parent);
+    const pathLength = pathLengthOf(wish.maxPathLength, row.maxPathLength, parent);
     const issued = await gate.issue({
       actor,
       projectId: row.projectId,
@@ -287,7 +287,7 @@ export function createAuthorityCertificates({
         wish: authorityWish(
           csr.subject.rdns,
           validityOf(wish, clock.now(), issuer),
-          pathLengthOf(wish.maxPathLength, issuer),
+          pathLengthOf(wish.maxPathLength, null, issuer),
           wish.nameConstraints ?? null,
         ),
         publicKey: csr.publicKey,

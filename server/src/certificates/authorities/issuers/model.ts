@@ -2,6 +2,7 @@ import {
   authorityInfoAccess,
   authorityKeyIdentifier,
   crlDistributionPoints,
+  isSelfIssued,
   keyIdentifier,
   type Certificate,
   type Extension,
@@ -23,6 +24,8 @@ export interface Issuer {
   readonly chain: readonly Buffer[];
   /** Of this authority and of every one above it. */
   readonly constraints: readonly NameConstraints[];
+  /** How many authorities may follow below this one by the word of its whole chain; undefined for any number. */
+  readonly levelsBelow: number | undefined;
   readonly signer: SigningKey;
   readonly crlShards: number;
   readonly crlUrls: readonly string[];
@@ -30,6 +33,25 @@ export interface Issuer {
   readonly keyIdentifierExtension: Extension;
   readonly accessExtension: Extension;
 }
+
+/**
+ * The narrowest path length of a chain, nearest first, counted from its first certificate downwards. Below zero: the
+ * chain has a level too many already, and nothing that it issues is accepted.
+ */
+export function levelsBelow(chain: readonly Certificate[]): number | undefined {
+  let narrowest: number | undefined;
+  let between = 0;
+  for (const certificate of chain) {
+    const own = certificate.extensions.basicConstraints?.pathLength;
+    if (own !== undefined) narrowest = Math.min(narrowest ?? own, own - between);
+    if (!isSelfIssued(certificate)) between += 1;
+  }
+  return narrowest;
+}
+
+/** The path length to give to an authority below, where nobody asked for one. */
+export const levelsLeft = (issuer: Pick<Issuer, "levelsBelow"> | null): number | undefined =>
+  issuer?.levelsBelow === undefined ? undefined : Math.max(issuer.levelsBelow - 1, 0);
 
 export const keyIdentifierOf = (certificate: Certificate): Buffer =>
   certificate.extensions.subjectKeyIdentifier ?? keyIdentifier(certificate.publicKey);

@@ -14,7 +14,7 @@ import {
   type NameConstraints,
 } from "../../x509/index.ts";
 import { issuanceChanged } from "../events.ts";
-import { accessExtension, authorityExtension, type Issuer } from "./model.ts";
+import { accessExtension, authorityExtension, levelsBelow, type Issuer } from "./model.ts";
 import { findActiveIssuer, findIssuerOfKey, type IssuerRow } from "./store.ts";
 
 export interface IssuerNeeds {
@@ -46,8 +46,8 @@ export function createIssuers({ db, tail, keyring, revocationUrl }: IssuerNeeds)
     const vault = await keyring.vaultById(row.dataKeyId);
     const key = importPrivateKey(vault.decrypt(row.sealedKey, authorityKeyPlace(row.keyId)));
     const certificate = parseCertificate(row.der);
-    const above = row.chain.map(parseCertificate);
-    const constraints = [certificate, ...above]
+    const known = [certificate, ...row.chain.map(parseCertificate)];
+    const constraints = known
       .map((each) => each.extensions.nameConstraints)
       .filter((each): each is NameConstraints => each !== undefined);
     return {
@@ -56,6 +56,7 @@ export function createIssuers({ db, tail, keyring, revocationUrl }: IssuerNeeds)
       certificate,
       chain: [row.der, ...row.chain],
       constraints,
+      levelsBelow: levelsBelow(known),
       signer: { key, algorithm: defaultSignatureAlgorithm(key) },
       keyIdentifierExtension: authorityExtension(certificate),
       accessExtension: accessExtension(revocationUrl, row.keyId, row.certificateId),

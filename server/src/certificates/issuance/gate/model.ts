@@ -161,6 +161,7 @@ export function draft(order: Order, base: string): Draft {
   const tbs = buildTbs(fields, signer.algorithm);
   const { findings, parsed } = inspectTbs(tbs, order.issuer?.certificate ?? "self-signed", {
     isKnownWeak: () => order.isBlockedKey,
+    levelsBelowIssuer: order.issuer?.levelsBelow,
   });
   return {
     serialNumber,
