@@ -10,9 +10,17 @@ import { issuanceChanged } from "./events.ts";
 import { judged } from "../model.ts";
 import type { CertificateScope } from "../service.ts";
 import { noteCertificateProject } from "../store.ts";
-import { encodeName, exportPkcs8, exportSpki, generateKeys, parseKeyAlgorithm } from "../x509/index.ts";
+import {
+  encodeName,
+  exportPkcs8,
+  exportSpki,
+  generateKeys,
+  parseCertificate,
+  parseKeyAlgorithm,
+} from "../x509/index.ts";
 import type { AuthorityChange, NewAuthority } from "./contract.ts";
 import { authorityKeyPlace } from "./issuers/service.ts";
+import { findLineage } from "./issuers/store.ts";
 import { authorityNameTaken, subjectOf, toAuthorityView, type AuthorityRow } from "./model.ts";
 import {
   deleteAuthority,
@@ -105,10 +113,17 @@ export function createAuthorities(needs: AuthorityNeeds) {
     }
   };
 
-  const requireOwnCertificate = async (row: AuthorityRow, certificateId: string): Promise<void> => {
+  /** Any certificate that the authority ever had, of whichever key, as long as clients would accept it. */
+  const requireStanding = async (row: AuthorityRow, certificateId: string) => {
     const found = await db.read((q) => findAuthorityCertificate(q, certificateId));
-    if (found?.authorityId !== row.id || found.keyId !== row.activeKeyId)
-      throw notFound("A certificate of this authority's present key", certificateId);
+    if (found?.authorityId !== row.id) throw notFound("A certificate of this authority", certificateId);
+    if (found.notAfter <= clock.now())
+      throw badRequest(`The certificate expired on ${found.notAfter.toISOString()}: it cannot be active.`);
+    const chain = [found.der, ...found.chain].map(parseCertificate);
+    const revoked = (await db.read((q) => findLineage(q, chain))).find(({ isRevoked }) => isRevoked);
+    if (revoked)
+      throw badRequest(`The certificate of "${revoked.commonName}" is revoked: it cannot be active.`);
+    return found;
   };
 
   return {
@@ -180,7 +195,10 @@ export function createAuthorities(needs: AuthorityNeeds) {
     async update(actor: MemberActor, id: string, input: AuthorityChange) {
       const before = await find(actor, id, "edit");
       const settings = input.configuration ?? {};
-      if (settings.activeCaCertId !== undefined) await requireOwnCertificate(before, settings.activeCaCertId);
+      const chosen =
+        settings.activeCaCertId === undefined
+          ? undefined
+          : await requireStanding(before, settings.activeCaCertId);
       const hasCertificate = before.activeCertificateId !== null;
       if (
         input.status !== undefined &&
@@ -202,10 +220,9 @@ export function createAuthorities(needs: AuthorityNeeds) {
           settings.disableManagedCrlDistributionPointUrl === undefined
             ? before.hasManagedCrl
             : !settings.disableManagedCrlDistributionPointUrl,
-        activeCertificateId: settings.activeCaCertId ?? before.activeCertificateId,
         updatedAt: clock.now(),
       };
-      await change(actor, "update-ca", row, (tx) => updateAuthority(tx, row));
+      await change(actor, "update-ca", row, (tx) => updateAuthority(tx, row, chosen));
       return toAuthorityView(await find(actor, id, "edit"));
     },
 

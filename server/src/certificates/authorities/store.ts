@@ -41,8 +41,10 @@ const insert = sql(`
 const insertKey = sql(
   `INSERT INTO authority_keys (id, authority_id, key_algorithm, public_key, data_key_id, sealed_key, crl_shards, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 );
+// The active certificate only where one was chosen: a renewal at the same moment is not undone by a new name.
 const update = sql(`
-  UPDATE certificate_authorities SET name = $2, status = $3, crl_urls = $4, has_managed_crl = $5, active_certificate_id = $6, updated_at = $7 WHERE id = $1`);
+  UPDATE certificate_authorities SET name = $2, status = $3, crl_urls = $4, has_managed_crl = $5, active_certificate_id = coalesce($6, active_certificate_id),
+    active_key_id = coalesce($7, active_key_id), updated_at = $8 WHERE id = $1`);
 const activate = sql(`
   UPDATE certificate_authorities SET active_certificate_id = $2, active_key_id = $3, parent_id = coalesce($4, parent_id), updated_at = $5,
     status = CASE WHEN status = 'pending-certificate' THEN 'active' ELSE status END WHERE id = $1`);
@@ -105,14 +107,19 @@ export const insertAuthorityKey = (tx: Tx, row: AuthorityKeyRow): void =>
     row.crlShards,
     row.createdAt,
   ]);
-export const updateAuthority = (tx: Tx, row: AuthorityRow): void =>
+export interface ChosenCertificate {
+  readonly id: string;
+  readonly keyId: string;
+}
+export const updateAuthority = (tx: Tx, row: AuthorityRow, chosen: ChosenCertificate | undefined): void =>
   tx.later(update, [
     row.id,
     row.name,
     row.status,
     row.crlUrls,
     row.hasManagedCrl,
-    row.activeCertificateId,
+    chosen?.id ?? null,
+    chosen?.keyId ?? null,
     row.updatedAt,
   ]);
 export const deleteAuthority = (tx: Tx, id: string, at: Date): void => tx.later(remove, [id, at]);

@@ -17,6 +17,10 @@ export interface Issuer {
   readonly orgId: string;
   readonly name: string;
   readonly isUsable: boolean;
+  /** The inventory's ids of its certificate and of those above it, as far as they are known here. */
+  readonly lineage: readonly string[];
+  /** Whose certificate in that line is revoked: nobody would accept what is issued below it. */
+  readonly revokedName: string | undefined;
   readonly keyId: string;
   readonly certificateId: string;
   readonly certificate: Certificate;

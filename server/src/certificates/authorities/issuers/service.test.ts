@@ -99,4 +99,97 @@ describe("authorities as issuers", () => {
       assert.ok(chainHolds(leaf.certificate, leaf.certificateChain));
     },
   );
+
+  test("a revoked authority issues nothing, nor does any below it, until it has a new certificate", async () => {
+    const root = await aRoot(house.owner, projectId);
+    const middle = await anIntermediate(house.owner, projectId, root.id);
+    const below = await anIntermediate(house.owner, projectId, middle.id);
+    const profiles = await Promise.all(
+      [root, middle, below].map(({ id }) => aProfile(house.owner, projectId, id)),
+    );
+    const attempt = (profile: { id: string } | undefined) =>
+      house.owner.post(CERTS, { profileId: profile?.id, attributes: { commonName: "x" } });
+    const statuses = async () => (await Promise.all(profiles.map(attempt))).map(({ status }) => status);
+    assert.deepEqual(await statuses(), [200, 200, 200]);
+
+    const revoke = async (reason: string) =>
+      ok(
+        await house.owner.post(`${CERTS}/${(await activeOf(middle.id)).certId}/revoke`, {
+          revocationReason: reason,
+        }),
+      );
+    await revoke("CERTIFICATE_HOLD");
+    assert.deepEqual(await statuses(), [200, 400, 400]);
+    ok(await house.owner.post(`${CERTS}/${(await activeOf(middle.id)).certId}/unhold`, {}));
+    assert.deepEqual(await statuses(), [200, 200, 200], "taken off hold, it issues again");
+
+    await revoke("SUPERSEDED");
+    assert.deepEqual(await statuses(), [200, 400, 400]);
+    const { body } = await attempt(profiles[2]);
+    assert.match(body.message, new RegExp(`revoked.*${middle.configuration.commonName}`));
+    assert.equal((await propose(middle.id)).status, 400);
+
+    ok(await house.owner.post(`${CA}/${middle.id}/renew`, { type: "new", notAfter: later(300) }));
+    assert.deepEqual(
+      await statuses(),
+      [200, 200, 400],
+      "the one below still stands on the revoked certificate",
+    );
+    ok(await house.owner.post(`${CA}/${below.id}/renew`, { notAfter: later(200) }));
+    assert.deepEqual(await statuses(), [200, 200, 200]);
+  });
+
+  test("a certificate from an authority here, taken in by another, stops it when revoked", async () => {
+    const root = await aRoot(house.owner, projectId);
+    const { outside, csr } = await aRequest();
+    const signed = ok(
+      await house.owner.post(`${CA}/${root.id}/sign-intermediate`, { csr, notAfter: later(300) }),
+    );
+    ok(
+      await house.owner.post(`${CA}/${outside.id}/import-certificate`, {
+        certificate: signed.certificate,
+        certificateChain: signed.certificateChain,
+      }),
+    );
+    const profile = await aProfile(house.owner, projectId, outside.id);
+    await issue(house.owner, profile.id);
+    ok(await house.owner.post(`${CERTS}/${signed.certificateId}/revoke`, { revocationReason: "SUPERSEDED" }));
+    const refused = await house.owner.post(CERTS, {
+      profileId: profile.id,
+      attributes: { commonName: "x" },
+    });
+    assert.equal(refused.status, 400);
+  });
+
+  test(
+    "an earlier certificate can be made active again, also across a new key",
+    needs("openssl"),
+    async () => {
+      const root = await aRoot(house.owner, projectId);
+      const middle = await anIntermediate(house.owner, projectId, root.id);
+      const profile = await aProfile(house.owner, projectId, middle.id);
+      const old = await activeOf(middle.id);
+      const rekeyed = ok(
+        await house.owner.post(`${CA}/${middle.id}/renew`, { type: "new", notAfter: later(30) }),
+      );
+      const activate = (id: string) =>
+        house.owner.patch(`${CA}/${middle.id}`, { configuration: { activeCaCertId: id } });
+      assert.equal(ok(await activate(old.certId)).configuration.activeCaCertId, old.certId);
+      const leaf = await issue(house.owner, profile.id);
+      assert.equal(leaf.issuingCaCertificate, old.certificate);
+      assert.ok(chainHolds(leaf.certificate, leaf.certificateChain));
+      const same = ok(await house.owner.post(`${CA}/${middle.id}/renew`, { notAfter: later(60) }));
+      assert.ok(
+        chainHolds(leaf.certificate, `${same.certificate}\n${same.certificateChain}`),
+        "renewing keeps the key that is active now",
+      );
+
+      assert.equal((await activate(root.configuration.activeCaCertId)).status, 404, "of another authority");
+      ok(await house.owner.post(`${CERTS}/${rekeyed.certId}/revoke`, { revocationReason: "SUPERSEDED" }));
+      assert.equal((await activate(rekeyed.certId)).status, 400, "revoked");
+      house.clock.advance(70 * DAY);
+      assert.equal((await activate(same.certId)).status, 400, "expired");
+      assert.equal((await activate(old.certId)).status, 200);
+    },
+  );
 });

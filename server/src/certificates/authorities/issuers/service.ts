@@ -1,6 +1,6 @@
 /**
  * Authorities as signers. Importing a private key costs ten signatures, so a loaded issuer is kept until a fact says
- * that its project's issuance changed; the key itself stays sealed in the database under the project's key.
+ * that its project's issuance changed or a certificate of its chain was revoked; the key itself stays sealed in the database under the project's key.
  */
 import type { Db } from "../../../platform/db/index.ts";
 import type { Keyring, Place } from "../../../platform/crypto/index.ts";
@@ -13,9 +13,11 @@ import {
   parseCertificate,
   type NameConstraints,
 } from "../../x509/index.ts";
+import { certificateRevoked } from "../../events.ts";
+import { certificateReleased } from "../../revocation/events.ts";
 import { issuanceChanged } from "../events.ts";
 import { accessExtension, authorityExtension, levelsBelow, type Issuer } from "./model.ts";
-import { findActiveIssuer, findIssuerOfKey, type IssuerRow } from "./store.ts";
+import { findActiveIssuer, findIssuerOfKey, findLineage, type IssuerRow } from "./store.ts";
 
 export interface IssuerNeeds {
   readonly db: Db;
@@ -36,8 +38,9 @@ export type Issuers = ReturnType<typeof createIssuers>;
 const CACHED_ISSUERS = 2_000;
 
 export function createIssuers({ db, tail, keyring, revocationUrl }: IssuerNeeds) {
-  const cache = createFactCache<Issuer>(tail, CACHED_ISSUERS);
+  const cache = createFactCache<Issuer>(tail, CACHED_ISSUERS, ({ lineage }) => lineage);
   tail.onHint((fact) => {
+    if (certificateRevoked.is(fact) || certificateReleased.is(fact)) cache.dropGroup(fact.data.certificateId);
     if (issuanceChanged.is(fact) || projectDeleted.is(fact))
       cache.dropWhere((issuer) => issuer.projectId === fact.data.projectId);
   });
@@ -50,8 +53,11 @@ export function createIssuers({ db, tail, keyring, revocationUrl }: IssuerNeeds)
     const constraints = known
       .map((each) => each.extensions.nameConstraints)
       .filter((each): each is NameConstraints => each !== undefined);
+    const line = await db.read((q) => findLineage(q, known));
     return {
       ...row,
+      lineage: line.map(({ id }) => id),
+      revokedName: line.find(({ isRevoked }) => isRevoked)?.commonName,
       isUsable: row.status === "active" && !row.isDeleted,
       certificate,
       chain: [row.der, ...row.chain],
@@ -66,7 +72,7 @@ export function createIssuers({ db, tail, keyring, revocationUrl }: IssuerNeeds)
   return {
     revocationUrl,
 
-    /** To issue with: it must exist in the project, have a certificate and be active. */
+    /** To issue with: it must exist in the project, have a certificate that stands, and be active. */
     async require(authorityId: string, projectId: string): Promise<Issuer> {
       const issuer = await cache.get(authorityId, async () => {
         const row = await db.read((q) => findActiveIssuer(q, authorityId));
@@ -80,6 +86,10 @@ export function createIssuers({ db, tail, keyring, revocationUrl }: IssuerNeeds)
       if (!issuer.isUsable)
         throw badRequest(
           `The certificate authority ${issuer.name} does not issue: it is disabled or deleted.`,
+        );
+      if (issuer.revokedName !== undefined)
+        throw badRequest(
+          `The certificate authority ${issuer.name} does not issue: a revoked certificate stands in its chain, that of "${issuer.revokedName}". Renew the authority or make another of its certificates active.`,
         );
       return issuer;
     },

@@ -1,4 +1,5 @@
 import { sql, type Query } from "../../../platform/db/index.ts";
+import { keyFingerprint } from "../../x509/index.ts";
 
 export interface IssuerRow {
   readonly authorityId: string;
@@ -31,6 +32,29 @@ const ofKey = sql<IssuerRow>(`
   SELECT ${COLUMNS} FROM authority_keys k JOIN certificate_authorities a ON a.id = k.authority_id JOIN projects p ON p.id = a.project_id
   JOIN authority_certificates c ON c.key_id = k.id
   WHERE k.id = $1 ORDER BY c.version DESC LIMIT 1`);
+
+// Found by key, which has an index, and told apart by their bytes: so one that was signed by an authority here and then
+// taken in by another is known as well.
+const lineage = sql<LineageRow>(`
+  SELECT c.id, c.common_name AS "commonName", c.revoked_at IS NOT NULL AS "isRevoked"
+  FROM certificates c JOIN certificate_bodies b ON b.certificate_id = c.id
+  WHERE c.key_fingerprint = ANY($1::bytea[]) AND b.der = ANY($2::bytea[])`);
+
+export interface LineageRow {
+  readonly id: string;
+  readonly commonName: string;
+  readonly isRevoked: boolean;
+}
+
+/** What the inventory knows of an authority's certificate and of those above it. */
+export const findLineage = (
+  q: Query,
+  chain: readonly { readonly der: Buffer; readonly publicKey: Buffer }[],
+): Promise<LineageRow[]> =>
+  q.rows(lineage, [
+    chain.map(({ publicKey }) => Buffer.from(keyFingerprint(publicKey), "hex")),
+    chain.map(({ der }) => der),
+  ]);
 
 export const findActiveIssuer = (q: Query, authorityId: string) => q.first(active, [authorityId]);
 export const findIssuerOfKey = (q: Query, keyId: string) => q.first(ofKey, [keyId]);
