@@ -7,7 +7,7 @@ import type { Issuance } from "./service.ts";
 type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
 /** One key per request; what it looks like is the caller's business. */
-function idempotencyKey(headers: Headers): string | undefined {
+export function idempotencyKey(headers: Headers): string | undefined {
   const key = headers["idempotency-key"];
   if (key === undefined || key === "") return undefined;
   if (typeof key !== "string" || key.length > 255)

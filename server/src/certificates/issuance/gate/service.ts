@@ -207,12 +207,18 @@ export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
     return { der, parsed };
   };
 
-  const signerFor = async (row: Recorded, issuer: Issuer | null): Promise<SigningKey> => {
-    const algorithm = schemeOfIdentifier(readTbs(row.tbs ?? Buffer.alloc(0)).algorithmIdentifier)?.name;
+  const signerFor = async (row: Recorded, { issuer, privateKey, ...order }: Order): Promise<SigningKey> => {
+    const { algorithmIdentifier, publicKey } = readTbs(row.tbs ?? Buffer.alloc(0));
+    const algorithm = schemeOfIdentifier(algorithmIdentifier)?.name;
     if (algorithm === undefined) throw new Error("a recorded request names an unknown algorithm");
     if (issuer) return { key: issuer.signer.key, algorithm };
+    // An authority's own key is not kept with the request: the repeat brings it along, unless it was to be a new one.
+    if (privateKey && order.publicKey.equals(publicKey))
+      return { key: importPrivateKey(privateKey), algorithm };
     if (row.dataKeyId === null || row.sealedKey === null)
-      throw new Error("a recorded request has nobody to sign it");
+      throw conflict(
+        "The earlier request under this Idempotency-Key is underway or was interrupted, and its key is not kept: ask again later, or under another one.",
+      );
     const vault = await keyring.vaultById(row.dataKeyId);
     return {
       key: importPrivateKey(vault.decrypt(row.sealedKey, certificateKeyPlace(row.certificateId))),
@@ -242,7 +248,7 @@ export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
       throw conflict(
         "The authority's certificate changed since the request under this Idempotency-Key began.",
       );
-    return store(known, await sign(known, await signerFor(known, issuer)), issuer, order);
+    return store(known, await sign(known, await signerFor(known, order)), issuer, order);
   };
 
   const prepare = async (order: Order): Promise<Draft> => {
