@@ -375,6 +375,8 @@ export const PUBLIC: Readonly<Record<string, string>> = {
   acceptInvitation: "the invitation's token in the body is the proof",
   getAlertCalendar: "the token in the address is the proof: calendars cannot send headers",
   downloadIssuer: "certificates are public, and relying parties fetch their issuers without credentials",
+  downloadInternalCaCertificate:
+    "certificates are public, and relying parties fetch their issuers without credentials",
   downloadCrl: "relying parties fetch revocation lists without credentials",
   postOcsp: "relying parties ask for revocation without credentials",
   getOcsp: "relying parties ask for revocation without credentials",

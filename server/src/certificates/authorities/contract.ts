@@ -206,6 +206,16 @@ export const listCaCertificates = endpoint({
   params: ofCa,
   reply: z.array(z.object({ ...caCertificate.shape, version: z.number() })),
 });
+export const downloadCaCertificate = endpoint({
+  id: "downloadInternalCaCertificate",
+  method: "GET",
+  path: `${path}/{caId}/certificates/{caCertId}/der`,
+  room,
+  summary: "One of the authority's certificates, in DER",
+  access: "public",
+  params: z.object({ caId: uuid, caCertId: uuid }),
+  reply: z.object({}),
+});
 export const signIntermediate = endpoint({
   id: "signIntermediate",
   method: "POST",

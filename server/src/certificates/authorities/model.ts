@@ -1,6 +1,12 @@
 import { badRequest, conflict } from "../../platform/problem.ts";
 import { addSeconds, parseMoment, toSecond } from "../model.ts";
-import { certificateToPem, formatName, nameFrom, type DistinguishedName } from "../x509/index.ts";
+import {
+  certificateToPem,
+  formatName,
+  nameFrom,
+  parseCertificate,
+  type DistinguishedName,
+} from "../x509/index.ts";
 import type { Wish } from "../issuance/gate/model.ts";
 import { levelsLeft, type Issuer } from "./issuers/model.ts";
 import type { AuthorityView } from "./contract.ts";
@@ -47,6 +53,8 @@ export interface AuthorityRow {
   readonly serialNumber: string | null;
   readonly notBefore: Date | null;
   readonly notAfter: Date | null;
+  /** The active certificate. */
+  readonly der: Buffer | null;
 }
 
 export const authorityNameTaken = (name: string) =>
@@ -67,6 +75,19 @@ export const subjectOf = (subject: SubjectColumns): DistinguishedName =>
     locality: subject.locality,
   });
 
+/** What the active certificate says; before there is one, what is wished. */
+function certifiedOf(row: AuthorityRow): { readonly dn: string; readonly maxPathLength: number | null } {
+  const { maxPathLength } = row;
+  if (row.der === null) return { dn: formatName(subjectOf(row.subject)), maxPathLength };
+  const { subject, extensions } = parseCertificate(row.der);
+  // Clients say "any number" as null or as -1, and expect to read what they wrote.
+  const unlimited = maxPathLength === -1 ? -1 : null;
+  return {
+    dn: formatName(subject.rdns),
+    maxPathLength: extensions.basicConstraints?.pathLength ?? unlimited,
+  };
+}
+
 export const toAuthorityView = (row: AuthorityRow): AuthorityView => ({
   id: row.id,
   projectId: row.projectId,
@@ -79,10 +100,9 @@ export const toAuthorityView = (row: AuthorityRow): AuthorityView => ({
     ...row.subject,
     ...(row.notBefore ? { notBefore: row.notBefore } : {}),
     ...(row.notAfter ? { notAfter: row.notAfter } : {}),
-    maxPathLength: row.maxPathLength,
+    ...certifiedOf(row),
     keyAlgorithm: row.keyAlgorithm,
     keySource: "internal",
-    dn: formatName(subjectOf(row.subject)),
     parentCaId: row.parentId,
     serialNumber: row.serialNumber,
     activeCaCertId: row.activeCertificateId,

@@ -9,7 +9,6 @@ import { orgOf, type Permissions } from "../../permissions/index.ts";
 import { issuanceChanged } from "./events.ts";
 import { judged } from "../model.ts";
 import type { CertificateScope } from "../service.ts";
-import { noteCertificateProject } from "../store.ts";
 import {
   encodeName,
   exportPkcs8,
@@ -26,12 +25,10 @@ import {
   deleteAuthority,
   findAuthority,
   findAuthorityCertificate,
-  insertAuthority,
-  insertAuthorityKey,
+  hasAuthorityNamed,
   listAuthorities,
   updateAuthority,
   type AuthorityKeyRow,
-  type NewAuthorityRow,
 } from "./store.ts";
 
 export interface AuthorityNeeds {
@@ -44,6 +41,11 @@ export interface AuthorityNeeds {
 
 export type Authorities = ReturnType<typeof createAuthorities>;
 
+export interface NewKey {
+  readonly row: AuthorityKeyRow;
+  readonly privateKey: KeyObject;
+}
+
 /** A fresh key with its row, sealed under the project's key. */
 export async function newAuthorityKey(
   needs: Pick<AuthorityNeeds, "keyring" | "clock">,
@@ -53,7 +55,7 @@ export async function newAuthorityKey(
     readonly keyAlgorithm: string;
     readonly crlShards: number;
   },
-): Promise<{ readonly row: AuthorityKeyRow; readonly privateKey: KeyObject }> {
+): Promise<NewKey> {
   const algorithm = judged("configuration.keyAlgorithm", () => parseKeyAlgorithm(authority.keyAlgorithm));
   const { publicKey, privateKey } = await generateKeys(algorithm);
   const id = newId();
@@ -130,10 +132,15 @@ export function createAuthorities(needs: AuthorityNeeds) {
     find,
     change,
 
-    /** The row and its key; it still needs a certificate. */
-    async create(actor: MemberActor, input: NewAuthority): Promise<AuthorityRow> {
+    /** What a new authority would be, with its key; nothing of it is stored. */
+    async prepare(
+      actor: MemberActor,
+      input: NewAuthority,
+    ): Promise<{ readonly row: AuthorityRow; readonly key: NewKey }> {
       const project = await scope.projectOf(actor, input.projectId);
       await require(actor, project.id, "create", input.name);
+      if (await db.read((q) => hasAuthorityNamed(q, project.id, input.name)))
+        throw authorityNameTaken(input.name);
       const { configuration } = input;
       const { type, friendlyName, commonName, organization, ou, country, province, locality, crlShards } =
         configuration;
@@ -155,30 +162,32 @@ export function createAuthorities(needs: AuthorityNeeds) {
         keyAlgorithm: configuration.keyAlgorithm,
         crlShards,
       });
-      const maxPathLength = configuration.maxPathLength ?? null;
-      const row: NewAuthorityRow = {
+      const at = clock.now();
+      const row: AuthorityRow = {
         id,
         projectId: project.id,
+        orgId: orgOf(actor),
         name: input.name,
         kind: type,
-        status: "pending-certificate",
+        status: input.status === "disabled" ? "disabled" : "pending-certificate",
         keyAlgorithm: configuration.keyAlgorithm,
         subject,
         parentId,
-        maxPathLength,
+        maxPathLength: configuration.maxPathLength ?? null,
         nameConstraints: configuration.nameConstraints ?? null,
         crlUrls: configuration.crlDistributionPointUrls,
         hasManagedCrl: !configuration.disableManagedCrlDistributionPointUrl,
         crlShards,
         activeKeyId: key.row.id,
-        createdAt: clock.now(),
+        activeCertificateId: null,
+        createdAt: at,
+        updatedAt: at,
+        serialNumber: null,
+        notBefore: null,
+        notAfter: null,
+        der: null,
       };
-      await change(actor, "create-ca", row, (tx) => {
-        noteCertificateProject(tx, project.id);
-        insertAuthority(tx, row);
-        insertAuthorityKey(tx, key.row);
-      });
-      return find(actor, id, "create");
+      return { row, key };
     },
 
     async list(actor: MemberActor, ref: string | undefined) {
@@ -233,9 +242,10 @@ export function createAuthorities(needs: AuthorityNeeds) {
     },
 
     /** Anybody may fetch it: certificates point here. */
-    async issuerDer(certificateId: string): Promise<Buffer> {
+    async issuerDer(certificateId: string, authorityId?: string): Promise<Buffer> {
       const row = await db.read((q) => findAuthorityCertificate(q, certificateId));
-      if (!row) throw notFound("The certificate", certificateId);
+      if (!row || (authorityId !== undefined && row.authorityId !== authorityId))
+        throw notFound("The certificate", certificateId);
       return row.der;
     },
   };

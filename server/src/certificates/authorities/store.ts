@@ -28,11 +28,14 @@ const SELECT = `
   SELECT a.id, a.project_id AS "projectId", p.org_id AS "orgId", a.name, a.kind, a.status, a.key_algorithm AS "keyAlgorithm", a.subject, a.parent_id AS "parentId",
     a.max_path_length AS "maxPathLength", a.name_constraints AS "nameConstraints", a.crl_urls AS "crlUrls", a.has_managed_crl AS "hasManagedCrl", a.crl_shards AS "crlShards",
     a.active_key_id AS "activeKeyId", a.active_certificate_id AS "activeCertificateId", a.created_at AS "createdAt", a.updated_at AS "updatedAt",
-    c.serial_number AS "serialNumber", c.not_before AS "notBefore", c.not_after AS "notAfter"
+    c.serial_number AS "serialNumber", c.not_before AS "notBefore", c.not_after AS "notAfter", c.der
   FROM certificate_authorities a JOIN projects p ON p.id = a.project_id LEFT JOIN authority_certificates c ON c.id = a.active_certificate_id`;
 const inOrg = sql<AuthorityRow>(`${SELECT} WHERE a.id = $1 AND p.org_id = $2 AND a.deleted_at IS NULL`);
 const ofProject = sql<AuthorityRow>(
   `${SELECT} WHERE a.project_id = $1 AND a.deleted_at IS NULL ORDER BY a.name, a.id`,
+);
+const named = sql<{ id: string }>(
+  `SELECT id FROM certificate_authorities WHERE project_id = $1 AND name = $2 AND deleted_at IS NULL`,
 );
 const insert = sql(`
   INSERT INTO certificate_authorities (id, project_id, name, kind, status, key_algorithm, subject, parent_id, max_path_length, name_constraints, crl_urls, has_managed_crl,
@@ -69,6 +72,8 @@ const json = (value: unknown): string | null => (value === null ? null : JSON.st
 
 export const findAuthority = (q: Query, orgId: string, id: string) => q.first(inOrg, [id, orgId]);
 export const listAuthorities = (q: Query, projectId: string) => q.rows(ofProject, [projectId]);
+export const hasAuthorityNamed = async (q: Query, projectId: string, name: string): Promise<boolean> =>
+  (await q.first(named, [projectId, name])) !== undefined;
 export const findAuthorityKey = (q: Query, id: string) => q.first(keyById, [id]);
 export const listAuthorityCertificates = (q: Query, authorityId: string) =>
   q.rows(certificates, [authorityId]);
@@ -76,7 +81,7 @@ export const findAuthorityCertificate = (q: Query, id: string) => q.first(certif
 
 export type NewAuthorityRow = Omit<
   AuthorityRow,
-  "orgId" | "activeCertificateId" | "updatedAt" | "serialNumber" | "notBefore" | "notAfter"
+  "orgId" | "activeCertificateId" | "updatedAt" | "serialNumber" | "notBefore" | "notAfter" | "der"
 >;
 export const insertAuthority = (tx: Tx, row: NewAuthorityRow): void =>
   tx.later(insert, [

@@ -1,11 +1,11 @@
 /** An authority's own certificates: issued here by itself or by a parent, taken in from outside, renewed. */
-import type { KeyObject } from "node:crypto";
+import { createHash, type KeyObject } from "node:crypto";
 import type { MemberActor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Keyring } from "../../../platform/crypto/index.ts";
 import type { Db } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
-import { badRequest } from "../../../platform/problem.ts";
+import { badRequest, conflict, notFound } from "../../../platform/problem.ts";
 import { judged, refused, findingOf, asRefusal } from "../../model.ts";
 import {
   basicConstraints,
@@ -24,7 +24,10 @@ import {
   verifyCsr,
   type Certificate,
 } from "../../x509/index.ts";
+import { findCertificateById } from "../../inventory/store/certificates.ts";
+import type { Order } from "../../issuance/gate/model.ts";
 import type { Gate } from "../../issuance/gate/service.ts";
+import { noteCertificateProject } from "../../store.ts";
 import type { IntermediateWish, NewAuthority } from "../contract.ts";
 import type { Issuer } from "../issuers/model.ts";
 import { authorityKeyPlace, type Issuers } from "../issuers/service.ts";
@@ -44,6 +47,7 @@ import {
   addAuthorityCertificate,
   findAuthorityCertificate,
   findAuthorityKey,
+  insertAuthority,
   insertAuthorityKey,
   listAuthorityCertificates,
   type AuthorityCertificateRow,
@@ -80,6 +84,33 @@ interface CertificateWish extends ValidityWish {
   readonly parentCaId?: string | null | undefined;
 }
 
+/** What shall be certified for whom. */
+interface Task {
+  readonly row: AuthorityRow;
+  readonly wish: CertificateWish;
+  readonly key: OwnKey;
+  readonly idempotency: Order["idempotency"];
+}
+
+/** One caller's key for one kind of request to one authority, and what was asked under it. */
+const keyed = (
+  actor: MemberActor,
+  what: string,
+  key: string | undefined,
+  input: unknown,
+): Order["idempotency"] =>
+  key === undefined
+    ? undefined
+    : {
+        key: `${actor.id}:${what}:${key}`,
+        digest: createHash("sha256").update(JSON.stringify(input)).digest(),
+      };
+
+const keyNotKept = () =>
+  conflict(
+    "The earlier request under this Idempotency-Key is underway or was interrupted, and its new key is not kept: ask again later, or under another one.",
+  );
+
 const toView = (row: AuthorityCertificateRow) => ({
   certificate: certificateToPem(row.der).trimEnd(),
   certificateChain: chainToPem(row.chain),
@@ -92,8 +123,8 @@ const toView = (row: AuthorityCertificateRow) => ({
 function chainAbove(certificate: Certificate, text: string, now: Date): Certificate[] {
   const given = text.trim() === "" ? [] : certificatesFromPem(text);
   const above = given.filter((each) => !each.der.equals(certificate.der));
-  const top = above.at(-1);
-  if (!top) return [];
+  // Without a chain only the certificate itself can be judged: its dates, and that we understand all of it.
+  const top = above.at(-1) ?? certificate;
   const answer = verifyChain({ leaf: certificate, intermediates: above, roots: [top], at: now });
   if (answer.isValid) return answer.chain.slice(1);
   throw refused(
@@ -137,52 +168,63 @@ export function createAuthorityCertificates({
     return issuers.require(parentId, row.projectId);
   };
 
-  /** Through the gate like every other certificate; then it becomes the authority's active one. */
-  const certify = async (actor: MemberActor, row: AuthorityRow, wish: CertificateWish, key: OwnKey) => {
-    const parent = await parentOf(actor, row, wish.parentCaId);
+  const orderOf = (actor: MemberActor, task: Task, parent: Issuer | null): Order => {
+    const { row, wish, key } = task;
     const pathLength = pathLengthOf(wish.maxPathLength, row.maxPathLength, parent);
-    const issued = await gate.issue({
+    const validity = validityOf(wish, clock.now(), parent);
+    return {
       actor,
       projectId: row.projectId,
       orgId: row.orgId,
       profileId: null,
       applicationId: null,
       issuer: parent,
-      wish: authorityWish(
-        subjectOf(row.subject),
-        validityOf(wish, clock.now(), parent),
-        pathLength,
-        row.nameConstraints,
-      ),
+      wish: authorityWish(subjectOf(row.subject), validity, pathLength, row.nameConstraints),
       publicKey: key.row.publicKey,
       privateKey: exportPkcs8(key.privateKey),
       keepsKey: false,
       context: { friendlyName: row.name },
-      idempotency: undefined,
+      idempotency: task.idempotency,
       findings: [],
       isBlockedKey: false,
-    });
-    const der = issued.der ?? Buffer.alloc(0);
-    return adopt(
-      actor,
-      row,
-      { der, chain: parent?.chain ?? [], parentId: parent?.authorityId ?? null, id: issued.certificateId },
-      key,
-    );
+    };
+  };
+
+  /** Through the gate like every other certificate; a repeat under the same key gets the first one's. */
+  const certified = async (actor: MemberActor, task: Task): Promise<Adopted> => {
+    const parent = await parentOf(actor, task.row, task.wish.parentCaId);
+    const order = orderOf(actor, task, parent);
+    const { certificateId: id, der } = (await gate.replay(order)) ?? (await gate.issue(order));
+    if (der) return { id, der, chain: parent?.chain ?? [], parentId: parent?.authorityId ?? null };
+    const row = await db.read((q) => findCertificateById(q, id));
+    if (!row) throw notFound("The certificate", id);
+    return { id, der: row.der, chain: row.chain ?? [], parentId: row.authorityId };
+  };
+
+  /** A certificate on its way, made the active one; unless an earlier call has done that. */
+  const certify = async (actor: MemberActor, task: Task) => {
+    const made = await certified(actor, task);
+    const known = () => db.read((q) => findAuthorityCertificate(q, made.id));
+    const earlier = task.idempotency && (await known());
+    if (earlier) return toView(earlier);
+    if (!parseCertificate(made.der).publicKey.equals(task.key.row.publicKey)) throw keyNotKept();
+    try {
+      return await adopt(actor, task.row, made, task.key);
+    } catch (error) {
+      const other = task.idempotency && (await known());
+      if (other) return toView(other);
+      throw error;
+    }
+  };
+
+  const storedOf = (row: AuthorityRow, given: Adopted, key: OwnKey) => {
+    const { serialNumber, notBefore, notAfter } = parseCertificate(given.der);
+    const { id, der, chain } = given;
+    return { id, authorityId: row.id, keyId: key.row.id, serialNumber, notBefore, notAfter, der, chain };
   };
 
   const adopt = async (actor: MemberActor, row: AuthorityRow, given: Adopted, key: OwnKey) => {
-    const { serialNumber, notBefore, notAfter } = parseCertificate(given.der);
-    const stored = {
-      id: given.id,
-      authorityId: row.id,
-      keyId: key.row.id,
-      serialNumber,
-      notBefore,
-      notAfter,
-      der: given.der,
-      chain: given.chain,
-    };
+    const stored = storedOf(row, given, key);
     await authorities.change(actor, "issue-ca-certificate", row, (tx) => {
       if (key.isNew) insertAuthorityKey(tx, key.row);
       addAuthorityCertificate(tx, stored, given.parentId, clock.now());
@@ -191,11 +233,24 @@ export function createAuthorityCertificates({
   };
 
   return {
+    /**
+     * The certificate comes first, then everything about the authority at once: whatever is refused or interrupted,
+     * there is never an authority without the certificate that it was to have.
+     */
     async create(actor: MemberActor, input: NewAuthority) {
-      const row = await authorities.create(actor, input);
-      if (row.kind === "root" || row.parentId !== null)
-        await certify(actor, row, input.configuration, await ownKey(row));
-      if (input.status === "disabled") return authorities.update(actor, row.id, { status: "disabled" });
+      const { row, key: made } = await authorities.prepare(actor, input);
+      const key = { ...made, isNew: true };
+      await db.write(async (tx) => noteCertificateProject(tx, row.projectId), { audited: false });
+      const isCertifiedHere = row.kind === "root" || row.parentId !== null;
+      const wish = input.configuration;
+      const first = isCertifiedHere
+        ? await certified(actor, { row, wish, key, idempotency: undefined })
+        : undefined;
+      await authorities.change(actor, "create-ca", row, (tx) => {
+        insertAuthority(tx, row);
+        insertAuthorityKey(tx, key.row);
+        if (first) addAuthorityCertificate(tx, storedOf(row, first, key), first.parentId, clock.now());
+      });
       return toAuthorityView(await authorities.find(actor, row.id, "create"));
     },
 
@@ -214,19 +269,26 @@ export function createAuthorityCertificates({
       ).trimEnd();
     },
 
-    async issue(actor: MemberActor, id: string, wish: CertificateWish) {
+    async issue(actor: MemberActor, id: string, wish: CertificateWish, repeatKey: string | undefined) {
       const row = await authorities.find(actor, id, "issue-ca-certificate");
-      return certify(actor, row, wish, await ownKey(row));
+      const idempotency = keyed(actor, `issue-ca:${id}`, repeatKey, wish);
+      return certify(actor, { row, wish, key: await ownKey(row), idempotency });
     },
 
-    async renew(actor: MemberActor, id: string, wish: { type: "existing" | "new"; notAfter: string }) {
+    async renew(
+      actor: MemberActor,
+      id: string,
+      wish: { type: "existing" | "new"; notAfter: string },
+      repeatKey: string | undefined,
+    ) {
       const row = await authorities.find(actor, id, "issue-ca-certificate");
       if (row.activeCertificateId === null) throw authorityPending();
       const key =
         wish.type === "existing"
           ? await ownKey(row)
           : { ...(await newAuthorityKey({ keyring, clock }, row)), isNew: true };
-      return certify(actor, row, { notAfter: wish.notAfter }, key);
+      const idempotency = keyed(actor, `renew-ca:${id}`, repeatKey, wish);
+      return certify(actor, { row, wish: { notAfter: wish.notAfter }, key, idempotency });
     },
 
     async active(actor: MemberActor, id: string) {
@@ -270,14 +332,19 @@ export function createAuthorityCertificates({
       );
     },
 
-    async signIntermediate(actor: MemberActor, id: string, wish: IntermediateWish) {
+    async signIntermediate(
+      actor: MemberActor,
+      id: string,
+      wish: IntermediateWish,
+      repeatKey: string | undefined,
+    ) {
       const row = await authorities.find(actor, id, "sign-intermediate");
       const issuer = await issuers.require(id, row.projectId);
       const csr = judged("csr", () => parseCsrPem(wish.csr));
       await verifyCsr(csr).catch((error: unknown) => {
         throw asRefusal(error, "csr");
       });
-      const issued = await gate.issue({
+      const order: Order = {
         actor,
         projectId: row.projectId,
         orgId: row.orgId,
@@ -294,14 +361,22 @@ export function createAuthorityCertificates({
         privateKey: undefined,
         keepsKey: false,
         context: {},
-        idempotency: undefined,
+        idempotency: keyed(actor, `sign-intermediate:${id}`, repeatKey, wish),
         findings: [],
         isBlockedKey: false,
-      });
+      };
+      const issued = (await gate.replay(order)) ?? (await gate.issue(order));
+      // A repeat answers with the issuer of then, which may have a new certificate since.
+      const known = issued.der
+        ? undefined
+        : await db.read((q) => findCertificateById(q, issued.certificateId));
+      const der = issued.der ?? known?.der;
+      const chain = known?.chain ?? issuer.chain;
+      if (!der || !chain[0]) throw notFound("The certificate", issued.certificateId);
       return {
-        certificate: certificateToPem(issued.der ?? Buffer.alloc(0)).trimEnd(),
-        certificateChain: chainToPem(issuer.chain),
-        issuingCaCertificate: certificateToPem(issuer.certificate.der).trimEnd(),
+        certificate: certificateToPem(der).trimEnd(),
+        certificateChain: chainToPem(chain),
+        issuingCaCertificate: certificateToPem(chain[0]).trimEnd(),
         serialNumber: issued.serialNumber,
         certificateId: issued.certificateId,
       };
