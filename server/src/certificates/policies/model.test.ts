@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { nameFrom, type GeneralName } from "../x509/index.ts";
 import type { Wish } from "../issuance/gate/model.ts";
 import type { PolicyRules } from "./contract.ts";
-import { judge, matchesPattern, usagesUnder } from "./model.ts";
+import { judge, matchesPattern, matchesUri, usagesUnder } from "./model.ts";
 
 const FROM = new Date("2026-01-01T00:00:00Z");
 const wishOf = (more: Partial<Wish> = {}): Wish => ({
@@ -44,7 +44,90 @@ describe("patterns", () => {
   });
 });
 
+describe("patterns for URIs", () => {
+  test("a star in the host stays in the host: nothing passes the border to path, port or user", () => {
+    for (const [pattern, uri, expected] of [
+      ["https://*.example.com", "https://a.example.com", true],
+      ["https://*.example.com", "https://evil.com/x.example.com", false],
+      ["https://*.example.com", "https://evil.com?.example.com", false],
+      ["https://*.example.com", "https://evil.com#.example.com", false],
+      ["https://*.example.com", "https://evil.com\\.example.com", false],
+      ["https://*.example.com", "https://evil.com:443.example.com", false],
+      ["https://example.com*", "https://example.com@evil.com", false],
+      ["https://*.example.com:*", "https://a.example.com:8443", true],
+      ["https://*.example.com/*", "https://a.example.com/any/path?x=1", true],
+      ["https://*.example.com/*", "https://evil.com/.example.com/", false],
+      ["*://api.example.com/*", "https://api.example.com/v1", true],
+      ["*://api.example.com/*", "https://evil.com/?://api.example.com/", false],
+      ["*.example.com", "https://a.example.com", true],
+      ["*.example.com", "https://evil.com/x.example.com", false],
+      ["https:*.example.com", "https://evil.com/x.example.com", false],
+      ["spiffe://example.com/*", "spiffe://example.com/ns/a", true],
+      ["spiffe://*/web", "spiffe://example.com/ns/web", false],
+      ["spiffe://*", "spiffe://example.com/ns/a", true],
+      ["*", "https://a.example.com/x", true],
+      ["urn:example:*", "urn:example:a/b", true],
+    ] as const)
+      assert.equal(matchesUri(pattern, uri), expected, `${pattern} ${uri}`);
+  });
+
+  test("agree with a slow model", () => {
+    const SPECIAL = /[.?+@:#/\\]/g;
+    const literal = (text: string) => text.replace(SPECIAL, "\\$&");
+    const host = fc.constantFrom("*", "a", ".", "@", ":");
+    const path = fc.constantFrom("*", "a", ".", "@", ":", "/", "?", "#");
+    fc.assert(
+      fc.property(
+        fc.array(host, { maxLength: 5 }),
+        fc.option(fc.tuple(fc.constantFrom("/", "?", "#"), fc.array(path, { maxLength: 4 }))),
+        fc.array(fc.constantFrom("a", "A", ".", "@", ":", "/", "?", "#", "\\"), { maxLength: 8 }),
+        (hosts, rest, text) => {
+          fc.pre(rest !== null || hosts.join("") !== "*");
+          const star = (run: string) => (each: string) => (each === "*" ? run : literal(each));
+          const before = hosts.map(star("[^/?#@:\\\\]*")).join("");
+          const after = rest === null ? "" : `${literal(rest[0])}${rest[1].map(star(".*")).join("")}`;
+          const slow = new RegExp(`^x://${before}${after}$`, "is");
+          const pattern = `x://${hosts.join("")}${rest === null ? "" : rest[0] + rest[1].join("")}`;
+          const uri = `x://${text.join("")}`;
+          assert.equal(matchesUri(pattern, uri), slow.test(uri), `${pattern} ${uri}`);
+        },
+      ),
+      { numRuns: 5000 },
+    );
+  });
+
+  test("are narrow where they allow and wide where they deny", () => {
+    const verdict = (rule: Record<string, string[]>, value: string) =>
+      codes({ sans: [{ type: "uri", ...rule }] }, { altNames: [{ type: "uri", value }] });
+    const crossing = "https://evil.com/x.example.com";
+    assert.deepEqual(verdict({ allowed: ["https://*.example.com"] }, crossing), [
+      "altNames.uri policy.not_allowed",
+    ]);
+    assert.deepEqual(verdict({ required: ["https://*.example.com"] }, crossing), [
+      "altNames.uri policy.required",
+    ]);
+    assert.deepEqual(verdict({ denied: ["https://*.example.com"] }, crossing), [
+      "altNames.uri policy.denied",
+    ]);
+  });
+});
+
 describe("a policy", () => {
+  test("lets nobody speak for the authority about revocation, unless it says so in words", () => {
+    const wish: Partial<Wish> = { extendedKeyUsages: ["ocsp_signing"] };
+    const refusal = ["extendedKeyUsages policy.ocsp_denied"];
+    assert.deepEqual(codes({}, wish), refusal);
+    assert.deepEqual(codes({}, { extendedKeyUsages: ["server_auth", "1.3.6.1.5.5.7.3.9"] }), refusal);
+    assert.deepEqual(codes({ extendedKeyUsages: { denied: ["client_auth"] } }, wish), refusal);
+    assert.deepEqual(codes({ extendedKeyUsages: { allowed: ["ocsp_signing"] } }, wish), []);
+    assert.deepEqual(codes({ extendedKeyUsages: { required: ["ocsp_signing"] } }, wish), []);
+    const byNumber: Partial<Wish> = { extendedKeyUsages: ["1.3.6.1.5.5.7.3.2"] };
+    assert.deepEqual(codes({ extendedKeyUsages: { denied: ["client_auth"] } }, byNumber), [
+      "extendedKeyUsages policy.denied",
+    ]);
+    assert.deepEqual(codes({ extendedKeyUsages: { allowed: ["client_auth"] } }, byNumber), []);
+  });
+
   test("that says nothing allows everything but authorities", () => {
     assert.deepEqual(codes({}), []);
     assert.deepEqual(codes({ subject: [], sans: null }), []);

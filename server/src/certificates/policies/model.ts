@@ -1,11 +1,13 @@
 // Judging a wish by a policy. A part of the policy that is left out does not restrict; inside a part that is there,
-// what is not listed is refused: a policy that lists DNS names lets no IP address slip by. One exception errs on
-// the careful side: an authority is certified only where the policy says so in words.
+// what is not listed is refused: a policy that lists DNS names lets no IP address slip by. Two exceptions err on
+// the careful side: an authority, and whoever may answer for it about revocation, is certified only where the policy
+// says so in words.
 import { BlockList, isIP } from "node:net";
 import { conflict, invalid, type Issue } from "../../platform/problem.ts";
 import { findingOf, parseDuration } from "../model.ts";
 import {
   attributeValues,
+  extendedKeyUsageOid,
   OID,
   parseKeyAlgorithm,
   parseSignatureAlgorithm,
@@ -65,6 +67,34 @@ function matchesAddress(pattern: string, address: string): boolean {
   return range.check(address, family === 6 ? "ipv6" : "ipv4");
 }
 
+const URI = /^([^/?#\\]*):\/\/([^/?#\\]*)(.*)$/s;
+/** What divides user, host and port: no star stands for it. */
+const DIVIDERS = /[@:]/g;
+
+function matchesHost(pattern: string, host: string): boolean {
+  if (String(pattern.match(DIVIDERS)) !== String(host.match(DIVIDERS))) return false;
+  const parts = host.split(DIVIDERS);
+  return pattern.split(DIVIDERS).every((part, index) => matchesPattern(part, parts[index] ?? ""));
+}
+
+/**
+ * In a URI a star before the path stays within its scheme or host: `https://*.example.com` is no way to
+ * `https://evil.com/x.example.com`. A pattern that names no host (`*`, `spiffe://*`) has no such border.
+ */
+export function matchesUri(pattern: string, text: string): boolean {
+  const [, scheme, host, rest] = URI.exec(text) ?? [];
+  if (scheme === undefined || host === undefined || rest === undefined) return matchesPattern(pattern, text);
+  const wanted = URI.exec(pattern);
+  if (!wanted) {
+    if (/^\*+([/?#\\]|$)/.test(pattern)) return matchesPattern(pattern, text);
+    return pattern.startsWith("*") && matchesUri(`*://${pattern}`, text);
+  }
+  const [, wantedScheme = "", wantedHost = "", wantedRest = ""] = wanted;
+  if (!matchesHost(wantedScheme, scheme)) return false;
+  if (wantedHost === "*" && wantedRest === "") return true;
+  return matchesHost(wantedHost, host) && matchesPattern(wantedRest, rest);
+}
+
 interface Patterns {
   readonly allowed?: readonly string[] | undefined;
   readonly required?: readonly string[] | undefined;
@@ -80,7 +110,8 @@ function judgeValues(
   const findings: Finding[] = [];
   const allowed = rule.allowed && [...rule.allowed, ...(rule.required ?? [])];
   for (const value of values) {
-    const denied = rule.denied?.find((pattern) => matches(pattern, value));
+    // Whatever is careful about what it lets in must not be so about what it keeps out.
+    const denied = rule.denied?.find((pattern) => matches(pattern, value) || matchesPattern(pattern, value));
     if (denied !== undefined)
       findings.push(findingOf("policy.denied", field, `"${value}" matches the denied ${denied}.`));
     else if (allowed && !allowed.some((pattern) => matches(pattern, value))) {
@@ -113,6 +144,11 @@ function judgeSubject(rules: NonNullable<PolicyRules["subject"]>, wish: Wish): F
   return findings;
 }
 
+const SAN_MATCHERS: Readonly<Record<string, typeof matchesPattern>> = {
+  ip_address: matchesAddress,
+  uri: matchesUri,
+};
+
 function judgeSans(rules: NonNullable<PolicyRules["sans"]>, wish: Wish): Finding[] {
   if (rules.length === 0) return [];
   const findings: Finding[] = [];
@@ -121,12 +157,7 @@ function judgeSans(rules: NonNullable<PolicyRules["sans"]>, wish: Wish): Finding
       each.type === rule.type && typeof each.value === "string" ? [each.value] : [],
     );
     findings.push(
-      ...judgeValues(
-        rule,
-        values,
-        `altNames.${rule.type}`,
-        rule.type === "ip_address" ? matchesAddress : matchesPattern,
-      ),
+      ...judgeValues(rule, values, `altNames.${rule.type}`, SAN_MATCHERS[rule.type] ?? matchesPattern),
     );
   }
   for (const { type } of wish.altNames) {
@@ -142,11 +173,25 @@ function judgeSans(rules: NonNullable<PolicyRules["sans"]>, wish: Wish): Finding
   return findings;
 }
 
+/** A purpose may be written by name or by number, in the policy as in the wish. */
+const isSameUsage = (pattern: string, usage: string): boolean =>
+  extendedKeyUsageOid(pattern) === extendedKeyUsageOid(usage);
+
 const judgeUsages = (
   rule: Patterns | null | undefined,
   usages: readonly string[],
   field: string,
-): Finding[] => (rule ? judgeValues(rule, usages, field, (pattern, usage) => pattern === usage) : []);
+): Finding[] => (rule ? judgeValues(rule, usages, field, isSameUsage) : []);
+
+/** Whoever has this purpose can answer "good" for every certificate of the authority, revoked or not. */
+function judgeOcspSigning({ extendedKeyUsages: rule }: PolicyRules, wish: Wish): Finding[] {
+  const isOcsp = (usage: string): boolean => isSameUsage("ocsp_signing", usage);
+  if (!wish.extendedKeyUsages.some(isOcsp)) return [];
+  // What a list does not allow is refused there already.
+  if (rule?.allowed || rule?.required?.some(isOcsp)) return [];
+  const message = "The policy does not allow ocsp_signing; it must list it by name.";
+  return [findingOf("policy.ocsp_denied", "extendedKeyUsages", message)];
+}
 
 /** Names that we cannot make are no reason to refuse a policy; they simply never match. */
 const normalised = <T extends string>(names: readonly string[], parse: (text: string) => T): T[] =>
@@ -232,6 +277,7 @@ export function judge(
     ...judgeSans(rules.sans ?? [], wish),
     ...judgeUsages(rules.keyUsages, wish.keyUsages, "keyUsages"),
     ...judgeUsages(rules.extendedKeyUsages, wish.extendedKeyUsages, "extendedKeyUsages"),
+    ...judgeOcspSigning(rules, wish),
     ...judgeAlgorithms(rules, algorithms.key, algorithms.signature),
     ...judgeConstraints(rules, wish),
     ...(tooLong
