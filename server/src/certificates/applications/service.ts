@@ -121,7 +121,8 @@ export function createApplications({ db, clock, permissions, scope }: Applicatio
       return {
         applications: rows
           .filter(({ name }) => ability.can("read", "pki-applications", { name }))
-          .map((row) => ({ ...row, memberCount: 0, certificateCount: 0 })),
+          // Rights are given in the project; an application has no members of its own.
+          .map((row) => ({ ...row, memberCount: 0 })),
         total,
       };
     },

@@ -24,8 +24,9 @@ const inOrg = sql<ApplicationRow>(
 const byName = sql<ApplicationRow>(
   `SELECT ${COLUMNS} FROM pki_applications a WHERE a.project_id = $1 AND a.name = $2`,
 );
-const list = slowSql<ApplicationRow & { profileCount: number }>(`
-  SELECT ${COLUMNS}, (SELECT count(*) FROM pki_application_profiles ap WHERE ap.application_id = a.id) AS "profileCount"
+const list = slowSql<ApplicationRow & { profileCount: number; certificateCount: number }>(`
+  SELECT ${COLUMNS}, (SELECT count(*) FROM pki_application_profiles ap WHERE ap.application_id = a.id) AS "profileCount",
+    (SELECT count(*) FROM certificates c WHERE c.application_id = a.id) AS "certificateCount"
   FROM pki_applications a WHERE a.project_id = $1 AND lower(a.name) LIKE $2 ORDER BY a.name, a.id OFFSET $3 LIMIT $4`);
 const count = slowSql<{ count: number }>(
   `SELECT count(*) AS count FROM pki_applications a WHERE a.project_id = $1 AND lower(a.name) LIKE $2`,
