@@ -144,7 +144,7 @@ export function createOcsp({ db, clock, tail, keyring, issuers, gate }: OcspNeed
     return row;
   };
 
-  /** The authority itself where it cannot delegate any more: it has expired or its names allow no responder. */
+  /** The authority itself where it cannot delegate any more: it has expired, or its names or its chain allow no responder. */
   const ownResponder = (issuer: Issuer): Responder => ({
     responder: makeResponder(issuer.signer, issuer.certificate.publicKey, []),
     renewAt: clock.millis() + ANSWER_LIFE_SECONDS * 1000,
@@ -152,8 +152,8 @@ export function createOcsp({ db, clock, tail, keyring, issuers, gate }: OcspNeed
 
   const openResponder = async (issuer: Issuer): Promise<Responder> => {
     const now = clock.now();
-    if (issuer.certificate.notAfter <= addSeconds(now, 60) || issuer.constraints.length > 0)
-      return ownResponder(issuer);
+    const canDelegate = issuer.constraints.length === 0 && (issuer.levelsBelow ?? 0) >= 0;
+    if (issuer.certificate.notAfter <= addSeconds(now, 60) || !canDelegate) return ownResponder(issuer);
     const known = await db.read((q) => findSigner(q, issuer.keyId));
     const isUsable = known !== undefined && known.notAfter > addSeconds(now, SIGNER_LIFE_SECONDS / 2);
     const row = isUsable ? known : await delegate(issuer);
