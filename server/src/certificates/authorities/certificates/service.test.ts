@@ -115,6 +115,21 @@ describe("an authority's own certificates", () => {
     }
   });
 
+  test("renewing an authority links its old certificate to the new one, as for any other; the way back stays open", async () => {
+    const root = await aRoot(house.owner, projectId);
+    const renew = async (type: string) =>
+      ok(await house.owner.post(`${CA}/${root.id}/renew`, { type, notAfter: later(300) }));
+    const shown = async (id: string) =>
+      ok(await house.owner.get(`/api/v1/cert-manager/certificates/${id}`)).certificate;
+    const [first] = await versionsOf(root.id);
+    assert.ok(first);
+    const second = await renew("existing");
+    assert.equal((await shown(first.certId)).renewedByCertificateId, second.certId);
+    ok(await house.owner.patch(`${CA}/${root.id}`, { activeCaCertId: first.certId }));
+    await renew("new");
+    assert.equal((await shown(first.certId)).renewedByCertificateId, second.certId);
+  });
+
   test("a renewal that was interrupted is finished by its repeat, unless the new key is lost", async () => {
     const root = await aRoot(house.owner, projectId);
     const renew = (type: string, notAfter: string) =>

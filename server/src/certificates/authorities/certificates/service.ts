@@ -89,6 +89,8 @@ interface Task {
   readonly row: AuthorityRow;
   readonly wish: CertificateWish;
   readonly key: OwnKey;
+  /** The certificate that the new one takes the place of: nobody needs to be told of its end any more. */
+  readonly replacedId?: string | undefined;
   readonly idempotency: Order["idempotency"];
 }
 
@@ -168,6 +170,12 @@ export function createAuthorityCertificates({
     return issuers.require(parentId, row.projectId);
   };
 
+  /** An authority may go back to an earlier certificate and renew that again: its first successor stays the one. */
+  const withoutSuccessor = async (id: string): Promise<string | undefined> => {
+    const row = await db.read((q) => findCertificateById(q, id));
+    return row && row.renewedById === null && row.revokedAt === null ? row.id : undefined;
+  };
+
   const orderOf = (actor: MemberActor, task: Task, parent: Issuer | null): Order => {
     const { row, wish, key } = task;
     const pathLength = pathLengthOf(wish.maxPathLength, row.maxPathLength, parent);
@@ -182,8 +190,9 @@ export function createAuthorityCertificates({
       wish: authorityWish(subjectOf(row.subject), validity, pathLength, row.nameConstraints),
       publicKey: key.row.publicKey,
       privateKey: exportPkcs8(key.privateKey),
+      ...(key.isNew ? {} : { reusesKey: true }),
       keepsKey: false,
-      context: { friendlyName: row.name },
+      context: { friendlyName: row.name, renewedFromId: task.replacedId },
       idempotency: task.idempotency,
       findings: [],
       isBlockedKey: false,
@@ -288,7 +297,8 @@ export function createAuthorityCertificates({
           ? await ownKey(row)
           : { ...(await newAuthorityKey({ keyring, clock }, row)), isNew: true };
       const idempotency = keyed(actor, `renew-ca:${id}`, repeatKey, wish);
-      return certify(actor, { row, wish: { notAfter: wish.notAfter }, key, idempotency });
+      const replacedId = await withoutSuccessor(row.activeCertificateId);
+      return certify(actor, { row, wish: { notAfter: wish.notAfter }, key, replacedId, idempotency });
     },
 
     async active(actor: MemberActor, id: string) {

@@ -73,20 +73,22 @@ interface ChainTexts {
 }
 /** An issuer's chain is the same in every answer: written down once. */
 const chainTexts = new WeakMap<Issuer, ChainTexts>();
-function chainTextsOf(issuer: Issuer): ChainTexts {
-  const known = chainTexts.get(issuer);
-  if (known) return known;
-  const [first] = issuer.chain;
-  const last = issuer.chain.at(-1);
+function textsOf(chain: readonly Buffer[]): ChainTexts {
+  const [first] = chain;
+  const last = chain.at(-1);
   // The end of a chain that was brought from elsewhere need not be a root.
   const hasRoot = last !== undefined && isSelfIssued(parseCertificate(last));
-  const made = {
+  return {
     issuing: first ? certificateToPem(first).trimEnd() : "",
-    whole: chainToPem(issuer.chain),
-    withoutRoot: chainToPem(hasRoot ? issuer.chain.slice(0, -1) : issuer.chain),
+    whole: chainToPem(chain),
+    withoutRoot: chainToPem(hasRoot ? chain.slice(0, -1) : chain),
   };
-  chainTexts.set(issuer, made);
-  return made;
+}
+
+function chainTextsOf(issuer: Issuer): ChainTexts {
+  const known = chainTexts.get(issuer) ?? textsOf(issuer.chain);
+  chainTexts.set(issuer, known);
+  return known;
 }
 
 /** Every finding, though some words cannot even be written down: those speak by their refusal. */
@@ -161,9 +163,11 @@ export function createOrders({ db, clock, keyring, issuers, gate }: OrderNeeds) 
     order: Order,
     shown: { readonly removeRoot: boolean; readonly key: boolean },
   ): Promise<IssuedView> => {
-    const chain = order.issuer && chainTextsOf(order.issuer);
-    const der = issued.der ?? (await db.read((q) => findCertificateById(q, issued.certificateId)))?.der;
+    const kept = issued.der ? undefined : await db.read((q) => findCertificateById(q, issued.certificateId));
+    const der = issued.der ?? kept?.der;
     if (!der) throw notFound("The certificate", issued.certificateId);
+    // The authority may have another certificate by now than when a repeated request was signed.
+    const chain = kept?.chain ? textsOf(kept.chain) : order.issuer && chainTextsOf(order.issuer);
     const certificate = certificateToPem(der).trimEnd();
     return {
       certificate,
