@@ -7,9 +7,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, before, beforeEach, describe, it } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import fc from "fast-check";
+import { createClient } from "../client.ts";
+import { parseArguments } from "../command.ts";
 import { main } from "../main.ts";
-import { pauseBefore, readFrames, type Frame } from "./events.ts";
+import type { World } from "../world.ts";
+import { pauseBefore, readFrames, tailWithin, type Frame, type Limits } from "./events.ts";
 
 const frame = (event: string, data: unknown) => `id: 1\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
 const message = (eventType: string, payload: unknown) => ({
@@ -24,6 +30,9 @@ const created = (...keys: string[]) =>
       keys.map((secretKey) => ({ environment: "dev", secretPath: "/app", secretKey })),
     ),
   );
+
+setFlagsFromString("--expose-gc");
+const collectGarbage = runInNewContext("gc") as () => void;
 
 async function framesOf(chunks: readonly Uint8Array[]): Promise<Frame[]> {
   const frames: Frame[] = [];
@@ -103,17 +112,31 @@ describe("keyward events tail", () => {
     bodies = [];
   });
 
-  const keyward = async (...argv: string[]) => {
+  const terminal = () => {
     const [out, errors]: [string[], string[]] = [[], []];
-    const code = await main(["events", "tail", ...argv], {
+    const world: World = {
       env: { KEYWARD_URL: url, KEYWARD_TOKEN: "token" },
       home: tmpdir(),
       now: () => new Date("2030-01-01T10:20:30.000Z"),
       readInput: async () => "",
       print: (line) => void out.push(line),
       complain: (line) => void errors.push(line),
-    });
+    };
+    return { world, out, errors };
+  };
+  const keyward = async (...argv: string[]) => {
+    const { world, out, errors } = terminal();
+    const code = await main(["events", "tail", ...argv], world);
     return { code, out, errors };
+  };
+  /** With less patience than a real one has. */
+  const tail = async (limits: Limits, ...argv: string[]) => {
+    const { world, out, errors } = terminal();
+    const command = tailWithin(limits);
+    const client = createClient({ url, token: "token", expiresAt: undefined }, world.now);
+    const given = parseArguments(command, argv);
+    await command.run({ world, client, arguments: given, answer: () => undefined });
+    return { out, errors };
   };
   const stream = (response: ServerResponse) =>
     response.writeHead(200, { "content-type": "text/event-stream" });
@@ -201,6 +224,91 @@ describe("keyward events tail", () => {
     assert.equal((await readFile(join(folder, "input"), "utf8")).trim().split("\n").length, 2);
     await assert.rejects(readFile(join(folder, "hacked")));
     await rm(folder, { recursive: true });
+  });
+
+  it("notices each time that the server fell silent, drops that connection and comes back", async () => {
+    let dropped = 0;
+    const collecting = setInterval(collectGarbage, 50);
+    answer = (response, visit) => {
+      response.on("close", () => (dropped += 1));
+      stream(response).write(created(`EVENT_${visit}`));
+    };
+    const { out, errors } = await tail({ silenceMs: 300, waiting: 10 }, "--project", "p", "--count", "3");
+    clearInterval(collecting);
+    assert.deepEqual(
+      out.map((line) => line.split("  ").at(-1)),
+      ["EVENT_1", "EVENT_2", "EVENT_3"],
+    );
+    assert.equal(errors.length, 2);
+    for (const line of errors) assert.match(line, /^the server fell silent; again in/);
+    for (let waited = 0; dropped < 3 && waited < 2000; waited += 10) await pause(10);
+    assert.equal(dropped, 3);
+  });
+
+  it("notices a server that takes the request and never answers", async () => {
+    answer = (response, visit) => {
+      if (visit > 1) stream(response).write(created("LATE"));
+    };
+    const { out, errors } = await tail({ silenceMs: 200, waiting: 10 }, "--project", "p", "--count", "1");
+    assert.equal(out.length, 1);
+    assert.match(errors.join("\n"), /^the server fell silent; again in/);
+  });
+
+  it("keeps listening while a command runs for longer than a silence may last: all events, in order, on one connection", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "keyward-events-"));
+    let pinging: NodeJS.Timeout | undefined;
+    answer = (response) => {
+      let sent = 0;
+      const write = () => response.write(sent < 4 ? created(`EVENT_${(sent += 1)}`) : "event: ping\n\n");
+      stream(response);
+      pinging = setInterval(write, 60);
+    };
+    for (const waiting of [2, 100]) {
+      bodies = [];
+      const command = `sleep 0.5; echo "$KEYWARD_EVENT_KEYS" >> ${join(folder, String(waiting))}`;
+      const { errors } = await tail(
+        { silenceMs: 300, waiting },
+        "--project",
+        "p",
+        "--count",
+        "4",
+        "--exec",
+        command,
+      );
+      clearInterval(pinging);
+      assert.deepEqual(errors, []);
+      assert.equal(bodies.length, 1, "it never had to come back");
+      assert.deepEqual(
+        (await readFile(join(folder, String(waiting)), "utf8")).trim().split("\n"),
+        [1, 2, 3, 4].map((n) => `EVENT_${n}`),
+      );
+    }
+    await rm(folder, { recursive: true });
+  });
+
+  it("runs what it has heard to the end when it is refused for good", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "keyward-events-"));
+    answer = (response, visit) =>
+      visit === 1
+        ? stream(response).end(created("ONE") + created("TWO"))
+        : response.writeHead(401).end(JSON.stringify({ message: "The token has ended." }));
+    const command = `sleep 1; echo "$KEYWARD_EVENT_KEYS" >> ${join(folder, "names")}`;
+    const { code } = await keyward("--project", "p", "--exec", command);
+    assert.equal(code, 1);
+    assert.equal(await readFile(join(folder, "names"), "utf8"), "ONE\nTWO\n");
+    await rm(folder, { recursive: true });
+  });
+
+  it("waits as ever when it is told to come back at a date or at nonsense", async () => {
+    const given = ["Wed, 21 Oct 2015 07:28:00 GMT", "soon"];
+    answer = (response, visit) => {
+      const retryAfter = given[visit - 1];
+      if (retryAfter === undefined) stream(response).write(created("AT_LAST"));
+      else response.writeHead(503, { "retry-after": retryAfter }).end("{}");
+    };
+    const { errors } = await keyward("--project", "p", "--count", "1");
+    assert.equal(errors.length, 2);
+    for (const line of errors) assert.match(line, /again in (?!0\.[0-4])\d+\.\d s$/);
   });
 
   it("refuses an event that does not exist, and a missing project", async () => {

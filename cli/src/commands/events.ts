@@ -26,8 +26,14 @@ export interface Frame {
   readonly data: string;
 }
 
+export interface Limits {
+  /** For how long nothing may come before the connection is taken for dead. */
+  readonly silenceMs: number;
+  /** How many events may wait for their turn before no more is read. */
+  readonly waiting: number;
+}
 /** Pings come every 15 seconds; three missed ones mean that nobody is there. */
-const SILENCE_MS = 45_000;
+const LIMITS: Limits = { silenceMs: 45_000, waiting: 1000 };
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 30_000;
 const GOOD_LIFE_MS = 30_000;
@@ -71,7 +77,7 @@ function describe(message: Message, at: Date): string {
 }
 
 /** Names reach the command as environment variables and input, never as part of its text. */
-function execute(command: string, message: Message): Promise<number | null> {
+function execute(command: string, message: Message): Promise<number | string> {
   const places = placesOf(message);
   const env = {
     ...process.env,
@@ -80,13 +86,13 @@ function execute(command: string, message: Message): Promise<number | null> {
     KEYWARD_EVENT_PATH: places[0]?.secretPath ?? "",
     KEYWARD_EVENT_KEYS: places.flatMap(({ secretKey }) => secretKey ?? []).join("\n"),
   };
-  return new Promise((resolve, reject) => {
+  return new Promise<number | string>((resolve, reject) => {
     const child = spawn(command, { shell: true, env, stdio: ["pipe", "inherit", "inherit"] });
     child.on("error", reject);
-    child.on("exit", (code) => resolve(code));
+    child.on("exit", (code) => resolve(code ?? "a signal"));
     child.stdin.on("error", () => undefined); // it need not read
     child.stdin.end(`${JSON.stringify(message)}\n`);
-  });
+  }).catch((error: Error) => error.message);
 }
 
 function bodyOf(given: Arguments): unknown {
@@ -112,11 +118,71 @@ class TryAgain extends Error {
   }
 }
 
+/** In seconds; a date, which it may be too, is as good as nothing said: our own pauses are long enough. */
+function pauseAskedFor(response: Response): number {
+  const seconds = Number(response.headers.get("retry-after") ?? 0);
+  return Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : 0;
+}
+
+/** Gives up on what takes longer than that. */
+async function within<T>(ms: number, work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const silence = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new TryAgain("the server fell silent")), ms);
+  });
+  try {
+    return await Promise.race([work, silence]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * The silence is measured here and only while we listen. A signal that was given to fetch is not enough: once the
+ * request has been collected as garbage it no longer reaches the body, and the read would wait for ever.
+ */
+async function* chunksOf(
+  body: ReadableStream<Uint8Array>,
+  silenceMs: number,
+): AsyncGenerator<Uint8Array, void> {
+  const reader = body.getReader();
+  try {
+    for (;;) {
+      const { done, value } = await within(silenceMs, reader.read());
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    reader.cancel().catch(() => undefined); // drops the connection, which may be long gone
+  }
+}
+
+/** Does one thing after the other, while more comes. They outlive a connection, as commands may take their time. */
+class Errands {
+  readonly #most: number;
+  readonly #promised: Promise<void>[] = [];
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  /** Resolves when there is room for another one. */
+  async add(errand: () => Promise<void>): Promise<void> {
+    const before = this.#promised.at(-1) ?? Promise.resolve();
+    this.#promised.push(before.then(errand).then(() => void this.#promised.shift()));
+    if (this.#promised.length >= this.#most) await this.#promised[0];
+  }
+
+  async done(): Promise<void> {
+    await this.#promised.at(-1);
+  }
+}
+
 async function openStream(
   { client }: Call,
   body: unknown,
   signal: AbortSignal,
-): Promise<AsyncIterable<Uint8Array>> {
+): Promise<ReadableStream<Uint8Array>> {
   const { url, token } = client.target;
   if (token === undefined)
     throw new Failure(`You are not logged in to ${url}: run keyward login, or set KEYWARD_TOKEN.`);
@@ -141,7 +207,7 @@ async function openStream(
   const { message = `status ${response.status}` } = parseOr<{ message?: unknown }>(said, {});
   const text = plain(typeof message === "string" ? message : JSON.stringify(message));
   const isPassing = response.status === 429 || response.status >= 500;
-  if (isPassing) throw new TryAgain(text, Number(response.headers.get("retry-after") ?? 0) * 1000);
+  if (isPassing) throw new TryAgain(text, pauseAskedFor(response));
   throw new Failure(text);
 }
 
@@ -163,18 +229,31 @@ class Tail {
   readonly #call: Call;
   readonly #body: unknown;
   readonly #line: ReturnType<typeof createLiveLine>;
-  readonly #limit: number;
+  readonly #silenceMs: number;
+  readonly #errands: Errands;
+  readonly #most: number;
   #heard = 0;
 
-  constructor(call: Call) {
+  constructor(call: Call, limits: Limits) {
     this.#call = call;
     this.#body = bodyOf(call.arguments);
-    this.#limit = call.arguments.wholeNumber("count") ?? Number.POSITIVE_INFINITY;
+    this.#silenceMs = limits.silenceMs;
+    this.#errands = new Errands(limits.waiting);
+    this.#most = call.arguments.wholeNumber("count") ?? Number.POSITIVE_INFINITY;
     this.#line = createLiveLine(process.stderr.isTTY && !call.arguments.has("json"));
   }
 
+  /** Whatever ends it, what was heard is still dealt with. */
   async run(): Promise<void> {
-    for (let attempt = 0; this.#heard < this.#limit; attempt += 1) {
+    try {
+      await this.#followForEver();
+    } finally {
+      await this.#errands.done();
+    }
+  }
+
+  async #followForEver(): Promise<void> {
+    for (let attempt = 0; this.#heard < this.#most; attempt += 1) {
       const startedAt = performance.now();
       let reason = new TryAgain("the stream ended");
       try {
@@ -183,7 +262,7 @@ class Tail {
         if (!(error instanceof TryAgain)) throw error;
         reason = error;
       }
-      if (this.#heard >= this.#limit) return;
+      if (this.#heard >= this.#most) return;
       if (performance.now() - startedAt > GOOD_LIFE_MS) attempt = 0;
       const waitMs = Math.max(reason.afterMs, pauseBefore(attempt, Math.random()));
       this.#line.clear();
@@ -193,27 +272,23 @@ class Tail {
   }
 
   async #follow(): Promise<void> {
-    const silence = new AbortController();
-    let timer = setTimeout(() => silence.abort(), SILENCE_MS);
+    const connection = new AbortController();
     try {
-      const chunks = await openStream(this.#call, this.#body, silence.signal);
+      const opening = openStream(this.#call, this.#body, connection.signal);
+      const body = await within(this.#silenceMs, opening);
       this.#line.show(`listening; ${this.#heard} events`);
-      for await (const frame of readFrames(chunks)) {
-        clearTimeout(timer);
-        timer = setTimeout(() => silence.abort(), SILENCE_MS);
+      for await (const frame of readFrames(chunksOf(body, this.#silenceMs))) {
         await this.#take(frame);
-        if (this.#heard >= this.#limit) return;
+        if (this.#heard >= this.#most) return;
         this.#line.show(
           `listening; ${this.#heard} events, last sign ${new Date().toISOString().slice(11, 19)}`,
         );
       }
     } catch (error) {
-      if (silence.signal.aborted) throw new TryAgain("the server fell silent");
       if (error instanceof TypeError) throw new TryAgain("the connection broke");
       throw error;
     } finally {
-      clearTimeout(timer);
-      silence.abort();
+      connection.abort();
     }
   }
 
@@ -222,18 +297,22 @@ class Tail {
     const message = parseOr<Partial<Message> & { message?: string }>(data, {});
     if (event === "error") throw new TryAgain(plain(message.message ?? "the server ended the stream"));
     if (message.data === undefined) return;
-    const { world, arguments: given } = this.#call;
     this.#heard += 1;
+    await this.#errands.add(() => this.#tell(message as Message));
+  }
+
+  async #tell(message: Message): Promise<void> {
+    const { world, arguments: given } = this.#call;
     this.#line.clear();
-    world.print(given.has("json") ? JSON.stringify(message) : describe(message as Message, world.now()));
+    world.print(given.has("json") ? JSON.stringify(message) : describe(message, world.now()));
     const command = given.text("exec");
     if (command === undefined) return;
-    const code = await execute(command, message as Message);
-    if (code !== 0) world.complain(`${plain(command)} ended with ${code ?? "a signal"}`);
+    const ended = await execute(command, message);
+    if (ended !== 0) world.complain(`${plain(command)} ended with ${plain(String(ended))}`);
   }
 }
 
-const tail: Command = {
+export const tailWithin = (limits: Limits): Command => ({
   words: ["events", "tail"],
   about: "Follow the changes of a project's secrets as they happen",
   options: {
@@ -253,7 +332,7 @@ const tail: Command = {
     "With --exec the command finds KEYWARD_EVENT, KEYWARD_EVENT_ENVIRONMENT, KEYWARD_EVENT_PATH and KEYWARD_EVENT_KEYS\n" +
     "(one per line) in its environment and the whole message as JSON on its input.\n" +
     "Events are not kept: what happens while the connection is down is not told later.",
-  run: (call) => new Tail(call).run(),
-};
+  run: (call) => new Tail(call, limits).run(),
+});
 
-export const eventCommands: readonly Command[] = [tail];
+export const eventCommands: readonly Command[] = [tailWithin(LIMITS)];
