@@ -4,11 +4,19 @@
  * crash leaks nothing, and nobody has to clean up after it. Who is let in is in the audit log with the same write.
  */
 import type { MemberActor } from "../../platform/actor.ts";
-import type { Db } from "../../platform/db/index.ts";
+import type { Db, Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import type { Log } from "../../platform/log.ts";
 import { readSnapshot, tooManyStreams, type Since } from "../model.ts";
-import { releaseSlots, removeNode, restateCounts, showNode, sweepNodes, takeSlots } from "./store.ts";
+import {
+  releaseSlots,
+  removeNode,
+  restateCounts,
+  showNode,
+  sweepNodes,
+  takeSlots,
+  type Counts,
+} from "./store.ts";
 
 export interface SlotNeeds {
   readonly db: Db;
@@ -61,7 +69,7 @@ class NodeSlots implements Slots {
   #isTaking = false;
   #freed = new Map<string, number>();
   #releasing: NodeJS.Timeout | undefined;
-  #joined: Promise<void> | undefined;
+  #isKnown = false;
   #beats = 0;
 
   constructor(needs: SlotNeeds) {
@@ -83,10 +91,11 @@ class NodeSlots implements Slots {
       count(this.#open, id, -1);
       count(this.#freed, id, 1);
     }
-    // Many streams tend to end together; they are written down together.
+    // Many streams tend to end together; they are written down together. If that fails, the next beat or take does it.
     this.#releasing ??= setTimeout(() => {
       this.#releasing = undefined;
-      this.#flush().catch((error: unknown) =>
+      if (this.#freed.size === 0) return;
+      this.#writeFreed((tx, freed) => this.#show(tx, freed)).catch((error: unknown) =>
         this.#needs.log.debug({ reason: (error as Error).message }, "ended streams are written down later"),
       );
     }, RELEASE_DELAY_MS).unref();
@@ -95,20 +104,15 @@ class NodeSlots implements Slots {
   async beat(): Promise<void> {
     this.#beats += 1;
     const isSweep = this.#beats % BEATS_PER_SWEEP === 0;
-    await this.#needs.db.write(
-      async (tx) => {
-        const shown = await showNode(tx, this.#nodeId);
-        // We were taken for dead, or the database lost its unlogged tables in a crash: say again what is open.
-        if (shown?.isNew && this.#open.size > 0) await restateCounts(tx, this.#nodeId, this.#open);
-        if (isSweep) await sweepNodes(tx, this.#nodeId, DEAD_SECONDS);
-      },
-      { audited: false },
-    );
+    await this.#writeFreed(async (tx, freed) => {
+      await this.#show(tx, freed);
+      if (isSweep) await sweepNodes(tx, this.#nodeId, DEAD_SECONDS);
+    });
   }
 
   async leave(): Promise<void> {
     clearTimeout(this.#releasing);
-    if (!this.#joined) return;
+    if (!this.#isKnown) return;
     await this.#needs.db
       .write((tx) => removeNode(tx, this.#nodeId), { audited: false })
       .catch(() => undefined); // the others stop counting us by themselves
@@ -128,34 +132,29 @@ class NodeSlots implements Slots {
   }
 
   async #takeFor(asked: readonly Asked[]): Promise<void> {
-    const { db, perProject, perActor } = this.#needs;
-    this.#joined ??= this.beat().catch((error: unknown) => {
-      this.#joined = undefined;
-      throw error;
-    });
-    await this.#joined;
+    const { perProject, perActor } = this.#needs;
+    this.#isKnown = true;
     const limits = { nodeId: this.#nodeId, perProject, perActor, leaseSeconds: LEASE_SECONDS };
     const wanted = asked.map(({ projectId, actorId, askers }) => ({
       projectId,
       actorId,
       count: askers.length,
     }));
-    const takings = await db.write(
-      async (tx) => {
-        const taken = await takeSlots(tx, wanted, limits);
-        for (const [index, { askers }] of asked.entries()) {
-          for (const { wish } of askers.slice(0, taken[index]?.taken ?? 0))
-            tx.audit(wish.actor, {
-              event: "subscribe-to-project-events",
-              orgId: wish.project.orgId,
-              projectId: wish.project.id,
-              metadata: { events: wish.events },
-            });
-        }
-        return taken;
-      },
-      { audited: false }, // nobody may have been let in
-    );
+    const takings = await this.#writeFreed(async (tx, freed) => {
+      // Nothing beats while no stream is open: the others must see this node together with what it takes.
+      await this.#show(tx, freed);
+      const taken = await takeSlots(tx, wanted, limits);
+      for (const [index, { askers }] of asked.entries()) {
+        for (const { wish } of askers.slice(0, taken[index]?.taken ?? 0))
+          tx.audit(wish.actor, {
+            event: "subscribe-to-project-events",
+            orgId: wish.project.orgId,
+            projectId: wish.project.id,
+            metadata: { events: wish.events },
+          });
+      }
+      return taken;
+    });
     for (const [index, { projectId, actorId, askers }] of asked.entries()) {
       const { taken = 0, inProject = 0, snapshot = "" } = takings[index] ?? {};
       for (const id of [projectId, actorId]) count(this.#open, id, taken);
@@ -169,11 +168,27 @@ class NodeSlots implements Slots {
     }
   }
 
-  async #flush(): Promise<void> {
+  /** Comes first in every write: one of this node's own waits here for the other, and never for a row in between. */
+  async #show(tx: Tx, freed: Counts): Promise<void> {
+    const shown = await showNode(tx, this.#nodeId);
+    if (!shown?.isNew) {
+      if (freed.size > 0) await releaseSlots(tx, this.#nodeId, freed);
+      return;
+    }
+    // We were taken for dead, or the database lost its unlogged tables in a crash: say again what is open, and what
+    // has ended since this write began, because that is taken off by the next.
+    const open = new Map(this.#open);
+    for (const [id, n] of this.#freed) count(open, id, n);
+    if (open.size > 0) await restateCounts(tx, this.#nodeId, open);
+  }
+
+  /** With what was freed until now; if it cannot be written, it is freed the next time. */
+  async #writeFreed<T>(change: (tx: Tx, freed: Counts) => Promise<T>): Promise<T> {
     const freed = this.#freed;
     this.#freed = new Map();
     try {
-      await this.#needs.db.write((tx) => releaseSlots(tx, this.#nodeId, freed), { audited: false });
+      // A beat and an end are no one's deed; whoever is let in is in the audit log.
+      return await this.#needs.db.write((tx) => change(tx, freed), { audited: false });
     } catch (error) {
       for (const [id, n] of freed) count(this.#freed, id, n);
       throw error;

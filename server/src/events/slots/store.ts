@@ -70,7 +70,7 @@ export async function takeSlots(tx: Tx, wanted: readonly Wanted[], limits: Limit
   return (await taken).filter((taking) => taking !== undefined);
 }
 
-type Counts = ReadonlyMap<string, number>;
+export type Counts = ReadonlyMap<string, number>;
 
 export const releaseSlots = (tx: Tx, nodeId: string, freed: Counts) =>
   tx.rows(release, [nodeId, [...freed.keys()], [...freed.values()]]);
