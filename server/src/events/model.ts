@@ -24,6 +24,13 @@ export interface SecretEvent {
   readonly xid: number;
 }
 
+const EVENT_BYTES = 256;
+const KEY_BYTES = 32;
+
+/** About how much memory an event takes while it waits. */
+export const weightOf = ({ keys }: Pick<SecretEvent, "keys">): number =>
+  (keys ?? []).reduce((sum, key) => sum + KEY_BYTES + key.length, EVENT_BYTES);
+
 export interface Filter {
   readonly event: EventType;
   /** Null: any. */
@@ -110,6 +117,14 @@ export const nodeStopping = (): Problem =>
   new Problem(503, "ServiceUnavailable", "This server is stopping. Another one may answer.", {
     retryAfterSeconds: 2,
   });
+
+export const nodeDeaf = (): Problem =>
+  new Problem(
+    503,
+    "ServiceUnavailable",
+    "This server does not hear of any events at the moment. Another one may answer.",
+    { retryAfterSeconds: 5 },
+  );
 
 /** Why a stream ends, as its reader is told. */
 export const END = {

@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import type pg from "pg";
 import { aProject, anIdentity, aRole, credentials, login, unique } from "../../test/builders.ts";
 import { changed, commit, openStream, refusal, until, type StreamReader } from "../../test/event-streams.ts";
 import { clientOf, openTestHouse, type Client, type Tenant, type TestHouse } from "../../test/harness.ts";
+import { withClient } from "../../test/postgres.ts";
+import { accessChanged } from "../permissions/index.ts";
 
 const rule = (action: string | string[], conditions?: unknown) => ({
   subject: "secret-events",
@@ -272,5 +275,80 @@ describe("an open stream and the rights it stands on (E-01, S-34)", () => {
     stalled.pause();
     await node.close();
     await expectEnd(reader, /stopping/);
+  });
+
+  it("hears before the goodbye what was committed before its server was told to stop", async () => {
+    const node = await test.openNode();
+    const reader = await openStream(node.base, owner.token, { projectId: project.id });
+    // The event stands behind a change of rights that has yet to be understood.
+    await commit(
+      node.house,
+      accessChanged({ orgId: owner.orgId, projectId: project.id, actorId: null }),
+      changed(place, "create", "last words"),
+    );
+    await node.close();
+    await expectEnd(reader, /stopping/);
+    assert.deepEqual(reader.told, ["secret:create dev / last words"]);
+  });
+
+  it("is refused if its server begins to stop while it is being let in, and the server does stop", async () => {
+    const node = await test.openNode();
+    const { server, connection } = test.database;
+    const withDb = <T>(work: (db: pg.Client) => Promise<T>) => withClient(server, connection.database, work);
+    const hold = (db: pg.Client, table: string) =>
+      db.query(`BEGIN; LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`);
+    const untilSomeoneWaitsFor = async (db: pg.Client, table: string) => {
+      const waiting = `SELECT 1 FROM pg_locks WHERE NOT granted AND relation = '${table}'::regclass`;
+      while ((await db.query(waiting)).rowCount === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    };
+    await withDb((places) =>
+      withDb(async (rights) => {
+        await hold(places, "stream_counts");
+        const coming = refusal(node.base, owner.token, { projectId: project.id });
+        await untilSomeoneWaitsFor(rights, "stream_counts");
+        // Its rights were looked at before; now they must be looked at again.
+        await commit(node.house, accessChanged({ orgId: owner.orgId, projectId: project.id, actorId: null }));
+        await hold(rights, "memberships");
+        await places.query("COMMIT");
+        await untilSomeoneWaitsFor(places, "memberships");
+        const closing = node.close();
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        await rights.query("COMMIT");
+        const { status, retryAfter } = await coming;
+        assert.deepEqual([status, retryAfter], [503, "2"]);
+        await closing;
+      }),
+    );
+  });
+});
+
+describe("a server that no longer hears of events", () => {
+  it("sends its streams away after a minute and lets no more in, until it hears again", async () => {
+    const test = await openTestHouse();
+    const { server, connection } = test.database;
+    const sql = (text: string) => withClient(server, "postgres", (db) => db.query(text));
+    const project = await aProject(test.owner);
+    const reader = await openStream(test.base, test.owner.token, { projectId: project.id });
+    // Only the connection that reads the outbox is cut, and no new one can be made: the rest of the house works on.
+    await sql(`ALTER DATABASE ${connection.database} WITH ALLOW_CONNECTIONS false`);
+    await sql(
+      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${connection.database}' AND query LIKE '%outbox_swept%'`,
+    );
+    let aheadMs = 50_000;
+    Object.assign(test.clock, { elapsed: () => performance.now() + aheadMs });
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    assert.equal(reader.isEnded, false);
+    aheadMs = 61_000;
+    await until(() => reader.isEnded, "the end of the stream");
+    assert.match(reader.error ?? "no error event", /lost sight/);
+    const refused = await refusal(test.base, test.owner.token, { projectId: project.id });
+    assert.equal(refused.status, 503, JSON.stringify(refused.body));
+    assert.ok(Number(refused.retryAfter) > 0);
+    await sql(`ALTER DATABASE ${connection.database} WITH ALLOW_CONNECTIONS true`);
+    await until(() => test.house.tail.isFresh(), "the outbox to be read again");
+    const again = await openStream(test.base, test.owner.token, { projectId: project.id });
+    assert.equal(again.status, 200);
+    again.close();
+    await test.close();
   });
 });

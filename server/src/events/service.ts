@@ -19,6 +19,7 @@ import {
   ACTION_OF,
   END,
   FEATURE,
+  nodeDeaf,
   nodeStopping,
   readRegister,
   SUBJECT,
@@ -30,6 +31,8 @@ import { Hearing } from "./service/hear-facts.ts";
 import { Timekeeper } from "./service/keep-time.ts";
 import { LiveStreams, PROMPT_LINGER_MS, SLOW_LINGER_MS } from "./service/live-streams.ts";
 import type { Slots } from "./slots/service.ts";
+
+const DRAIN_MS = 200;
 
 export interface EventNeeds {
   readonly tail: Tail;
@@ -74,8 +77,13 @@ export function createEvents(needs: EventNeeds): Events {
   const timekeeper = new Timekeeper({ ...needs, streams, hearing });
   let isStopping = false;
 
-  const admit = async (actor: MemberActor, ref: string, filters: readonly Filter[]): Promise<Admission> => {
+  const checkNode = (): void => {
     if (isStopping) throw nodeStopping();
+    if (timekeeper.isDeaf()) throw nodeDeaf();
+  };
+
+  const admit = async (actor: MemberActor, ref: string, filters: readonly Filter[]): Promise<Admission> => {
+    checkNode();
     if (!(await authentication.isLive(actor))) throw unauthorized(END.tokenRevoked);
     const project = await projects.resolve(actor, ref);
     const standing = await permissions.standingInProject(actor, project.id);
@@ -121,6 +129,7 @@ export function createEvents(needs: EventNeeds): Events {
           const admission = await admit(actor, project.id, filters);
           // What was checked must be true when the stream is entered; from there on, facts keep it true.
           if (newsBefore !== hearing.news) continue;
+          checkNode();
           if (streams.hallOf(project.id)?.holders.get(actor.id)?.hasRoomFor(filters) === false)
             throw tooManyGlobs();
           return open({ ...admission, actor, filters, since }, door);
@@ -135,6 +144,10 @@ export function createEvents(needs: EventNeeds): Events {
 
     async stop() {
       isStopping = true;
+      // What was committed before is heard before the goodbye, unless someone keeps it from being read out.
+      for (let waited = 0; streams.isReadingOut() && waited < DRAIN_MS; waited += 5) {
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
       streams.endAll(END.stopping);
       for (let waited = 0; streams.count > 0 && waited < PROMPT_LINGER_MS * 2; waited += 10) {
         await new Promise((resolve) => setTimeout(resolve, 10));

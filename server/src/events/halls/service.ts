@@ -21,6 +21,7 @@ import {
   type Filter,
   type SecretEvent,
   type Since,
+  weightOf,
 } from "../model.ts";
 import { Circles } from "./model.ts";
 
@@ -44,6 +45,8 @@ const SHORTEST_REST_MS = 1;
 const LONGEST_REST_MS = 10;
 /** How long a hall waits for one reader's burst to drain before it leaves that reader to itself. */
 const PATIENCE_MS = 250;
+/** What may stand in a hall's line: some hundred thousand keys. Events come faster than they go only in an emergency. */
+const MAX_LINE_BYTES = 64 * 1024 * 1024;
 
 export interface Ground {
   readonly actor: MemberActor;
@@ -249,6 +252,9 @@ export class Hall {
   readonly #nextFrameId: () => number;
   readonly #brimming = new Set<Listener>();
   #steps: Step[] = [];
+  /** Out of the line and not read out yet. */
+  #next: Step[] = [];
+  #lineBytes = 0;
   #isReading = false;
   #restUntil = 0;
   #sayings: Saying[] = [];
@@ -286,6 +292,21 @@ export class Hall {
   /** At the end of the line: an event, or something that what comes later must wait for and that never rejects. */
   line(step: Step): void {
     this.#steps.push(step);
+    if (!(step instanceof Promise)) this.#lineBytes += weightOf(step);
+  }
+
+  get isOverfull(): boolean {
+    return this.#lineBytes > MAX_LINE_BYTES;
+  }
+
+  dropLine(): void {
+    this.#steps.length = 0;
+    this.#next.length = 0;
+    this.#lineBytes = 0;
+  }
+
+  get isReadingOut(): boolean {
+    return this.#isReading;
   }
 
   /** Moves the line. */
@@ -298,8 +319,7 @@ export class Hall {
     while (this.#steps.length > 0) {
       const rest = this.#restUntil - performance.now();
       if (rest >= SHORTEST_REST_MS) await pause(rest);
-      const steps = this.#takeSteps();
-      for (const step of steps) {
+      for (const step of this.#takeSteps()) {
         if (!(step instanceof Promise)) this.#say(step);
         if (step instanceof Promise || this.#saidBytes >= PARCEL_BYTES) await this.#handOver();
         if (step instanceof Promise) await step;
@@ -308,12 +328,14 @@ export class Hall {
         await turn();
       }
       await this.#handOver();
+      this.#next = [];
     }
     this.#isReading = false;
   }
 
   /** Puts an event into words and finds everyone who may and wants to hear of it. */
   #say(event: SecretEvent): void {
+    this.#lineBytes -= weightOf(event);
     const searches = this.#circles.searches;
     const everyone = this.#circles.of(event);
     this.#words += this.#circles.searches > searches ? SEARCH_IN_WORDS : 1;
@@ -355,9 +377,9 @@ export class Hall {
   }
 
   #takeSteps(): Step[] {
-    const steps = this.#steps;
+    this.#next = this.#steps;
     this.#steps = [];
-    return steps;
+    return this.#next;
   }
 
   async #letReadersCatchUp(): Promise<void> {

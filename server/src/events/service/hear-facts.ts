@@ -37,7 +37,10 @@ export class Hearing {
       for (const fact of facts) this.#hear(fact);
       needs.streams.readOut();
     });
-    needs.tail.onGap(() => needs.streams.endAll(END.eventsLost));
+    needs.tail.onGap(() => {
+      this.news += 1; // news may be among what was lost
+      needs.streams.endAll(END.eventsLost);
+    });
   }
 
   /** Never rejects: whoever's rights cannot be known is sent away. */

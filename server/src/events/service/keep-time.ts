@@ -6,6 +6,7 @@ import type { Licences } from "../../licences/index.ts";
 import type { Clock } from "../../platform/clock.ts";
 import { Frame } from "../../platform/http/index.ts";
 import type { Log } from "../../platform/log.ts";
+import type { Tail } from "../../platform/outbox/index.ts";
 import type { Listener } from "../halls/service.ts";
 import { END, FEATURE } from "../model.ts";
 import { BEAT_SECONDS, type Slots } from "../slots/service.ts";
@@ -13,6 +14,7 @@ import type { Hearing } from "./hear-facts.ts";
 import { groupBy, SLOW_LINGER_MS, type LiveStreams } from "./live-streams.ts";
 
 export interface TimekeeperNeeds {
+  readonly tail: Tail;
   readonly clock: Clock;
   readonly log: Log;
   readonly licences: Licences;
@@ -24,6 +26,8 @@ export interface TimekeeperNeeds {
 const TICK_MS = 250;
 const TICKS_PER_SECOND = 1000 / TICK_MS;
 const PING_SECONDS = 15;
+/** A node that cannot read the outbox for so long sends its readers to others, which may be able to. */
+const MAX_DEAF_MS = 60_000;
 const PING = new Frame({ event: "ping" });
 
 export class Timekeeper {
@@ -41,6 +45,10 @@ export class Timekeeper {
     return this.#pinged[Math.floor(Math.random() * this.#pinged.length)] ?? new Set();
   }
 
+  isDeaf(): boolean {
+    return this.#needs.tail.deafMs() >= MAX_DEAF_MS;
+  }
+
   start(): void {
     this.#timer ??= setInterval(() => this.#tick(), TICK_MS).unref();
   }
@@ -53,10 +61,8 @@ export class Timekeeper {
   #tick(): void {
     const { streams, slots, log } = this.#needs;
     this.#ticks += 1;
-    for (const { stream } of this.#pinged[this.#ticks % this.#pinged.length] ?? []) {
-      // A reader with something waiting has a sign of life coming already, or is about to be left.
-      if (stream.waitingBytes === 0) stream.send(PING);
-    }
+    // Also to those with something waiting: some readers take nothing but a ping for a sign of life.
+    for (const { stream } of this.#pinged[this.#ticks % this.#pinged.length] ?? []) stream.sendIfRoom(PING);
     if (this.#ticks % (TICKS_PER_SECOND / 2) === 0) this.#endThoseWhoseTimeIsUp();
     if (this.#ticks % TICKS_PER_SECOND === 0) this.#endUnlicensed();
     if (this.#ticks % (BEAT_SECONDS * TICKS_PER_SECOND) === 0) {
@@ -72,6 +78,7 @@ export class Timekeeper {
   #endThoseWhoseTimeIsUp(): void {
     const { streams, hearing, clock } = this.#needs;
     const now = clock.millis();
+    if (this.isDeaf()) streams.endAll(END.eventsLost);
     for (const hall of streams.halls()) {
       for (const listener of hall.listeners)
         if (now >= listener.tokenEndsAt) streams.end(listener, END.tokenExpired);

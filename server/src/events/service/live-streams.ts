@@ -2,6 +2,7 @@
 import type { MemberActor } from "../../platform/actor.ts";
 import { Backlog, Frame } from "../../platform/http/index.ts";
 import { Hall, type Listener, type Step } from "../halls/service.ts";
+import { END } from "../model.ts";
 
 /** What is over is over within a second, read or not. */
 export const PROMPT_LINGER_MS = 1000;
@@ -73,11 +74,19 @@ export class LiveStreams {
     if (!hall) return;
     hall.line(step);
     this.#moving.add(hall);
+    if (!hall.isOverfull) return;
+    // Whatever keeps it from being read out, memory has an end: they come back and start over.
+    this.endEach(hall.listeners, END.eventsLost);
+    hall.dropLine();
   }
 
   readOut(): void {
     for (const hall of this.#moving) hall.readOut();
     this.#moving.clear();
+  }
+
+  isReadingOut(): boolean {
+    return this.halls().some((hall) => hall.isReadingOut);
   }
 
   end(listener: Pick<Listener, "stream">, message: string, lingerMs = PROMPT_LINGER_MS): void {

@@ -156,6 +156,25 @@ describe("an event stream on a socket", () => {
     await until(() => !stream.isStill(), "progress");
   });
 
+  it("pings a reader that has something waiting, too, and only one that is too far behind not at all", async () => {
+    const { stream, socket, text } = await dial();
+    const ping = new Frame({ event: "ping" });
+    socket.pause();
+    const filling = new Frame({ event: "x", data: "z".repeat(30_000) });
+    while (stream.waitingBytes < 200_000) stream.send(filling);
+    stream.sendIfRoom(ping);
+    while (stream.waitingBytes <= MAX_WAITING_BYTES - filling.chunk.length) stream.send(filling);
+    const padding = MAX_WAITING_BYTES - stream.waitingBytes;
+    stream.send(new Frame({ event: "x", data: "z".repeat(Math.max(0, padding - 40)) }));
+    for (let n = 0; n < 10; n += 1) stream.sendIfRoom(ping);
+    assert.equal(overflows, 0, "no stream is ended for a ping");
+    socket.resume();
+    await until(() => stream.waitingBytes === 0, "everything to be taken");
+    await until(() => text().includes("event: ping"), "the ping");
+    const pings = text().match(/event: ping/g)?.length ?? 0;
+    assert.ok(pings >= 1 && pings < 4, `${pings} pings`);
+  });
+
   it("says once that it closed, whichever side closed it, and swallows what is sent after", async () => {
     const { stream, socket } = await dial();
     socket.destroy();

@@ -140,6 +140,11 @@ export class EventStream {
     return left;
   }
 
+  /** For what is not worth ending a stream for. */
+  sendIfRoom(frame: Frame): void {
+    if (this.waitingBytes + frame.chunk.length <= this.#needs.backlog.allowance) this.send(frame);
+  }
+
   #sendBehind(frame: Frame): number {
     if (!this.isOpen) return 0;
     if (this.#queue.length === 0 && !this.#socket.writableNeedDrain) {

@@ -31,6 +31,8 @@ export interface Tail {
   /** This node was away for so long that facts were swept unseen: whoever promised to see all must start over. */
   onGap(listener: () => void): void;
   isFresh(): boolean;
+  /** For how many milliseconds the outbox could not be read. */
+  deafMs(): number;
   /** The newest fact that the listeners have been told of. */
   position(): number;
   start(): Promise<void>;
@@ -102,6 +104,7 @@ class OutboxTail implements Tail {
   /** Committed here and not told of yet: something before them is missing. */
   readonly #early = new Map<number, NumberedFact>();
   #syncedAt = Number.NEGATIVE_INFINITY;
+  #heardAt = Number.NEGATIVE_INFINITY;
   #timer: NodeJS.Timeout | undefined;
   #lookedAt = Number.NEGATIVE_INFINITY;
   #polling = false;
@@ -135,6 +138,10 @@ class OutboxTail implements Tail {
 
   isFresh(): boolean {
     return this.#needs.clock.elapsed() - this.#syncedAt < FRESH_MS;
+  }
+
+  deafMs(): number {
+    return this.#needs.clock.elapsed() - this.#heardAt;
   }
 
   position(): number {
@@ -257,6 +264,7 @@ class OutboxTail implements Tail {
     });
     const page = rows[0];
     if (!page) throw new Error("the outbox query answered no row");
+    this.#heardAt = startedAt;
     this.#noticeGap(page, since);
     const ready: NumberedFact[] = [];
     const facts = page.facts ?? [];
