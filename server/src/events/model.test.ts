@@ -33,6 +33,9 @@ const fragment = fc.constantFrom(
 const pattern = fc
   .tuple(fc.array(fragment, { minLength: 1, maxLength: 8 }), fc.integer({ min: 1, max: 60 }))
   .map(([parts, times]) => `/${parts.join("").repeat(times)}`.replace(/\/{2,}/g, "/").slice(0, 512));
+const patternAndAll = fc
+  .tuple(pattern, fc.boolean())
+  .map(([text, isAll]) => (isAll ? `${text.slice(0, 508)}/**`.replace(/\/{2,}/g, "/") : text));
 
 const read = (globs: readonly string[]): readonly Filter[] | undefined => {
   try {
@@ -53,7 +56,7 @@ const stepsOf = (filters: readonly Filter[], path: string): number =>
 describe("what a subscription registers", () => {
   it("E-05 costs an event a bounded number of steps, whatever globs were accepted", () => {
     let accepted = 0;
-    const globs = fc.array(pattern, { minLength: 1, maxLength: 100 });
+    const globs = fc.array(patternAndAll, { minLength: 1, maxLength: 100 });
     fc.assert(
       fc.property(globs, (all) => {
         // Of a register that is refused as a whole, as much as would have been accepted.
@@ -80,21 +83,36 @@ describe("what a subscription registers", () => {
   });
 
   it("E-05 costs the most with one glob of nothing but wildcards, and that is within the bound too", () => {
-    for (const one of [`/${"*a".repeat(255)}`, `/${"?*".repeat(255)}`, `/${"{a,aa}".repeat(85)}`]) {
-      const filters = read([one]);
+    const small = Array.from({ length: 98 }, (_, n) => `/${"?".repeat(n)}[ab]/**`);
+    for (const most of [`/${"*a".repeat(207)}`, `/${"?*".repeat(207)}`, `/${"{a,aa}".repeat(68)}`]) {
+      const filters = read([most, `${most}a`, ...small]);
       assert.ok(filters);
       for (const path of PATHS) assert.ok(stepsOf(filters, path) <= MAX_STEPS);
     }
   });
 
+  it("may be a hundred ordinary globs", () => {
+    for (const make of [
+      (n: number) => `/team-${n}*/**`,
+      (n: number) => `/a${n}/*/b/**`,
+      (n: number) => `/*/service-${n}/*/{dev,prod}*/**`,
+      (n: number) => `/**/${n}/**/config*`,
+    ])
+      assert.equal(read(Array.from({ length: 100 }, (_, n) => make(n)))?.length, 100, make(1));
+  });
+
   it("is refused as a whole, with every reason, when its globs leave more choices than one event may cost", () => {
-    const register = ["/*".repeat(129), "nowhere", `/${"*a".repeat(128)}`].map((secretPath) => ({
+    const register = ["/*".repeat(255), "nowhere", `/${"*a".repeat(255)}`, "/*/*b*"].map((secretPath) => ({
       event: "secret:create" as const,
       conditions: { secretPath },
     }));
     assert.throws(
       () => readRegister(register),
       (error: Problem) => error.status === 422 && JSON.stringify(error).includes("wildcards"),
+    );
+    assert.equal(
+      read(["/?/**", "/[ab]"])?.reduce((sum, filter) => sum + choicesOf(filter), 0),
+      2,
     );
     assert.equal(
       read(["/a/**", "/b", "/**"])?.reduce((sum, filter) => sum + choicesOf(filter), 0),
