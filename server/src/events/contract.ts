@@ -38,12 +38,28 @@ export const eventMessage = z.object({
 });
 export type EventMessage = z.output<typeof eventMessage>;
 
+const DESCRIPTION = `The answer is a stream of server-sent events that stays open; its head is sent at once. Each frame has \`event:\`
+with the event's type, a rising \`id:\` and one \`data:\` line with the message shown below, which names folders and keys and never values.
+
+\`event: ping\` (no data) comes every 15 seconds; nothing for 45 seconds means that the connection is dead. \`event: error\` with
+\`{"message": …}\` is the last frame before a deliberate end: the token expired or was revoked, the rights, the licence or the project are
+gone, the reader is too slow, or this server stops or lost sight of the events. Then subscribe again and read the current state once:
+nothing is stored, and \`Last-Event-ID\` is ignored.
+
+\`secretPath\` is a glob over folders. \`*\` and \`?\` stay inside one folder name; \`[abc]\` and \`{a,b}\` choose.
+\`/**\` spans any number of folders, none included: \`/a/**\` also matches \`/a\`, \`/**\` matches everything.
+It starts with \`/\` and has at most 512 characters; all globs of a subscription have at most 512 wildcards and alternatives.
+
+Needs a licence with \`eventSubscriptions\` (400 without) and, for each event asked for, its action on the subject \`secret-events\`: create,
+update, delete, or read for import mutations. See docs/events.md for reconnecting, limits and proxies.`;
+
 export const subscribeToProjectEvents = endpoint({
   id: "subscribeToProjectEvents",
   method: "POST",
   path: "/api/v1/events/subscribe/project-events",
   room: "events",
   summary: "An open stream (text/event-stream) of changes to a project's secrets, as they happen",
+  description: DESCRIPTION,
   body: z.object({
     projectId: projectRef,
     register: z.array(eventFilter).max(100).nullish().describe("Which events; absent or empty: all four"),

@@ -22,6 +22,8 @@ export interface Endpoint<
   readonly aliases: readonly string[];
   readonly room: string;
   readonly summary: string;
+  /** What a summary cannot say, in Markdown. */
+  readonly description: string | undefined;
   readonly params: P;
   readonly query: Q;
   readonly body: B;
@@ -50,6 +52,7 @@ export interface EndpointSpec<
   readonly aliases?: readonly string[];
   readonly room: string;
   readonly summary: string;
+  readonly description?: string;
   readonly params?: P;
   readonly query?: Q;
   readonly body?: B;
@@ -71,6 +74,7 @@ export function endpoint<
 >(spec: EndpointSpec<P, Q, B, R>): Endpoint<P, Q, B, R> {
   return {
     aliases: [],
+    description: undefined,
     params: nothing as unknown as P,
     query: nothing as unknown as Q,
     body: nothing as unknown as B,

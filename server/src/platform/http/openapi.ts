@@ -47,6 +47,7 @@ function operationOf(endpoint: Endpoint): Json {
     operationId: endpoint.id,
     tags: [endpoint.room],
     summary: endpoint.summary,
+    ...(endpoint.description === undefined ? {} : { description: endpoint.description }),
     ...(endpoint.access === "public" ? { security: [] } : {}),
     parameters: [...parametersOf(endpoint.params, "path"), ...parametersOf(endpoint.query, "query")],
     ...(hasBody ? { requestBody: { content: { "application/json": described } } } : {}),
