@@ -224,7 +224,12 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
           tx.audit(actor, {
             event: "update-role",
             ...scope,
-            metadata: { roleId, slug, changed: Object.keys(change) },
+            metadata: {
+              roleId,
+              slug,
+              changed: Object.keys(change),
+              ...(given ? { permissionsBefore: before.rules, permissions: given } : {}),
+            },
           });
           tx.emit(accessChanged({ ...scope, actorId: null }));
           return toView(row);
