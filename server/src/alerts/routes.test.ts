@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, describe, test } from "node:test";
 import { aProject, anIdentity } from "../../test/builders.ts";
+import { aRoot } from "../../test/certificates.ts";
 import { openTestHouse, type Tenant, type TestHouse } from "../../test/harness.ts";
 import { inventory, openReceiver, type Receiver } from "../../test/alert-receiver.ts";
 
@@ -102,6 +103,35 @@ describe("creating an alert", () => {
     assert.equal(new Set(made.map((one) => one.body.alert.projectId)).size, 1);
     const { body } = await tenant.get("/api/v1/projects?type=cert-manager");
     assert.equal(body.projects.length, 1);
+  });
+
+  test("an alert that names no project lands where the certificates are, whatever that project's type", async () => {
+    const tenant = await house.newTenant();
+    await aProject(tenant, { type: "cert-manager" });
+    const [older, busy] = [await aProject(tenant), await aProject(tenant)];
+    await aRoot(tenant, older.id);
+    house.clock.advance(1000);
+    const notBefore = house.clock.now();
+    await inventory(house.house.database, tenant.orgId).issue({
+      projectId: busy.id,
+      notBefore,
+      notAfter: new Date(notBefore.getTime() + 90 * DAY),
+    });
+    const made = await tenant.post(PATH, minimal());
+    assert.equal(made.status, 200, JSON.stringify(made.body));
+    assert.equal(made.body.alert.projectId, busy.id);
+  });
+
+  test("a project that only bears the name of the certificate project does not stand in the way", async () => {
+    const tenant = await house.newTenant();
+    const taken = await aProject(tenant, { slug: "certificates" });
+    const made = await Promise.all([1, 2, 3].map(() => tenant.post(PATH, minimal())));
+    assert.deepEqual(
+      made.map((one) => one.status),
+      [200, 200, 200],
+    );
+    const places = new Set(made.map((one) => one.body.alert.projectId));
+    assert.deepEqual([places.size, places.has(taken.id)], [1, false]);
   });
 
   test("a channel's kind is inferred from its settings, and secrets are never answered", async () => {

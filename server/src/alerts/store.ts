@@ -1,5 +1,5 @@
 /** Alerts and their channels. What they decide is remembered in occasions/, what they send in deliveries/. */
-import { escapeLike, searchSql, sql, type Query, type Tx } from "../platform/db/index.ts";
+import { escapeLike, searchSql, slowSql, sql, type Query, type Tx } from "../platform/db/index.ts";
 import type { EventType } from "./contract.ts";
 import type { AlertRow } from "./model.ts";
 
@@ -70,11 +70,20 @@ const lastRuns = sql<LastRunRow>(`
 
 const applicationProject = sql<{ projectId: string }>(`
   SELECT a.project_id AS "projectId" FROM pki_applications a JOIN projects p ON p.id = a.project_id WHERE a.id = $1 AND p.org_id = $2`);
-// The one the caller belongs to goes first; the oldest is the organisation's own.
-const certificateProject = sql<{ id: string }>(`
+// Certificates, profiles and authorities live in projects of any type, so what a project holds says more than its type:
+// among the caller's own the one where something was last made goes first, then those made for certificates, the oldest
+// first. Projects the caller does not belong to count by their type alone.
+const certificateProject = slowSql<{ id: string }>(`
   SELECT p.id FROM projects p
   LEFT JOIN memberships m ON m.project_id = p.id AND (m.identity_id = $2 OR m.user_id = $2)
-  WHERE p.org_id = $1 AND p.type = 'cert-manager' ORDER BY (m.id IS NULL), p.created_at, p.id LIMIT 1`);
+  LEFT JOIN LATERAL (
+    SELECT max(at) AS at FROM (
+      (SELECT created_at AS at FROM certificates WHERE project_id = p.id ORDER BY created_at DESC LIMIT 1)
+      UNION ALL SELECT max(created_at) FROM certificate_profiles WHERE project_id = p.id
+      UNION ALL SELECT max(created_at) FROM certificate_authorities WHERE project_id = p.id AND deleted_at IS NULL) made
+  ) held ON m.id IS NOT NULL
+  WHERE p.org_id = $1 AND (p.type = 'cert-manager' OR held.at IS NOT NULL)
+  ORDER BY (m.id IS NULL), held.at DESC NULLS LAST, p.created_at, p.id LIMIT 1`);
 
 export const insertAlert = (tx: Tx, a: Omit<AlertRow, "lookedAt" | "gatheredAt" | "updatedAt">) =>
   tx.later(insert, [

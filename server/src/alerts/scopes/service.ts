@@ -1,7 +1,7 @@
 /**
- * In which project an alert lives: the one that is named, else the application's, else the organisation's certificate
- * project. An organisation that has none yet gets one, if the caller may create projects: whoever sends just what
- * the documentation shows must succeed.
+ * In which project an alert lives: the one that is named, else the application's, else the one where the caller has
+ * certificates (whatever its type), else the organisation's certificate project. An organisation that has none yet gets
+ * one, if the caller may create projects: whoever sends just what the documentation shows must succeed.
  */
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Db } from "../../platform/db/index.ts";
@@ -21,7 +21,8 @@ export interface ScopeWish {
   readonly applicationId?: string | null | undefined;
 }
 
-const SLUG = "certificates";
+/** The second and further ones for when a project of another kind bears the name already. */
+const SLUGS = ["certificates", ...[2, 3, 4, 5, 6, 7, 8, 9].map((number) => `certificates-${number}`)];
 
 export type Scopes = ReturnType<typeof createScopes>;
 
@@ -43,25 +44,31 @@ export function createScopes({ db, projects }: { readonly db: Db; readonly proje
     return { orgId, projectId, applicationId: null };
   };
 
+  /** The names are tried in the same order by everyone, so that two first alerts at the same moment make one project. */
+  const makeCertificateProject = async (actor: MemberActor): Promise<void> => {
+    for (const slug of SLUGS) {
+      try {
+        await projects.create(actor, {
+          projectName: "Certificates",
+          slug,
+          type: "cert-manager",
+          shouldCreateDefaultEnvs: false,
+          hasDeleteProtection: false,
+        });
+        return;
+      } catch (error) {
+        if (!(error instanceof Problem && error.status === 409)) throw error;
+        if ((await certificateProjectOf(actor)) !== undefined) return;
+      }
+    }
+  };
+
   return {
     resolve,
 
     async resolveOrCreate(actor: MemberActor, wish: ScopeWish): Promise<Scope> {
       const isOpen = wish.projectId === undefined && !wish.applicationId;
-      if (isOpen && (await certificateProjectOf(actor)) === undefined) {
-        try {
-          await projects.create(actor, {
-            projectName: "Certificates",
-            slug: SLUG,
-            type: "cert-manager",
-            shouldCreateDefaultEnvs: false,
-            hasDeleteProtection: false,
-          });
-        } catch (error) {
-          // Two first alerts at the same moment: the other one made it.
-          if (!(error instanceof Problem && error.status === 409)) throw error;
-        }
-      }
+      if (isOpen && (await certificateProjectOf(actor)) === undefined) await makeCertificateProject(actor);
       return resolve(actor, wish);
     },
   };
