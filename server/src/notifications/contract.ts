@@ -45,13 +45,13 @@ export interface Notice extends NoticeContent {
 export const SHOWN = 20;
 
 /**
- * taken    the receiver has it
+ * taken    the receiver has it; a remark names those of several who did not take it
  * refused  it will never take this one: trying again is pointless
  * later    not now: try again, not before `afterSeconds` if the receiver asked for that
  * unready  this house cannot send through this channel yet (no mail server is set): keep it, say why
  */
 export type Outcome =
-  | { readonly kind: "taken" }
+  | { readonly kind: "taken"; readonly remark?: string }
   | { readonly kind: "refused"; readonly reason: string }
   | { readonly kind: "later"; readonly reason: string; readonly afterSeconds?: number }
   | { readonly kind: "unready"; readonly reason: string };

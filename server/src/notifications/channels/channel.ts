@@ -18,6 +18,8 @@ export interface Channel<Settings> {
   show(settings: Settings): Readonly<Record<string, unknown>>;
   /** New settings over stored ones: a secret that is absent stays, one that is null goes. */
   merge(stored: Settings, given: Settings, raw: Readonly<Record<string, unknown>>): Settings;
+  /** Who receives: settings with the same address are for the same channel, though nobody named it. */
+  address(settings: Settings): string;
   /** Whom a delivery burdens; deliveries to one destination are sent a few at a time. */
   destination(settings: Settings): string;
   /** Why these settings cannot work here, or undefined: asked when they are stored. */

@@ -27,6 +27,7 @@ export function emailChannel({ mailer }: { readonly mailer: Mailer | undefined }
     settings: z.object({ recipients: z.array(address).min(1).max(10) }),
     show: ({ recipients }) => ({ recipients }),
     merge: (_stored, given) => given,
+    address: ({ recipients }) => [...recipients].sort().join(" "),
     destination: () => "smtp",
     objection: () => undefined,
     async send({ recipients }, notice) {

@@ -1,6 +1,7 @@
 /**
  * PagerDuty, Events API v2. Each certificate is an incident of its own (`dedup_key` = alert and certificate), so that
- * renewing one resolves one. What a message does not show is one more incident, which says how many.
+ * renewing one resolves one. What a message does not show is a number in each of them: an incident for "the rest" would
+ * have no end that anything could tell it of.
  */
 import { z } from "zod";
 import type { Outbound } from "../../platform/outbound.ts";
@@ -50,7 +51,7 @@ function trigger(
   return {
     routing_key: key,
     event_action: "trigger",
-    dedup_key: dedupKey(notice, of.certificate?.id ?? "more"),
+    dedup_key: dedupKey(notice, of.certificate?.id ?? notice.kind),
     payload: {
       summary: oneLine(of.summary, 1000),
       source: "keyward",
@@ -60,7 +61,8 @@ function trigger(
       class: `certificate ${notice.kind}`,
       custom_details: {
         alert: notice.alert,
-        ...(of.certificate ? { certificate: details } : { totalCertificates: notice.total }),
+        ...(of.certificate ? { certificate: details } : {}),
+        totalCertificates: notice.total,
       },
     },
     client: "Keyward",
@@ -78,21 +80,14 @@ export function pagerEvents(notice: Notice, key: string): PagerEvent[] {
     }));
   }
   if (notice.kind === "test") return [trigger(notice, key, { summary: headline(notice) })];
-  const each = notice.certificates.map((certificate) =>
+  const more = remainder(notice);
+  const rest = more === 0 ? "" : `, and ${more.toLocaleString("en-US")} more that are not shown`;
+  return notice.certificates.map((certificate) =>
     trigger(notice, key, {
-      summary: `${headline({ ...notice, certificates: [certificate], total: 1 })} (${notice.alert.name})`,
+      summary: `${headline({ ...notice, certificates: [certificate], total: 1 })}${rest} (${oneLine(notice.alert.name)})`,
       certificate,
     }),
   );
-  const more = remainder(notice);
-  return more === 0
-    ? each
-    : [
-        ...each,
-        trigger(notice, key, {
-          summary: `${more} more certificates: ${headline(notice)} (${notice.alert.name})`,
-        }),
-      ];
 }
 
 export function pagerDutyChannel({
@@ -114,6 +109,7 @@ export function pagerDutyChannel({
     }),
     show: ({ integrationKey }) => ({ integrationKey: masked(integrationKey) }),
     merge: (stored, given) => (given.integrationKey === masked(stored.integrationKey) ? stored : given),
+    address: ({ integrationKey }) => integrationKey,
     destination: () => new URL(url).host,
     // The masked form passes the schema so that a client may send back what it was shown; alone it is no key.
     objection: ({ integrationKey }) =>

@@ -77,9 +77,12 @@ export function slackChannel({ outbound }: { readonly outbound: Outbound }): Cha
     show: ({ webhookUrl }) => ({ webhookUrl: maskedPath(webhookUrl) }),
     // A client that sends back what it was shown means "unchanged".
     merge: (stored, given) => (given.webhookUrl === maskedPath(stored.webhookUrl) ? stored : given),
+    address: ({ webhookUrl }) => webhookUrl,
     destination: ({ webhookUrl }) => new URL(webhookUrl).host,
     objection({ webhookUrl }) {
-      const message = outbound.objection(webhookUrl);
+      // What is shown of an address is no address; stored as one it would lose every message.
+      const isMasked = URL.canParse(webhookUrl) && new URL(webhookUrl).pathname.includes("*");
+      const message = isMasked ? "must be the whole address, not its masked form" : outbound.objection(webhookUrl);
       return message === undefined ? undefined : { field: "webhookUrl", message };
     },
     send: ({ webhookUrl }, notice) =>

@@ -69,6 +69,7 @@ export function webhookChannel(needs: {
     show: ({ url, signingSecret }) => ({ url, hasSigningSecret: Boolean(signingSecret) }),
     merge: (stored, given, raw) =>
       "signingSecret" in raw ? given : { ...given, signingSecret: stored.signingSecret },
+    address: ({ url }) => url,
     destination: ({ url }) => new URL(url).host,
     objection({ url, signingSecret }) {
       const message = outbound.objection(url);
