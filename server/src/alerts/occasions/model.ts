@@ -46,6 +46,11 @@ export function needsFullLook(alert: AlertRow, now: Date): boolean {
 export const expiryOccasion = (alert: Pick<AlertRow, "isDaily">, now: Date): string =>
   alert.isDaily ? `day:${utcDay(now)}` : "";
 
+/** One broken authority fails ten thousand renewals, several times in its first hours: each is told once a day. */
+export const failureOccasion = (now: Date): string => `failed:${utcDay(now)}`;
+export const isFailure = ({ occasion }: { readonly occasion: string }): boolean =>
+  occasion.startsWith("failed:");
+
 export const alertViewUrl = (publicUrl: string, alert: Pick<AlertRow, "id" | "projectId">): string =>
   `${publicUrl}/projects/${alert.projectId}/alerts/${alert.id}`;
 

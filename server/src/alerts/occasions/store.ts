@@ -118,9 +118,14 @@ const takeInbox = slowSql<InboxRow>(`
   SELECT id, name, project_id AS "projectId", certificate_id AS "certificateId", data FROM alert_inbox ORDER BY id LIMIT $1`);
 const removeInbox = sql(`DELETE FROM alert_inbox WHERE id = ANY($1::bigint[])`);
 const toldAlerts = sql<{ alertId: string; certificateId: string }>(`
-  SELECT DISTINCT o.alert_id AS "alertId", o.certificate_id AS "certificateId" FROM alert_occasions o JOIN alerts a ON a.id = o.alert_id AND a.event_type = 'expiration'
+  SELECT DISTINCT o.alert_id AS "alertId", o.certificate_id AS "certificateId" FROM alert_occasions o JOIN alerts a ON a.id = o.alert_id AND a.event_type IN ('expiration', 'renewal-failed')
   WHERE o.certificate_id = ANY($1::uuid[]) AND o.message_id IS NOT NULL
     AND EXISTS (SELECT 1 FROM alert_channels c WHERE c.alert_id = o.alert_id AND c.enabled AND c.channel_type = ANY($2::text[]))`);
+
+// A renewal that failed and then succeeded before anyone was told needs nobody's attention.
+const dropFailures = sql(`
+  DELETE FROM alert_occasions o USING alerts a
+  WHERE o.certificate_id = ANY($1::uuid[]) AND o.message_id IS NULL AND a.id = o.alert_id AND a.event_type = 'renewal-failed'`);
 
 // Some at a time, so that no statement and no transaction grows with what there is to forget.
 const sweepOccasions = slowSql<{ count: number }>(`
@@ -244,6 +249,8 @@ export const findToldAlerts = (
   certificateIds: readonly string[],
   channelTypes: readonly string[],
 ) => q.rows(toldAlerts, [certificateIds, channelTypes]);
+export const dropWaitingFailures = (tx: Tx, certificateIds: readonly string[]) =>
+  tx.later(dropFailures, [certificateIds]);
 /** Both answer how many are gone; fewer than asked for: there are no more. */
 export const forgetOccasions = async (tx: Tx, endedBefore: Date, limit: number): Promise<number> =>
   (await tx.first(sweepOccasions, [endedBefore, limit]))?.count ?? 0;

@@ -11,7 +11,7 @@ import {
 import type { NoticeKind } from "../../../notifications/index.ts";
 import type { EventType } from "../../contract.ts";
 import { isDue, type AlertRow } from "../../model.ts";
-import { contentOf, expiryOccasion, type CertificateRow } from "../model.ts";
+import { contentOf, expiryOccasion, failureOccasion, isFailure, type CertificateRow } from "../model.ts";
 import * as store from "../store.ts";
 import type { InboxRow, Waiting } from "../store.ts";
 import { audienceOf, groupBy, type Audience, type OccasionNeeds } from "./ready.ts";
@@ -107,8 +107,10 @@ export function createFactReader({ clock, publicUrl, resolvingTypes }: OccasionN
         notAfter: certificate.notAfter,
         detail,
       });
+    // Facts of this kind wait to be told together: one broken authority has thousands of them.
     for (const alert of type === undefined ? [] : (audiences.get(type) ?? nobody)(certificate)) {
-      if (alert.digest === null) tell(tx, alert, alert.eventType, found);
+      if (alert.eventType === "renewal-failed") wait(alert.id, failureOccasion(now), reason);
+      else if (alert.digest === null) tell(tx, alert, alert.eventType, found);
       else wait(alert.id, `fact:${fact.id}`, reason);
     }
     // Also one that was imported, or let go from hold: it may be past the moment at which a look would find it.
@@ -119,14 +121,16 @@ export function createFactReader({ clock, publicUrl, resolvingTypes }: OccasionN
     return waiting;
   };
 
-  /** Certificates whose expiry was reported and that are now replaced or revoked. */
+  /** Certificates whose expiry or failed renewal was reported and that are now replaced or revoked. */
   const resolve = async (
     tx: Tx,
     over: ReadonlyMap<string, InboxRow>,
     rosters: ReadonlyMap<string, Roster>,
     now: Date,
   ): Promise<void> => {
-    if (over.size === 0 || resolvingTypes.length === 0) return;
+    if (over.size === 0) return;
+    store.dropWaitingFailures(tx, [...over.keys()]);
+    if (resolvingTypes.length === 0) return;
     const told = await store.findToldAlerts(tx, [...over.keys()], resolvingTypes);
     if (told.length === 0) return;
     const certificates = new Map(
@@ -165,14 +169,17 @@ export function createFactReader({ clock, publicUrl, resolvingTypes }: OccasionN
         )
       ).map((row) => [row.id, row]),
     );
-    const waiting: Waiting[] = [];
+    let waiting: Waiting[] = [];
     const over = new Map<string, InboxRow>();
     for (const fact of taken) {
       const certificate = certificates.get(fact.certificateId);
       const roster = rosters.get(fact.projectId);
-      if (certificate && roster) waiting.push(...follow(tx, roster, { fact, certificate, now }));
       const overId = overBy(fact);
-      if (overId !== undefined) over.set(overId, fact);
+      if (overId !== undefined) {
+        over.set(overId, fact);
+        waiting = waiting.filter((one) => one.certificateId !== overId || !isFailure(one));
+      }
+      if (certificate && roster) waiting.push(...follow(tx, roster, { fact, certificate, now }));
     }
     await resolve(tx, over, rosters, now);
     if (waiting.length > 0) store.addOccasions(tx, waiting, now);
