@@ -237,7 +237,7 @@ export const testAlert = endpoint({
   method: "POST",
   path: `${ONE}/test`,
   room,
-  summary: "Send a test through every enabled channel now and say how each went",
+  summary: "Send a test through every channel now, also a disabled one, and say how each went",
   params,
   reply: z.object({ success: z.boolean(), results: z.array(channelResult) }),
 });

@@ -363,6 +363,11 @@ describe("creating an alert", () => {
       { channels: [{ config: { integrationKey: `${"*".repeat(28)}cdef` } }] },
       "channels.0.config.integrationKey",
     ],
+    [
+      "a masked Slack address",
+      { channels: [{ config: { webhookUrl: "https://hooks.slack.com/***************cret" } }] },
+      "channels.0.config.webhookUrl",
+    ],
     ["alertBefore in words", { alertBefore: "30 days" }, "alertBefore"],
     ["alertBefore of nothing", { alertBefore: "0d" }, "alertBefore"],
     ["alertBefore beyond 9999", { alertBefore: "10000d" }, "alertBefore"],
@@ -519,9 +524,10 @@ describe("the siblings", () => {
         { config: { url: `${receiver.url}/in`, signingSecret: "s" } },
         email,
         { config: { integrationKey: KEY } },
+        { config: { webhookUrl: "https://hooks.slack.com/services/T000/B000/abcdefgh" } },
       ],
     });
-    const [hook, mail, pager] = alert.channels;
+    const [hook, mail, pager, slack] = alert.channels;
     const patch = async (body: unknown) => {
       const answer = await owner.patch(`${PATH}/${alert.id}`, body);
       assert.equal(answer.status, 200, JSON.stringify(answer.body));
@@ -533,11 +539,12 @@ describe("the siblings", () => {
       channels: [
         { id: hook.id, config: { url: `${receiver.url}/other` } },
         { id: pager.id, channelType: "pagerduty", config: pager.config, enabled: false },
+        { config: slack.config },
       ],
     });
     assert.deepEqual(
       kept.channels.map((channel: { id: string }) => channel.id),
-      [hook.id, pager.id],
+      [hook.id, pager.id, slack.id],
     );
     assert.deepEqual(kept.channels[0].config, { url: `${receiver.url}/other`, hasSigningSecret: true });
     assert.deepEqual([kept.channels[1].enabled, kept.channels[1].config], [false, pager.config]);

@@ -7,6 +7,7 @@ import { notFound } from "../platform/problem.ts";
 import { orgOf, type Permissions } from "../permissions/index.ts";
 import type { Channels } from "./channels/service.ts";
 import type { AlertChange, AlertQuery, AlertView, EventType, ListedAlert, NewAlert } from "./contract.ts";
+import { hastenDeliveries, rehomeDeliveries } from "./deliveries/store.ts";
 import { DEFAULT_BEFORE, type AlertRow } from "./model.ts";
 import type { Scopes } from "./scopes/service.ts";
 import {
@@ -20,7 +21,6 @@ import {
   putChannel,
   searchAlerts,
   updateAlertRow,
-  type ChannelRow,
 } from "./store.ts";
 
 export interface AlertNeeds {
@@ -187,11 +187,15 @@ export function createAlerts({ db, clock, permissions, scopes, channels }: Alert
         );
       const before = await enter(actor, alertId, "edit");
       const stored = await db.read((q) => findChannels(q, [alertId]));
-      const rows: readonly ChannelRow[] = change.channels
-        ? await channels.seal(await channels.parse(change.channels, stored), { ...before, alertId })
-        : stored;
+      const parsed = change.channels && (await channels.parse(change.channels, stored));
+      const rows = parsed ? await channels.seal(parsed, { ...before, alertId }) : stored;
       const at = clock.now();
       const after = { ...changed(before, change), updatedAt: at };
+      const wasSpeaking = new Map(stored.map((row) => [row.id, before.enabled && row.enabled]));
+      const hastened = rows.filter((row, index) => {
+        const speaksAnew = after.enabled && row.enabled && wasSpeaking.get(row.id) === false;
+        return speaksAnew || (wasSpeaking.has(row.id) && parsed?.[index]?.isChanged);
+      });
       await db.write(async (tx) => {
         if (!(await updateAlertRow(tx, after, at))) throw notFound("The alert", alertId);
         if (change.channels) {
@@ -199,10 +203,11 @@ export function createAlerts({ db, clock, permissions, scopes, channels }: Alert
             tx,
             alertId,
             rows.map((channel) => channel.id),
-            at,
           );
           for (const channel of rows) putChannel(tx, channel);
+          rehomeDeliveries(tx, alertId, rows, at);
         }
+        for (const channel of hastened) hastenDeliveries(tx, channel, at);
         tx.audit(actor, {
           event: "update-alert",
           orgId: before.orgId,
@@ -235,7 +240,12 @@ function withoutMasks(config: Readonly<Record<string, unknown>>): Record<string,
   return Object.fromEntries(
     Object.entries(config).map(([key, value]) => [
       key,
-      typeof value === "string" ? value.replace(/^\*+/, (stars) => "0".repeat(stars.length)) : value,
+      typeof value === "string"
+        ? value.replace(
+            /^(https?:\/\/[^/]*\/)?(\*+)/,
+            (_, origin: string = "", stars: string) => origin + "0".repeat(stars.length),
+          )
+        : value,
     ]),
   );
 }

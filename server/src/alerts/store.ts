@@ -47,15 +47,12 @@ const insertChannelRow = sql(`
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
   ON CONFLICT (id) DO UPDATE SET position = $3, channel_type = $4, enabled = $5, destination = $6, data_key_id = $7, settings = $8, updated_at = $10`);
 const removeChannels = sql(`DELETE FROM alert_channels WHERE alert_id = $1 AND id <> ALL($2::uuid[])`);
-const endDeliveries = sql(`
-  UPDATE alert_deliveries SET status = 'failed', last_error = 'The channel was removed.', updated_at = $3
-  WHERE alert_id = $1 AND status = 'pending' AND channel_id <> ALL($2::uuid[])`);
 const channelsOf = sql<ChannelRow>(
   `SELECT ${CHANNEL_COLUMNS} FROM alert_channels WHERE alert_id = ANY($1::uuid[]) ORDER BY alert_id, position`,
 );
-const channelById = sql<ChannelRow & { readonly projectId: string }>(`
+const channelById = sql<ChannelRow & { readonly isAlertEnabled: boolean }>(`
   SELECT c.id, c.alert_id AS "alertId", c.position, c.channel_type AS "channelType", c.enabled, c.destination, c.data_key_id AS "dataKeyId",
-    c.settings, c.created_at AS "createdAt", c.updated_at AS "updatedAt", a.project_id AS "projectId"
+    c.settings, c.created_at AS "createdAt", c.updated_at AS "updatedAt", a.enabled AS "isAlertEnabled"
   FROM alert_channels c JOIN alerts a ON a.id = c.alert_id WHERE c.id = $1`);
 
 // The newest message that anything happened to; one channel that did not take it makes the run a failed one.
@@ -131,10 +128,8 @@ export const putChannel = (tx: Tx, c: ChannelRow) =>
     c.createdAt,
     c.updatedAt,
   ]);
-export function keepOnlyChannels(tx: Tx, alertId: string, ids: readonly string[], at: Date): void {
-  tx.later(endDeliveries, [alertId, ids, at]);
+export const keepOnlyChannels = (tx: Tx, alertId: string, ids: readonly string[]) =>
   tx.later(removeChannels, [alertId, ids]);
-}
 export const findChannels = (q: Query, alertIds: readonly string[]) => q.rows(channelsOf, [alertIds]);
 export const findChannel = (q: Query, id: string) => q.first(channelById, [id]);
 export const findLastRuns = (q: Query, alertIds: readonly string[]) => q.rows(lastRuns, [alertIds]);

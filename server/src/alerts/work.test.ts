@@ -291,6 +291,25 @@ describe("facts", () => {
     );
   });
 
+  test("failed renewals are told together, with their reasons, and once a day each", async () => {
+    await anAlert({ eventType: "renewal-failed" });
+    const ids = await store.seed(Array.from({ length: 25 }, (_, index) => wish(10 + index)));
+    for (let round = 0; round < 3; round += 1) {
+      for (const id of ids) await store.failRenewal(id, projectId, `the authority is away (${round})`);
+      await run();
+      house.clock.advance(HOUR);
+    }
+    const [message, ...more] = take();
+    assert.equal(more.length, 0);
+    const { certificates, metadata } = message?.json.data ?? {};
+    assert.deepEqual([certificates.length, metadata.totalCertificates], [20, 25]);
+    assert.deepEqual([certificates[0].id, certificates[0].failure], [ids[0], "the authority is away (0)"]);
+    house.clock.advance(DAY);
+    await store.failRenewal(ids[0] ?? "", projectId, "still away");
+    await run();
+    assert.deepEqual(told(), [["renewal-failed", [ids[0]]]]);
+  });
+
   test("a change that was rolled back is not told", async () => {
     await anAlert({ eventType: "issuance" });
     await assert.rejects(
@@ -373,6 +392,79 @@ describe("facts", () => {
       ],
     );
     assert.equal(take().length, 1);
+  });
+});
+
+describe("PagerDuty", () => {
+  const channels = [{ config: { integrationKey: "0123456789abcdef0123456789abcdef" } }];
+  const paged = () =>
+    pager.received
+      .splice(0)
+      .map(({ json }) => [json.event_action, json.dedup_key.split(":")[2]]);
+  afterEach(() => {
+    pager.answer = () => 200;
+  });
+
+  test("an incident that could not be opened yet is not opened after its certificate was replaced", async () => {
+    await anAlert({ channels });
+    pager.answer = () => 500;
+    const id = await store.issue(wish(3));
+    await run();
+    assert.deepEqual(paged(), [["trigger", id]]);
+    await store.renew(id, wish(90));
+    pager.answer = () => 200;
+    for (let step = 0; step < 5; step += 1) {
+      await run();
+      house.clock.advance(HOUR);
+    }
+    // The pager may have taken it before it answered 500.
+    assert.deepEqual(paged(), [["resolve", id]]);
+  });
+
+  test("an end waits for the beginning", async () => {
+    await anAlert({ channels });
+    pager.answer = () => 500;
+    const [first, second] = await store.seed([wish(3), wish(4)]);
+    assert.ok(first && second);
+    await run();
+    await store.renew(first, wish(90));
+    await run();
+    pager.answer = () => 200;
+    paged();
+    for (let step = 0; step < 5; step += 1) {
+      house.clock.advance(HOUR / 2);
+      await run();
+    }
+    assert.deepEqual(paged(), [
+      ["trigger", first],
+      ["trigger", second],
+      ["resolve", first],
+    ]);
+  });
+
+  test("a failed renewal is over when the certificate is renewed or revoked", async () => {
+    await anAlert({ channels, eventType: "renewal-failed" });
+    const [first, second] = await store.seed([wish(30), wish(31)]);
+    assert.ok(first && second);
+    for (const id of [first, second]) await store.failRenewal(id, projectId, "no");
+    await run();
+    assert.deepEqual(paged(), [
+      ["trigger", first],
+      ["trigger", second],
+    ]);
+    await store.renew(first, wish(90));
+    await store.revoke(second, projectId, house.clock.now());
+    await run();
+    assert.deepEqual(paged().sort(), [
+      ["resolve", first],
+      ["resolve", second],
+    ].sort());
+    // Failed and mended before anyone was told.
+    const third = await store.issue(wish(30));
+    await store.failRenewal(third, projectId, "no");
+    await store.renew(third, wish(90));
+    await run();
+    assert.deepEqual(paged(), []);
   });
 });
 
@@ -595,20 +687,218 @@ describe("delivery", () => {
     assert.equal((await house.anonymous.get("/api/status")).body.emailConfigured, false);
   });
 
-  test("a channel that is removed takes its waiting deliveries along", async () => {
+  const setChannels = async (alert: { id: string }, channels: unknown[]) => {
+    const answer = await house.owner.patch(`${PATH}/${alert.id}`, { channels });
+    assert.equal(answer.status, 200, JSON.stringify(answer.body));
+    return answer.body.alert;
+  };
+  const to = (path: string) => ({ config: { url: `${receiver.url}${path}` } });
+
+  test("a corrected address gets what waited for the wrong one, at once and under the same id", async () => {
     const alert = await anAlert();
-    receiver.answer = () => 503;
-    await store.issue(wish(3));
+    receiver.answer = ({ path }) => (path === "/new" ? 200 : 503);
+    const id = await store.issue(wish(3));
     await run();
-    await house.owner.patch(`${PATH}/${alert.id}`, {
-      channels: [{ config: { url: `${receiver.url}/new` } }],
-    });
-    const [old] = (await deliveries(alert.id)).deliveries;
-    assert.deepEqual([old.status, old.error], ["failed", "The channel was removed."]);
-    assert.equal((await house.owner.post(`${PATH}/${alert.id}/deliveries/${old.id}/retry`)).status, 400);
+    const [first] = take();
+    const after = await setChannels(alert, [to("/new")]);
+    assert.equal(after.channels[0].id, alert.channels[0].id);
+    await run();
+    assert.deepEqual(
+      take().map(({ path, json }) => [path, json.id, json.data.certificates[0].id]),
+      [["/new", first?.json.id, id]],
+    );
+    assert.deepEqual(
+      (await deliveries(alert.id)).deliveries.map((one: { status: string }) => one.status),
+      ["delivered"],
+    );
   });
 
-  test("a test goes through every enabled channel now and says how each went", async () => {
+  test("channels without ids are recognised by their address, and by what is left of their kind", async () => {
+    const alert = await anAlert({ channels: [to("/a"), to("/b"), to("/c")] });
+    const [a, b, c] = alert.channels.map((one: { id: string }) => one.id);
+    const ids = async (...paths: string[]) =>
+      (await setChannels(alert, paths.map(to))).channels.map((one: { id: string }) => one.id);
+    assert.deepEqual(await ids("/c", "/b", "/a"), [c, b, a]);
+    assert.deepEqual(await ids("/a", "/x", "/c"), [a, b, c]);
+    const [first, second, third] = await ids("/a", "/y", "/z");
+    assert.equal(first, a);
+    assert.ok(![b, c].includes(second) && ![b, c].includes(third), "which is which cannot be told");
+  });
+
+  test("what waits for a channel that is removed goes to another of the alert that does not know it yet", async () => {
+    const alert = await anAlert({
+      channels: [to("/dead"), to("/good"), { config: { recipients: ["a@example.com"] } }],
+    });
+    const [, good, mail] = alert.channels;
+    receiver.answer = ({ path }) => (path === "/dead" ? 503 : 200);
+    const id = await store.issue(wish(3));
+    await run();
+    const [dead] = take().filter(({ path }) => path === "/dead");
+    // Both that are left know it or will: nothing to move.
+    await setChannels(alert, [good, mail]);
+    await run();
+    assert.deepEqual(told(), []);
+    const gone = (await deliveries(alert.id)).deliveries.find(
+      (one: { id: string }) => one.id === dead?.json.id,
+    );
+    assert.deepEqual([gone.status, gone.error], ["failed", "The channel was removed."]);
+    // The mail waits for a mail server; a webhook comes in its place.
+    await setChannels(alert, [good, to("/instead")]);
+    await run();
+    assert.deepEqual(
+      take().map(({ path, json }) => [path, json.data.certificates[0].id]),
+      [["/instead", id]],
+    );
+    assert.equal((await deliveries(alert.id)).total, 3);
+    assert.equal((await house.owner.get(`${PATH}/${alert.id}/deliveries?status=pending`)).body.total, 0);
+  });
+
+  test("what waits is not sent when its certificates are dealt with, and the history says so", async () => {
+    const alert = await anAlert();
+    receiver.answer = () => 503;
+    const [renewed, revoked] = await store.seed([wish(3), wish(4)]);
+    assert.ok(renewed && revoked);
+    await run();
+    assert.equal(take().length, 1);
+    await store.renew(renewed, wish(90));
+    house.clock.advance(60_000);
+    await run();
+    assert.equal(take().length, 1, "one of the two is still due");
+    await store.revoke(revoked, projectId, house.clock.now());
+    receiver.answer = () => 200;
+    house.clock.advance(HOUR);
+    await run();
+    assert.equal(take().length, 0);
+    const [ended] = (await deliveries(alert.id)).deliveries;
+    assert.deepEqual([ended.status, ended.attempts], ["failed", 2]);
+    assert.match(ended.error, /replaced or revoked or have ended.*answered 503/);
+    await house.owner.post(`${PATH}/${alert.id}/deliveries/${ended.id}/retry`);
+    await run();
+    assert.equal(take().length, 0, "nor when somebody asks for it");
+  });
+
+  test("those that a message does not show keep it alive", async () => {
+    await anAlert();
+    receiver.answer = () => 503;
+    const ids = await store.seed(Array.from({ length: 21 }, (_, index) => wish(2 + index / 10)));
+    await run();
+    for (const id of ids.slice(0, 20)) await store.revoke(id, projectId, house.clock.now());
+    house.clock.advance(HOUR);
+    await run();
+    assert.equal(take().length, 2);
+    await store.revoke(ids[20] ?? "", projectId, house.clock.now());
+    house.clock.advance(HOUR);
+    await run();
+    assert.equal(take().length, 0);
+  });
+
+  test("what waits is held while the alert or its channel is disabled, and goes when it is enabled again", async () => {
+    const alert = await anAlert({ eventType: "issuance" });
+    receiver.answer = () => 503;
+    const id = await store.issue(wish(90));
+    await run();
+    receiver.answer = () => 200;
+    take();
+    for (const [off, on] of [
+      [{ enabled: false }, { enabled: true }],
+      [
+        { channels: [{ ...to("/in"), enabled: false }] },
+        { channels: [{ ...to("/in"), enabled: true }] },
+      ],
+    ]) {
+      await house.owner.patch(`${PATH}/${alert.id}`, off);
+      house.clock.advance(3 * HOUR);
+      await run();
+      assert.deepEqual(told(), []);
+      const [held] = (await deliveries(alert.id)).deliveries;
+      assert.deepEqual([held.status, held.attempts], ["pending", 1]);
+      assert.match(held.error, /^The (alert|channel) is disabled\.$/);
+      if ("channels" in (on ?? {})) {
+        await house.owner.patch(`${PATH}/${alert.id}`, on);
+        await run();
+        assert.deepEqual(told(), [["issuance", [id]]]);
+      } else {
+        receiver.answer = () => 503;
+        await house.owner.patch(`${PATH}/${alert.id}`, on);
+        await run();
+        assert.equal(take().length, 1, "enabling wakes it at once");
+        await house.house.database.write(
+          (tx) =>
+            tx.rows({ name: undefined, isSlow: false, text: "UPDATE alert_deliveries SET attempts = 1 WHERE status = 'pending'" }),
+          { audited: false },
+        );
+        receiver.answer = () => 200;
+      }
+    }
+    receiver.answer = () => 503;
+    await store.issue(wish(90));
+    await run();
+    await house.owner.patch(`${PATH}/${alert.id}`, { enabled: false });
+    for (let hours = 0; hours < 26; hours += 1) {
+      house.clock.advance(HOUR);
+      await run();
+    }
+    const [stale] = (await deliveries(alert.id)).deliveries;
+    assert.equal(stale.status, "failed", "old news are not kept for ever");
+    assert.match(stale.error, /disabled/);
+  });
+
+  test("settings that cannot be opened are a reason, for a day", async () => {
+    const alert = await anAlert();
+    await house.house.database.write(
+      (tx) =>
+        tx.rows(
+          { name: undefined, isSlow: false, text: "UPDATE alert_channels SET settings = 'x' WHERE alert_id = $1" },
+          [alert.id],
+        ),
+      { audited: false },
+    );
+    await store.issue(wish(5));
+    await run();
+    const history = async () =>
+      house.house.database.read((q) =>
+        q.rows<{ status: string; attempts: number; error: string | null }>(
+          {
+            name: undefined,
+            isSlow: true,
+            text: "SELECT status, attempts, last_error AS error FROM alert_deliveries WHERE alert_id = $1",
+          },
+          [alert.id],
+        ),
+      );
+    const [first] = await history();
+    assert.deepEqual([first?.status, first?.attempts], ["pending", 1]);
+    assert.match(first?.error ?? "", /could not be sent/);
+    for (let hour = 0; hour < 26; hour += 1) {
+      house.clock.advance(HOUR);
+      await run();
+    }
+    assert.deepEqual((await history())[0]?.status, "failed");
+  });
+
+  test("a retry of what is being sent at this moment is refused", async () => {
+    const alert = await anAlert({ eventType: "issuance" });
+    const isAsked = new Promise<void>((asked) => {
+      receiver.answer = () => {
+        asked();
+        return undefined;
+      };
+    });
+    await store.issue(wish(90));
+    const sending = run();
+    await isAsked;
+    const [underWay] = (await deliveries(alert.id)).deliveries;
+    const path = `${PATH}/${alert.id}/deliveries/${underWay.id}/retry`;
+    assert.equal((await house.owner.post(path)).status, 409);
+    receiver.answer = () => 200;
+    receiver.hangUp();
+    await sending;
+    assert.equal((await house.owner.post(path)).status, 200);
+    await run();
+    assert.equal((await deliveries(alert.id)).deliveries[0].status, "delivered");
+  });
+
+  test("a test goes through every channel now, also a disabled one, and says how each went", async () => {
     const alert = await anAlert({
       channels: [
         { config: { url: `${receiver.url}/one` } },
@@ -625,6 +915,7 @@ describe("delivery", () => {
       [
         [true, undefined],
         [false, "answered 404"],
+        [true, undefined],
       ],
     );
     assert.deepEqual(
@@ -632,6 +923,7 @@ describe("delivery", () => {
         .map(({ json, path }) => [json.type, path])
         .sort(),
       [
+        ["dev.keyward.certificate.test", "/off"],
         ["dev.keyward.certificate.test", "/one"],
         ["dev.keyward.certificate.test", "/two"],
       ],
@@ -642,15 +934,12 @@ describe("delivery", () => {
         .sort(),
       [
         ["test", "delivered"],
+        ["test", "delivered"],
         ["test", "failed"],
       ],
     );
     await run();
     assert.equal(take().length, 0);
-    await house.owner.patch(`${PATH}/${alert.id}`, {
-      channels: [{ config: { url: `${receiver.url}/off` }, enabled: false }],
-    });
-    assert.equal((await house.owner.post(`${PATH}/${alert.id}/test`)).status, 400);
   });
 
   test("a webhook can be tried before an alert is made of it", async () => {

@@ -9,6 +9,7 @@ import { invalid, type Issue } from "../../platform/problem.ts";
 import type { AnyChannel, Notifications } from "../../notifications/index.ts";
 import type { AlertView, ChannelInput } from "../contract.ts";
 import type { ChannelRow } from "../store.ts";
+import { matchChannels, type Given, type Stored } from "./model.ts";
 
 export interface ChannelNeeds {
   readonly keyring: Keyring;
@@ -21,6 +22,8 @@ interface Parsed {
   readonly settings: unknown;
   readonly input: ChannelInput;
   readonly stored: ChannelRow | undefined;
+  /** A stored channel with other settings than before. */
+  readonly isChanged: boolean;
 }
 
 export interface ChannelPlace {
@@ -60,33 +63,34 @@ export function createChannels({ keyring, clock, notifications }: ChannelNeeds) 
     );
   };
 
-  const parseOne = async (
-    input: ChannelInput,
-    index: number,
-    stored: ReadonlyMap<string, ChannelRow>,
-  ): Promise<Parsed | Issue[]> => {
+  const parseOne = (input: ChannelInput, index: number): Given | Issue[] => {
     const path = ["channels", index];
     const channel = channelFor(input, path);
     if ("path" in channel) return [channel];
     const parsed = channel.settings.safeParse(input.config);
-    if (!parsed.success) {
-      return parsed.error.issues.map((issue) => ({
-        code: issue.code,
-        path: [
-          ...path,
-          "config",
-          ...issue.path.map((part) => (typeof part === "number" ? part : String(part))),
-        ],
-        message: issue.message,
-      }));
-    }
-    const known = input.id === undefined ? undefined : stored.get(input.id);
-    const before = known?.channelType === channel.type ? known : undefined;
-    const settings = before ? channel.merge(await open(before), parsed.data, input.config) : parsed.data;
+    if (parsed.success) return { channel, settings: parsed.data, input, index };
+    return parsed.error.issues.map((issue) => ({
+      code: issue.code,
+      path: [
+        ...path,
+        "config",
+        ...issue.path.map((part) => (typeof part === "number" ? part : String(part))),
+      ],
+      message: issue.message,
+    }));
+  };
+
+  /** The given settings over those of the stored channel they are for, if there is one. */
+  const settle = (given: Given, match: Stored | undefined): Parsed | Issue[] => {
+    const { channel, input, index } = given;
+    const settings = match ? channel.merge(match.settings, given.settings, input.config) : given.settings;
     const objection = channel.objection(settings);
-    if (objection)
-      return [{ code: "custom", path: [...path, "config", objection.field], message: objection.message }];
-    return { channel, settings, input, stored: before };
+    if (objection) {
+      const path = ["channels", index, "config", objection.field];
+      return [{ code: "custom", path, message: objection.message }];
+    }
+    const isChanged = match !== undefined && JSON.stringify(match.settings) !== JSON.stringify(settings);
+    return { channel, settings, input, stored: match?.row, isChanged };
   };
 
   return {
@@ -94,8 +98,13 @@ export function createChannels({ keyring, clock, notifications }: ChannelNeeds) 
 
     /** All channels of a request, or one 422 with everything that is wrong with any of them. */
     async parse(inputs: readonly ChannelInput[], stored: readonly ChannelRow[] = []): Promise<Parsed[]> {
-      const byId = new Map(stored.map((row) => [row.id, row]));
-      const all = await Promise.all(inputs.map((input, index) => parseOne(input, index, byId)));
+      const given = inputs.map(parseOne);
+      const known = await Promise.all(stored.map(async (row) => ({ row, settings: await open(row) })));
+      const matches = matchChannels(
+        given.filter((one): one is Given => !Array.isArray(one)),
+        known,
+      );
+      const all = given.map((one) => (Array.isArray(one) ? one : settle(one, matches.get(one))));
       const issues = all.flatMap((one) => (Array.isArray(one) ? one : []));
       if (issues.length > 0) throw invalid(issues);
       return all.filter((one): one is Parsed => !Array.isArray(one));

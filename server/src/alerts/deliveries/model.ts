@@ -7,8 +7,12 @@ import type { Outcome } from "../../notifications/contract.ts";
 
 const FIRST_DELAY_MS = 15_000;
 const LONGEST_DELAY_MS = 3 * 3_600_000;
-const PATIENCE_MS = 24 * 3_600_000;
+export const PATIENCE_MS = 24 * 3_600_000;
 const UNREADY_DELAY_MS = 60_000;
+/** How long a message rests that may not be sent because its alert or channel is disabled; enabling wakes it. */
+export const HELD_MS = 3_600_000;
+const SHORTEST_WAIT_MS = 5000;
+const LONGEST_WAIT_MS = 60_000;
 
 /** How long a claim holds; a node that has not said anything by then is taken for dead. */
 export const CLAIM_MS = 120_000;
@@ -23,8 +27,11 @@ export interface Attempt {
 }
 
 export type Verdict =
-  | { readonly status: "delivered" }
+  /** `remark`: it was taken, but not by everyone it was meant for. */
+  | { readonly status: "delivered"; readonly remark?: string | undefined }
   | { readonly status: "failed"; readonly error: string }
+  /** Failed without an attempt: there is no reason to send it any more. */
+  | { readonly status: "ended"; readonly error: string }
   | { readonly status: "pending"; readonly error: string; readonly nextAt: Date; readonly counts: boolean };
 
 export function backOffMs(attempts: number, chance: number): number {
@@ -32,11 +39,17 @@ export function backOffMs(attempts: number, chance: number): number {
   return Math.round(full * (0.5 + chance));
 }
 
+/** When to ask again whether older messages of a channel have ended; the oldest may be under way at this moment. */
+export function waitForOlder(busyUntil: Date, now: Date): Date {
+  const wish = busyUntil.getTime() - now.getTime() + 1000;
+  return new Date(now.getTime() + Math.min(LONGEST_WAIT_MS, Math.max(SHORTEST_WAIT_MS, wish)));
+}
+
 export function judge(outcome: Outcome, attempt: Attempt): Verdict {
   const { now } = attempt;
   switch (outcome.kind) {
     case "taken":
-      return { status: "delivered" };
+      return { status: "delivered", remark: outcome.remark };
     case "refused":
       return { status: "failed", error: outcome.reason };
     case "unready":

@@ -7,11 +7,20 @@
 import type { Clock } from "../../platform/clock.ts";
 import type { Db, Tx } from "../../platform/db/index.ts";
 import type { Log } from "../../platform/log.ts";
-import type { Notifications, Outcome } from "../../notifications/index.ts";
+import type { AnyChannel, Notifications, Outcome } from "../../notifications/index.ts";
 import type { Channels } from "../channels/service.ts";
-import { findChannel } from "../store.ts";
-import { CLAIM_MS, judge } from "./model.ts";
-import { claimDeliveries, markDelivered, markFailed, postpone, type ClaimedDelivery } from "./store.ts";
+import { findChannel, findChannels, type ChannelRow } from "../store.ts";
+import { CLAIM_MS, judge, type Verdict } from "./model.ts";
+import { findObstacle } from "./service/find-obstacle.ts";
+import {
+  claimDeliveries,
+  markDelivered,
+  markEnded,
+  markFailed,
+  postpone,
+  rehomeDeliveries,
+  type ClaimedDelivery,
+} from "./store.ts";
 
 export interface DeliveryNeeds {
   readonly db: Db;
@@ -166,21 +175,11 @@ class Sender implements Deliveries {
   }
 
   async #deliver(delivery: ClaimedDelivery): Promise<void> {
-    const { clock, log, chance = Math.random } = this.#needs;
+    const { log } = this.#needs;
     try {
-      const outcome = await this.#send(delivery);
-      const now = clock.now();
-      const verdict = judge(outcome, {
-        attempts: delivery.attempts,
-        firstAttemptAt: delivery.firstAttemptAt,
-        now,
-        chance: chance(),
-      });
-      await this.#writeDown(async (tx) => {
-        if (verdict.status === "delivered") await markDelivered(tx, delivery, now);
-        else if (verdict.status === "failed") await markFailed(tx, delivery, now, verdict.error);
-        else await postpone(tx, delivery, now, verdict);
-      });
+      const verdict = await this.#attempt(delivery);
+      if (!verdict) return await this.#rehome(delivery);
+      await this.#note(delivery, verdict);
       const seen = {
         delivery: delivery.id,
         alert: delivery.alertId,
@@ -194,6 +193,42 @@ class Sender implements Deliveries {
       // Not even the outcome could be written down: the claim runs out and the delivery comes due again.
       log.warn({ delivery: delivery.id, reason: (error as Error).message }, "a delivery was interrupted");
     }
+  }
+
+  #note(delivery: ClaimedDelivery, verdict: Verdict): Promise<void> {
+    const now = this.#needs.clock.now();
+    return this.#writeDown(async (tx) => {
+      if (verdict.status === "delivered") await markDelivered(tx, delivery, now, verdict.remark);
+      else if (verdict.status === "failed") await markFailed(tx, delivery, now, verdict.error);
+      else if (verdict.status === "ended") await markEnded(tx, delivery, now, verdict.error);
+      else await postpone(tx, delivery, now, verdict);
+    });
+  }
+
+  /** The channel went away between the making of the message and now: others of the alert may take it. */
+  async #rehome({ alertId }: ClaimedDelivery): Promise<void> {
+    const now = this.#needs.clock.now();
+    await this.#writeDown(async (tx) =>
+      rehomeDeliveries(tx, alertId, await findChannels(tx, [alertId]), now),
+    );
+  }
+
+  /** What became of it; nothing if its channel is gone. */
+  async #attempt(delivery: ClaimedDelivery): Promise<Verdict | undefined> {
+    const { db, clock, notifications, chance = Math.random } = this.#needs;
+    const row = await db.read((q) => findChannel(q, delivery.channelId));
+    if (!row) return undefined;
+    const channel = notifications.get(row.channelType);
+    if (!channel) return { status: "failed", error: "This kind of channel is unknown here." };
+    const obstacle = await db.read((q) => findObstacle(q, delivery, row, clock.now()));
+    if (obstacle) return obstacle;
+    const outcome = await this.#send(channel, row, delivery);
+    return judge(outcome, {
+      attempts: delivery.attempts,
+      firstAttemptAt: delivery.firstAttemptAt,
+      now: clock.now(),
+      chance: chance(),
+    });
   }
 
   /** A database that is away for a moment must not cost the receiver a repeat of what it took. */
@@ -210,18 +245,17 @@ class Sender implements Deliveries {
     await this.#needs.db.write(note, UPKEEP);
   }
 
-  async #send(delivery: ClaimedDelivery): Promise<Outcome> {
-    const { db, notifications, channels } = this.#needs;
-    const row = await db.read((q) => findChannel(q, delivery.channelId));
-    const channel = row && notifications.get(row.channelType);
-    if (!row || !channel) return { kind: "refused", reason: "The channel was removed." };
-    const settings = await channels.open(row);
+  async #send(channel: AnyChannel, row: ChannelRow, delivery: ClaimedDelivery): Promise<Outcome> {
     let timer: NodeJS.Timeout | undefined;
     const limit = new Promise<Outcome>((settle) => {
       timer = setTimeout(() => settle({ kind: "later", reason: "sending took too long" }), SEND_LIMIT_MS);
     });
     try {
+      const settings = await this.#needs.channels.open(row);
       return await Promise.race([channel.send(settings, { id: delivery.id, ...delivery.content }), limit]);
+    } catch (error) {
+      // Settings that cannot be opened, for example: for a day somebody may mend it, and the reason is to be seen.
+      return { kind: "later", reason: `could not be sent: ${(error as Error).message}`.slice(0, 300) };
     } finally {
       clearTimeout(timer);
     }

@@ -52,13 +52,17 @@ const claim = slowSql<ClaimedDelivery>(`
   RETURNING ${COLUMNS}, m.content`);
 // `attempts` is the claim's number: who lost the claim to another node has nothing more to say.
 const delivered = sql<{ id: string }>(`
-  UPDATE alert_deliveries SET status = 'delivered', delivered_at = $3, last_attempt_at = $3, last_error = NULL, updated_at = $3
+  UPDATE alert_deliveries SET status = 'delivered', delivered_at = $3, last_attempt_at = $3, last_error = $4, updated_at = $3
   WHERE id = $1 AND attempts = $2 AND status = 'pending' RETURNING id`);
 const failed = sql<{ id: string }>(`
   UPDATE alert_deliveries SET status = 'failed', last_attempt_at = $3, last_error = $4, updated_at = $3 WHERE id = $1 AND attempts = $2 AND status = 'pending' RETURNING id`);
 const postponed = sql<{ id: string }>(`
   UPDATE alert_deliveries SET next_at = $4, last_attempt_at = $3, last_error = $5, updated_at = $3,
     attempts = CASE WHEN $6 THEN attempts ELSE attempts - 1 END, first_attempt_at = CASE WHEN $6 THEN first_attempt_at END
+  WHERE id = $1 AND attempts = $2 AND status = 'pending' RETURNING id`);
+// Not an attempt: nothing left the house.
+const ended = sql<{ id: string }>(`
+  UPDATE alert_deliveries SET status = 'failed', last_error = $4, attempts = attempts - 1, updated_at = $3
   WHERE id = $1 AND attempts = $2 AND status = 'pending' RETURNING id`);
 const nextDue = sql<{ at: Date | null }>(
   `SELECT min(next_at) AS at FROM alert_deliveries WHERE status = 'pending'`,
@@ -82,8 +86,47 @@ const count = sql<{ total: number }>(
 const one = sql<ListedDelivery>(
   `SELECT ${LISTED} FROM alert_deliveries d JOIN alert_messages m ON m.id = d.message_id WHERE d.alert_id = $1 AND d.id = $2`,
 );
+// A claim moves updated_at ahead of the last attempt, a verdict brings them together: in between, somebody is sending.
+const isBeingSent = (d: string, now: string) =>
+  `(${d}.status = 'pending' AND ${d}.next_at > ${now} AND (${d}.last_attempt_at IS NULL OR ${d}.last_attempt_at < ${d}.updated_at))`;
 const again = sql<{ id: string }>(`
-  UPDATE alert_deliveries SET status = 'pending', next_at = $2, first_attempt_at = NULL, updated_at = $2 WHERE id = $1 RETURNING id`);
+  UPDATE alert_deliveries d SET status = 'pending', next_at = $2, first_attempt_at = NULL, updated_at = $2
+  WHERE d.id = $1 AND NOT ${isBeingSent("d", "$2")} RETURNING d.id`);
+// The channel's settings changed or it may speak again: whoever waits for it need not wait longer, and has a day anew.
+const hasten = sql(`
+  UPDATE alert_deliveries d SET destination = $2, next_at = CASE WHEN ${isBeingSent("d", "$3")} THEN d.next_at ELSE $3 END, first_attempt_at = NULL
+  WHERE d.channel_id = $1 AND d.status = 'pending'`);
+// What waited for a channel that is gone goes to this one, unless the message was told there or will be; one of each
+// message at a time. Who is sending to the old one at this moment has nothing more to say: its number is passed by.
+const adopt = slowSql(`
+  UPDATE alert_deliveries d SET channel_id = $2, channel_type = $3, destination = $4, next_at = $5, first_attempt_at = NULL, updated_at = $5,
+    attempts = d.attempts + CASE WHEN ${isBeingSent("d", "$5")} THEN 1 ELSE 0 END
+  WHERE d.id IN (
+    SELECT DISTINCT ON (o.message_id) o.id FROM alert_deliveries o JOIN alert_messages m ON m.id = o.message_id
+    WHERE o.alert_id = $1 AND o.status = 'pending' AND NOT EXISTS (SELECT 1 FROM alert_channels c WHERE c.id = o.channel_id)
+      AND (o.channel_type = $3 OR ($6 AND m.kind <> 'resolution'))
+      AND NOT EXISTS (SELECT 1 FROM alert_deliveries t WHERE t.message_id = o.message_id AND t.channel_id = $2 AND t.status <> 'failed')
+    ORDER BY o.message_id, o.id)`);
+const endOrphans = slowSql(`
+  UPDATE alert_deliveries d SET status = 'failed', last_error = 'The channel was removed.', updated_at = $2
+  WHERE d.alert_id = $1 AND d.status = 'pending' AND NOT EXISTS (SELECT 1 FROM alert_channels c WHERE c.id = d.channel_id)`);
+
+const LIVE = `c.phase = 0 AND c.renewed_by_id IS NULL AND c.not_after > $1`;
+const AUTHORITIES = `authority_certificates c JOIN certificate_authorities a ON a.active_certificate_id = c.id AND a.deleted_at IS NULL
+  AND c.not_after > $1 AND NOT EXISTS (SELECT 1 FROM certificates i WHERE i.id = c.id)`;
+const anyLive = sql<{ isLive: boolean }>(`
+  SELECT EXISTS (SELECT 1 FROM certificates c WHERE c.id = ANY($2::uuid[]) AND ${LIVE})
+    OR EXISTS (SELECT 1 FROM ${AUTHORITIES} WHERE c.id = ANY($2::uuid[])) AS "isLive"`);
+const anyLiveTold = slowSql<{ isLive: boolean }>(`
+  SELECT EXISTS (SELECT 1 FROM alert_occasions o JOIN certificates c ON c.id = o.certificate_id WHERE o.alert_id = $2 AND o.message_id = $3 AND ${LIVE})
+    OR EXISTS (SELECT 1 FROM alert_occasions o JOIN ${AUTHORITIES} ON c.id = o.certificate_id WHERE o.alert_id = $2 AND o.message_id = $3) AS "isLive"`);
+// An attempt counts as told: what a receiver made of a request that failed half-way is not known.
+const toldThere = sql<{ isTold: boolean; busyUntil: Date | null }>(`
+  SELECT EXISTS (
+      SELECT 1 FROM alert_occasions o JOIN alert_deliveries d ON d.message_id = o.message_id AND d.channel_id = $2
+      WHERE o.certificate_id = ANY($3::uuid[]) AND o.alert_id = $1 AND (d.status = 'delivered' OR d.attempts > 0)) AS "isTold",
+    (SELECT max(d.next_at) FROM alert_deliveries d JOIN alert_messages m ON m.id = d.message_id
+      WHERE d.alert_id = $1 AND d.channel_id = $2 AND d.status = 'pending' AND m.kind <> 'resolution' AND d.created_at <= $4) AS "busyUntil"`);
 const insertMessage = sql(
   `INSERT INTO alert_messages (id, alert_id, kind, content, total, created_at) VALUES ($1, $2, 'test', $3, $4, $5)`,
 );
@@ -113,8 +156,8 @@ export const claimDeliveries = (tx: Tx, w: ClaimWish) =>
     [...w.underWay.values()],
     w.sending,
   ]);
-export const markDelivered = (tx: Tx, d: ClaimedDelivery, now: Date) =>
-  tx.first(delivered, [d.id, d.attempts, now]);
+export const markDelivered = (tx: Tx, d: ClaimedDelivery, now: Date, remark: string | undefined) =>
+  tx.first(delivered, [d.id, d.attempts, now, remark ?? null]);
 export const markFailed = (tx: Tx, d: ClaimedDelivery, now: Date, error: string) =>
   tx.first(failed, [d.id, d.attempts, now, error]);
 export const postpone = (
@@ -123,6 +166,41 @@ export const postpone = (
   now: Date,
   to: { readonly nextAt: Date; readonly error: string; readonly counts: boolean },
 ) => tx.first(postponed, [d.id, d.attempts, now, to.nextAt, to.error, to.counts]);
+export const markEnded = (tx: Tx, d: ClaimedDelivery, now: Date, error: string) =>
+  tx.first(ended, [d.id, d.attempts, now, error]);
+/** Is any of these certificates in force, without a successor and not over? */
+export const isAnyLive = async (q: Query, ids: readonly string[], now: Date): Promise<boolean> =>
+  (await q.first(anyLive, [now, ids]))?.isLive ?? false;
+/** The same of all certificates that a message is about, also of those it does not show. */
+export const isAnyToldLive = async (q: Query, d: DeliveryRow, now: Date): Promise<boolean> =>
+  (await q.first(anyLiveTold, [now, d.alertId, d.messageId]))?.isLive ?? false;
+/** Was this channel told of these certificates, and until when is it busy with what is older than this delivery? */
+export const findToldThere = (q: Query, d: DeliveryRow, certificateIds: readonly string[]) =>
+  q.first(toldThere, [d.alertId, d.channelId, certificateIds, d.createdAt]);
+export const hastenDeliveries = (
+  tx: Tx,
+  channel: { readonly id: string; readonly destination: string },
+  at: Date,
+) => tx.later(hasten, [channel.id, channel.destination, at]);
+
+export interface Home {
+  readonly id: string;
+  readonly channelType: string;
+  readonly destination: string;
+  readonly enabled: boolean;
+}
+
+/**
+ * What waits for channels that are gone moves, under its id, to those the alert has: the same kind first, and those
+ * that may speak. Only what all of them know already ends here.
+ */
+export function rehomeDeliveries(tx: Tx, alertId: string, channels: readonly Home[], at: Date): void {
+  const homes = [...channels].sort((a, b) => Number(b.enabled) - Number(a.enabled));
+  for (const isAnyKindFine of [false, true])
+    for (const home of homes)
+      tx.later(adopt, [alertId, home.id, home.channelType, home.destination, at, isAnyKindFine]);
+  tx.later(endOrphans, [alertId, at]);
+}
 export const readNextDue = async (q: Query): Promise<Date | null> => (await q.first(nextDue))?.at ?? null;
 
 export async function listDeliveriesOf(
@@ -137,7 +215,8 @@ export async function listDeliveriesOf(
   return { deliveries, total: counted?.total ?? 0 };
 }
 export const findDelivery = (q: Query, alertId: string, id: string) => q.first(one, [alertId, id]);
-export const sendAgain = (tx: Tx, id: string, at: Date) => tx.later(again, [id, at]);
+/** Nothing comes back if a node is sending it at this moment. */
+export const sendAgain = (tx: Tx, id: string, at: Date) => tx.first(again, [id, at]);
 
 export interface TestRecord {
   readonly id: string;

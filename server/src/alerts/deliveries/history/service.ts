@@ -3,7 +3,7 @@ import type { MemberActor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Db } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
-import { badRequest, invalidField, notFound } from "../../../platform/problem.ts";
+import { badRequest, conflict, invalidField, notFound } from "../../../platform/problem.ts";
 import type { NoticeContent, Notifications, Outcome } from "../../../notifications/index.ts";
 import type { Permissions } from "../../../permissions/index.ts";
 import type { Channels } from "../../channels/service.ts";
@@ -94,7 +94,8 @@ export function createDeliveryHistory(needs: HistoryNeeds, { scopes, publicUrl }
       if (!isThere) throw badRequest("The channel of this delivery was removed.");
       const now = clock.now();
       await db.write(async (tx) => {
-        sendAgain(tx, deliveryId, now);
+        if (!(await sendAgain(tx, deliveryId, now)))
+          throw conflict("This delivery is being sent at this moment: see what comes of it first.");
         tx.audit(actor, {
           event: "retry-alert-delivery",
           orgId: alert.orgId,
@@ -108,9 +109,8 @@ export function createDeliveryHistory(needs: HistoryNeeds, { scopes, publicUrl }
 
     async test(actor: MemberActor, alertId: string): Promise<{ success: boolean; results: ChannelResult[] }> {
       const alert = await alerts.enter(actor, alertId, "edit");
-      const rows = (await db.read((q) => findChannels(q, [alertId]))).filter((row) => row.enabled);
-      if (rows.length === 0)
-        throw badRequest("All channels of this alert are disabled: there is nothing to test.");
+      // Also the disabled ones: whoever sets one up tries it out before it speaks.
+      const rows = await db.read((q) => findChannels(q, [alertId]));
       const now = clock.now();
       const { id, name, alertBefore, applicationId } = alert;
       const content = testContent(
