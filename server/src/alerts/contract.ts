@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { endpoint, moment, queryInteger, uuid } from "../platform/http/endpoint.ts";
 import { projectRef } from "../projects/contract.ts";
-import { filter, filtersInput } from "./filters/contract.ts";
+import { filter, filtersInput, type Filter } from "./filters/contract.ts";
 
 const room = "alerts";
 export const ALERTS_PATH = "/api/v1/cert-manager/alerts";
@@ -34,6 +34,17 @@ const notificationConfigInput = z.object({
   /** Keyward's own: gather everything of an hour or a day (UTC) into one message. */
   digest: z.enum(["hourly", "daily"]).nullish(),
 });
+
+interface Watched {
+  readonly filters: readonly Filter[];
+  readonly applicationId?: string | null | undefined;
+}
+const canMatch = ({ filters, applicationId }: Watched, context: z.RefinementCtx): void => {
+  const index = filters.findIndex(({ field, value }) => field === "include_cas" && value === true);
+  if (!applicationId || index < 0) return;
+  const message = "include_cas cannot be true with an applicationId: authorities belong to no application";
+  context.addIssue({ code: "custom", path: ["filters", index], message });
+};
 
 const name = z.string().min(1).max(255);
 const description = z.string().max(1000);
@@ -102,7 +113,7 @@ export const createAlert = endpoint({
     notificationConfig: notificationConfigInput.nullish(),
     applicationId: uuid.nullish(),
     projectId: projectRef.optional(),
-  }),
+  }).superRefine(canMatch),
   reply: z.object({ alert }),
   example: { body: example },
 });
@@ -218,7 +229,7 @@ export const previewAlertCertificates = endpoint({
     projectId: projectRef.optional(),
     limit: z.number().int().min(1).max(100).default(20),
     offset: z.number().int().min(0).max(1_000_000_000).default(0),
-  }),
+  }).superRefine(canMatch),
   reply: matching,
   example: { body: { filters: [{ value: "example.com" }], alertBefore: "30d" } },
 });

@@ -10,12 +10,21 @@ const DAY = 86_400_000;
 
 test("real mail leaves the house when a mail server is set", async () => {
   const mails: string[] = [];
+  const receivers: string[][] = [];
+  let isBusy = false;
   const smtp = new SMTPServer({
     authOptional: true,
     closeTimeout: 500,
     disabledCommands: ["STARTTLS"],
     logger: false,
-    onData: (stream, _session, done) => {
+    onRcptTo: ({ address }, _session, done) =>
+      done(
+        isBusy && address.startsWith("busy")
+          ? Object.assign(new Error("mailbox full"), { responseCode: 452 })
+          : null,
+      ),
+    onData: (stream, session, done) => {
+      receivers.push(session.envelope.rcptTo.map((one) => one.address));
       const parts: Buffer[] = [];
       stream.on("data", (chunk: Buffer) => parts.push(chunk));
       stream.on("end", () => {
@@ -48,6 +57,30 @@ test("real mail leaves the house when a mail server is set", async () => {
     const { deliveries: list } = (await own.owner.get(`${PATH}/${made.body.alert.id}/deliveries`)).body;
     assert.ok(mails[0]?.includes(`Message-ID: <${list[0].id}@keyward.example>`));
     assert.equal(list[0].status, "delivered");
+
+    // One of two has a full mailbox at first: it gets the mail later, the other one gets it once.
+    isBusy = true;
+    await own.owner.patch(`${PATH}/${made.body.alert.id}`, {
+      channels: [{ config: { recipients: ["a@example.com", "busy@example.com"] } }],
+    });
+    mails.length = 0;
+    await inventory(own.house.database, own.owner.orgId).issue({
+      projectId: made.body.alert.projectId,
+      notBefore,
+      notAfter: new Date(notBefore.getTime() + 6 * DAY),
+    });
+    const outcome = async () => {
+      await own.house.alertWork.runNow();
+      return (await own.owner.get(`${PATH}/${made.body.alert.id}/deliveries`)).body.deliveries[0];
+    };
+    const first = await outcome();
+    assert.equal(first.status, "pending");
+    assert.match(first.error, /busy@example\.com: 45\d/);
+    isBusy = false;
+    own.clock.advance(60_000);
+    const second = await outcome();
+    assert.deepEqual([second.id, second.status, second.error], [first.id, "delivered", null]);
+    assert.deepEqual(receivers.slice(-2), [["a@example.com"], ["busy@example.com"]]);
   } finally {
     await own.close();
     await new Promise<void>((done) => smtp.close(() => done()));

@@ -232,6 +232,15 @@ describe("creating an alert", () => {
       { field: "any", operator: "contains", value: "x".repeat(1024) },
     ],
   ];
+  test("filters that leave something to match are accepted", async () => {
+    const equal = (field: string, value: unknown) => ({ field, operator: "equals", value });
+    for (const filters of [
+      [equal("common_name", ["a", "b"]), equal("common_name", "b")],
+      [equal("san", "a"), equal("san", "b")],
+      [equal("common_name", "a"), { field: "common_name", value: "b" }],
+    ])
+      assert.equal((await create({ filters })).filters.length, 2);
+  });
   for (const [what, sent, kept] of filterCases)
     test(`a filter with ${what} is accepted`, async () =>
       assert.deepEqual((await create({ filters: [sent] })).filters, [kept]));
@@ -270,6 +279,35 @@ describe("creating an alert", () => {
         ],
       },
       "filters",
+    ],
+    [
+      "two names that one certificate cannot have both",
+      {
+        filters: [
+          { field: "common_name", operator: "equals", value: ["a", "b"] },
+          { field: "san", operator: "equals", value: "x" },
+          { field: "common_name", operator: "equals", value: "c" },
+        ],
+      },
+      "filters.2.value",
+    ],
+    [
+      "two profiles at once",
+      {
+        filters: [
+          { field: "profile_name", operator: "equals", value: "a" },
+          { field: "profile_name", operator: "equals", value: ["b", "c"] },
+        ],
+      },
+      "filters.1.value",
+    ],
+    [
+      "authorities of an application",
+      {
+        applicationId: "0190c0de-0000-7000-8000-000000000001",
+        filters: [{ value: "x" }, { field: "include_cas", value: true }],
+      },
+      "filters.1",
     ],
     ["an empty list of values", { filters: [{ value: [] }] }, "filters.0.value"],
     ["a value of 1025 characters", { filters: [{ value: "x".repeat(1025) }] }, "filters.0.value"],

@@ -3,11 +3,12 @@ import type { MemberActor } from "../platform/actor.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Db } from "../platform/db/index.ts";
 import { newId } from "../platform/ids.ts";
-import { notFound } from "../platform/problem.ts";
+import { invalidField, notFound } from "../platform/problem.ts";
 import { orgOf, type Permissions } from "../permissions/index.ts";
 import type { Channels } from "./channels/service.ts";
 import type { AlertChange, AlertQuery, AlertView, EventType, ListedAlert, NewAlert } from "./contract.ts";
 import { hastenDeliveries, rehomeDeliveries } from "./deliveries/store.ts";
+import { includesAuthorities } from "./filters/model.ts";
 import { DEFAULT_BEFORE, type AlertRow } from "./model.ts";
 import type { Scopes } from "./scopes/service.ts";
 import {
@@ -191,10 +192,16 @@ export function createAlerts({ db, clock, permissions, scopes, channels }: Alert
       const rows = parsed ? await channels.seal(parsed, { ...before, alertId }) : stored;
       const at = clock.now();
       const after = { ...changed(before, change), updatedAt: at };
+      if (change.filters && after.applicationId !== null && includesAuthorities(after.filters))
+        throw invalidField(
+          ["filters"],
+          "include_cas cannot be true with an applicationId: authorities belong to no application",
+        );
       const wasSpeaking = new Map(stored.map((row) => [row.id, before.enabled && row.enabled]));
-      const hastened = rows.filter((row, index) => {
+      const hastened = rows.flatMap((row, index) => {
         const speaksAnew = after.enabled && row.enabled && wasSpeaking.get(row.id) === false;
-        return speaksAnew || (wasSpeaking.has(row.id) && parsed?.[index]?.isChanged);
+        const isChanged = wasSpeaking.has(row.id) && parsed?.[index]?.isChanged === true;
+        return speaksAnew || isChanged ? [{ ...row, isChanged }] : [];
       });
       await db.write(async (tx) => {
         if (!(await updateAlertRow(tx, after, at))) throw notFound("The alert", alertId);

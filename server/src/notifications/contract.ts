@@ -39,6 +39,8 @@ export interface NoticeContent {
 export interface Notice extends NoticeContent {
   /** The delivery's id: the same however often it is sent. */
   readonly id: string;
+  /** Of several recipients only those at these places in the channel's list: the others have it. */
+  readonly leftTo?: readonly number[] | null;
 }
 
 /** A message shows so many certificates and says how many more there are. */
@@ -47,11 +49,12 @@ export const SHOWN = 20;
 /**
  * taken    the receiver has it; a remark names those of several who did not take it
  * refused  it will never take this one: trying again is pointless
- * later    not now: try again, not before `afterSeconds` if the receiver asked for that
+ * later    not now: try again, not before `afterSeconds` if the receiver asked for that, and of several recipients only
+ *          for those at the places `leftTo`
  * unready  this house cannot send through this channel yet (no mail server is set): keep it, say why
  */
 export type Outcome =
   | { readonly kind: "taken"; readonly remark?: string }
   | { readonly kind: "refused"; readonly reason: string }
-  | { readonly kind: "later"; readonly reason: string; readonly afterSeconds?: number }
+  | { readonly kind: "later"; readonly reason: string; readonly afterSeconds?: number; readonly leftTo?: readonly number[] }
   | { readonly kind: "unready"; readonly reason: string };

@@ -459,8 +459,44 @@ describe("e-mail", () => {
   test("an unknown mailbox is final, a busy one is not, one bad among good ones does not stop the mail", async () => {
     assert.equal((await sendTo(plain(), ["gone@example.com"])).kind, "refused");
     assert.equal((await sendTo(plain(), ["busy@example.com"])).kind, "later");
-    assert.equal((await sendTo(plain(), ["gone@example.com", "a@example.com"])).kind, "taken");
+    const partly = await sendTo(plain(), ["gone@example.com", "a@example.com"]);
+    assert.equal(partly.kind, "taken");
+    assert.match("remark" in partly ? (partly.remark ?? "") : "", /gone@example\.com: 550/);
     assert.deepEqual(mails[0]?.to, ["a@example.com"]);
+  });
+
+  test("whoever was busy is tried again alone", async () => {
+    const all = ["a@example.com", "busy@example.com", "gone@example.com"];
+    const first = await sendTo(plain(), all);
+    assert.deepEqual([first.kind, mails[0]?.to], ["later", ["a@example.com"]]);
+    const leftTo = first.kind === "later" ? first.leftTo : undefined;
+    assert.deepEqual(leftTo, [1, 2]);
+    assert.equal((await sendTo(plain(), all, notice({ leftTo: [1, 2] }))).kind, "later");
+    assert.equal(mails.length, 0);
+    assert.deepEqual(await sendTo(plain(), ["a@example.com", "b@example.com"], notice({ leftTo: [1] })), {
+      kind: "taken",
+    });
+    assert.deepEqual(mails[0]?.to, ["b@example.com"]);
+    assert.equal((await sendTo(plain(), all, notice({ leftTo: [2] }))).kind, "taken", "the others have it");
+  });
+
+  test("a refusal of the sender, the login or the relaying is the operator's to mend", async () => {
+    const refuse = (code: number, text: string) =>
+      Object.assign(new Error(text), { responseCode: code });
+    for (const options of [
+      { onMailFrom: (_address, _session, done) => done(refuse(550, "who are you")) },
+      { onRcptTo: (_address, _session, done) => done(refuse(530, "login first")) },
+      { onRcptTo: (_address, _session, done) => done(refuse(554, "5.7.1 policy")) },
+      { onRcptTo: (_address, _session, done) => done(refuse(554, "Relay access denied")) },
+    ] satisfies SMTPServerOptions[]) {
+      const server = await openSmtp(options);
+      try {
+        const url = `smtp://127.0.0.1:${server.port}/?ignoreTLS=true`;
+        assert.equal((await sendTo(url, ["a@example.com"])).kind, "later");
+      } finally {
+        await server.close();
+      }
+    }
   });
 
   test("a mail server that is away is a matter of time, none at all is said", async () => {

@@ -242,6 +242,17 @@ describe("sending", () => {
     );
   });
 
+  test("a receiver that switches to another protocol, or hangs up, is not waited for", async () => {
+    behave = (_request, response) => {
+      response.socket?.write("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n");
+    };
+    assert.deepEqual(await send(base, undefined, 1000), { status: 101, retryAfterSeconds: undefined });
+    behave = (_request, response) => void response.socket?.end();
+    await assert.rejects(send(base, undefined, 1000), /hang up|closed/);
+    behave = (_request, response) => void response.writeHead(200).write("slowly");
+    assert.equal((await send(base, undefined, 100)).status, 200);
+  });
+
   test("a closed port is an error that may pass", async () => {
     await assert.rejects(send("http://127.0.0.1:9/"), /port 9 belongs/);
     const free = createServer();

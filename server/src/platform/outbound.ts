@@ -238,17 +238,28 @@ function retryAfter(response: IncomingMessage): number | undefined {
 
 function exchange(request: ClientRequest, body: string, deadline: AbortSignal): Promise<OutboundAnswer> {
   return new Promise((settle, fail) => {
-    request.on("error", (error) => fail(deadline.aborted ? late() : error));
+    let answer: OutboundAnswer | undefined;
+    const end = (reason: Error): void => (answer ? settle(answer) : fail(reason));
+    // Whatever the other side does with the connection, this ends when the time is over.
+    deadline.addEventListener("abort", () => end(late()), { once: true });
+    request.on("error", (error) => end(deadline.aborted ? late() : error));
+    request.on("close", () => end(new Error("the connection was closed without an answer")));
+    // Nobody asked for another protocol; unless someone listens, the connection would stay open without end.
+    request.on("upgrade", (response, socket) => {
+      socket.destroy();
+      settle({ status: response.statusCode ?? 0, retryAfterSeconds: undefined });
+    });
     request.on("response", (response) => {
-      const answer = { status: response.statusCode ?? 0, retryAfterSeconds: retryAfter(response) };
+      const known = { status: response.statusCode ?? 0, retryAfterSeconds: retryAfter(response) };
+      answer = known;
       let size = 0;
       // The status says all we want; the rest is only read to be polite, and only so far.
       response.on("data", (chunk: Buffer) => {
         size += chunk.length;
         if (size > MAX_ANSWER_BYTES) response.destroy();
       });
-      response.on("error", () => settle(answer));
-      response.on("close", () => settle(answer));
+      response.on("error", () => settle(known));
+      response.on("close", () => settle(known));
     });
     request.end(body);
   });

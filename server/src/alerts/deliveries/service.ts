@@ -252,7 +252,8 @@ class Sender implements Deliveries {
     });
     try {
       const settings = await this.#needs.channels.open(row);
-      return await Promise.race([channel.send(settings, { id: delivery.id, ...delivery.content }), limit]);
+      const notice = { id: delivery.id, leftTo: delivery.leftTo, ...delivery.content };
+      return await Promise.race([channel.send(settings, notice), limit]);
     } catch (error) {
       // Settings that cannot be opened, for example: for a day somebody may mend it, and the reason is to be seen.
       return { kind: "later", reason: `could not be sent: ${(error as Error).message}`.slice(0, 300) };

@@ -1,5 +1,6 @@
 import { slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
 import type { NoticeContent } from "../../notifications/index.ts";
+import type { Verdict } from "./model.ts";
 
 export interface DeliveryRow {
   readonly id: string;
@@ -15,6 +16,8 @@ export interface DeliveryRow {
   readonly lastAttemptAt: Date | null;
   readonly deliveredAt: Date | null;
   readonly lastError: string | null;
+  /** Of several recipients those that still have to take it, by their place; null for all. */
+  readonly leftTo: number[] | null;
   readonly createdAt: Date;
 }
 
@@ -31,7 +34,7 @@ export interface ListedDelivery extends DeliveryRow {
 
 const COLUMNS = `d.id, d.alert_id AS "alertId", d.message_id AS "messageId", d.channel_id AS "channelId", d.channel_type AS "channelType", d.destination, d.status,
   d.attempts, d.next_at AS "nextAt", d.first_attempt_at AS "firstAttemptAt", d.last_attempt_at AS "lastAttemptAt", d.delivered_at AS "deliveredAt",
-  d.last_error AS "lastError", d.created_at AS "createdAt"`;
+  d.last_error AS "lastError", d.left_to AS "leftTo", d.created_at AS "createdAt"`;
 
 // A few per destination, whichever came due first there: a thousand for a dead receiver do not stand in the way of one
 // for a living. Rows that another node is claiming at this moment are stepped over, and so are those this node is
@@ -52,12 +55,12 @@ const claim = slowSql<ClaimedDelivery>(`
   RETURNING ${COLUMNS}, m.content`);
 // `attempts` is the claim's number: who lost the claim to another node has nothing more to say.
 const delivered = sql<{ id: string }>(`
-  UPDATE alert_deliveries SET status = 'delivered', delivered_at = $3, last_attempt_at = $3, last_error = $4, updated_at = $3
+  UPDATE alert_deliveries SET status = 'delivered', delivered_at = $3, last_attempt_at = $3, last_error = $4, left_to = NULL, updated_at = $3
   WHERE id = $1 AND attempts = $2 AND status = 'pending' RETURNING id`);
 const failed = sql<{ id: string }>(`
   UPDATE alert_deliveries SET status = 'failed', last_attempt_at = $3, last_error = $4, updated_at = $3 WHERE id = $1 AND attempts = $2 AND status = 'pending' RETURNING id`);
 const postponed = sql<{ id: string }>(`
-  UPDATE alert_deliveries SET next_at = $4, last_attempt_at = $3, last_error = $5, updated_at = $3,
+  UPDATE alert_deliveries SET next_at = $4, last_attempt_at = $3, last_error = $5, left_to = coalesce($7, left_to), updated_at = $3,
     attempts = CASE WHEN $6 THEN attempts ELSE attempts - 1 END, first_attempt_at = CASE WHEN $6 THEN first_attempt_at END
   WHERE id = $1 AND attempts = $2 AND status = 'pending' RETURNING id`);
 // Not an attempt: nothing left the house.
@@ -94,12 +97,13 @@ const again = sql<{ id: string }>(`
   WHERE d.id = $1 AND NOT ${isBeingSent("d", "$2")} RETURNING d.id`);
 // The channel's settings changed or it may speak again: whoever waits for it need not wait longer, and has a day anew.
 const hasten = sql(`
-  UPDATE alert_deliveries d SET destination = $2, next_at = CASE WHEN ${isBeingSent("d", "$3")} THEN d.next_at ELSE $3 END, first_attempt_at = NULL
+  UPDATE alert_deliveries d SET destination = $2, next_at = CASE WHEN ${isBeingSent("d", "$3")} THEN d.next_at ELSE $3 END, first_attempt_at = NULL,
+    left_to = CASE WHEN $4 THEN NULL ELSE d.left_to END
   WHERE d.channel_id = $1 AND d.status = 'pending'`);
 // What waited for a channel that is gone goes to this one, unless the message was told there or will be; one of each
 // message at a time. Who is sending to the old one at this moment has nothing more to say: its number is passed by.
 const adopt = slowSql(`
-  UPDATE alert_deliveries d SET channel_id = $2, channel_type = $3, destination = $4, next_at = $5, first_attempt_at = NULL, updated_at = $5,
+  UPDATE alert_deliveries d SET channel_id = $2, channel_type = $3, destination = $4, next_at = $5, first_attempt_at = NULL, left_to = NULL, updated_at = $5,
     attempts = d.attempts + CASE WHEN ${isBeingSent("d", "$5")} THEN 1 ELSE 0 END
   WHERE d.id IN (
     SELECT DISTINCT ON (o.message_id) o.id FROM alert_deliveries o JOIN alert_messages m ON m.id = o.message_id
@@ -164,8 +168,8 @@ export const postpone = (
   tx: Tx,
   d: ClaimedDelivery,
   now: Date,
-  to: { readonly nextAt: Date; readonly error: string; readonly counts: boolean },
-) => tx.first(postponed, [d.id, d.attempts, now, to.nextAt, to.error, to.counts]);
+  to: Extract<Verdict, { readonly status: "pending" }>,
+) => tx.first(postponed, [d.id, d.attempts, now, to.nextAt, to.error, to.counts, to.leftTo ?? null]);
 export const markEnded = (tx: Tx, d: ClaimedDelivery, now: Date, error: string) =>
   tx.first(ended, [d.id, d.attempts, now, error]);
 /** Is any of these certificates in force, without a successor and not over? */
@@ -179,9 +183,9 @@ export const findToldThere = (q: Query, d: DeliveryRow, certificateIds: readonly
   q.first(toldThere, [d.alertId, d.channelId, certificateIds, d.createdAt]);
 export const hastenDeliveries = (
   tx: Tx,
-  channel: { readonly id: string; readonly destination: string },
+  channel: { readonly id: string; readonly destination: string; readonly isChanged: boolean },
   at: Date,
-) => tx.later(hasten, [channel.id, channel.destination, at]);
+) => tx.later(hasten, [channel.id, channel.destination, at, channel.isChanged]);
 
 export interface Home {
   readonly id: string;

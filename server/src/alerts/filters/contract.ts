@@ -3,6 +3,9 @@ import { z } from "zod";
 export const FILTER_FIELDS = ["any", "profile_name", "common_name", "san", "include_cas"] as const;
 export const FILTER_OPERATORS = ["contains", "equals", "matches", "starts_with", "ends_with"] as const;
 
+/** Of these a certificate has one; of alternative names it has many, and two may be asked for. */
+const SINGLE_FIELDS = ["common_name", "profile_name"] as const;
+
 const word = z.string().max(1024);
 
 /** A filter with nothing but a `value` looks for that text in the profile, the common name and every SAN. */
@@ -38,6 +41,22 @@ export const filtersInput = z
     );
     if (wishes.size > 1)
       context.addIssue({ code: "custom", message: "include_cas cannot be both true and false" });
+    for (const field of SINGLE_FIELDS) {
+      const lists = filters.flatMap((filter, index) =>
+        filter.field === field && filter.operator === "equals" && typeof filter.value !== "boolean"
+          ? [{ index, values: new Set([filter.value].flat()) }]
+          : [],
+      );
+      let common: ReadonlySet<string> | undefined;
+      for (const { index, values } of lists) {
+        const before = common;
+        common = new Set([...values].filter((value) => before?.has(value) ?? true));
+        if (common.size > 0) continue;
+        const message = `${field} cannot equal this and what another filter asks for: filters are combined with and`;
+        context.addIssue({ code: "custom", path: [index, "value"], message });
+        break;
+      }
+    }
   });
 
 /** As it is kept and answered. */

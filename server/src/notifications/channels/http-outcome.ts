@@ -13,7 +13,9 @@ export async function postOutcome(outbound: Outbound, request: OutboundRequest):
       status >= 300 && status < 400
         ? `answered with the redirect ${status}, which is not followed`
         : `answered ${status}`;
-    if (status >= 400 && status < 500 && !PASSING.has(status)) return { kind: "refused", reason };
+    // Below 200 is a change of protocol: whoever listens there is no receiver of ours.
+    const isNever = status < 200 || (status >= 400 && status < 500 && !PASSING.has(status));
+    if (isNever) return { kind: "refused", reason };
     return {
       kind: "later",
       reason,

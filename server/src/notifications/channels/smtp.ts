@@ -15,22 +15,56 @@ export interface Mail {
   readonly html: string;
 }
 
+/** Someone who did not take a mail that others took. */
+export interface Refusal {
+  readonly address: string;
+  readonly reason: string;
+  /** May take it later. */
+  readonly isPassing: boolean;
+}
+
 export interface Mailer {
-  send(mail: Mail): Promise<Outcome>;
+  /** Besides the outcome, who among several did not take it. */
+  send(mail: Mail): Promise<Outcome & { readonly refusals?: readonly Refusal[] }>;
   close(): void;
 }
 
 interface SmtpError {
   readonly code?: string;
+  readonly command?: string;
   readonly responseCode?: number;
+  readonly response?: string;
+  readonly recipient?: string;
+  readonly rejectedErrors?: readonly SmtpError[];
 }
 
-/** A 5xx about this message or its recipients is final; a 5xx about our login is the operator's to mend. */
-function judge(error: unknown): Outcome {
-  const { code, responseCode = 0 } = error as SmtpError;
+/** RFC 4954: a login is missing, too weak or wrong. */
+const LOGIN_CODES = new Set([530, 534, 535, 538]);
+
+/** A refusal of us, whoever the mail is for: sender, login, relaying or policy. That is the operator's to mend. */
+const isAboutUs = ({ command, responseCode = 0, response = "" }: SmtpError): boolean =>
+  command === "MAIL FROM" ||
+  LOGIN_CODES.has(responseCode) ||
+  /^5\d\d[ -]5\.7\.\d/.test(response) ||
+  /\brelay/i.test(response);
+
+/** A 5xx about this message or its recipients is final, any other may pass. */
+const isFinal = (error: SmtpError): boolean =>
+  (error.code === "EENVELOPE" || error.code === "EMESSAGE") &&
+  (error.responseCode ?? 0) >= 500 &&
+  !isAboutUs(error);
+
+const refusalOf = (error: SmtpError): Refusal => ({
+  address: error.recipient ?? "",
+  reason: reasonOf({ message: error.response ?? "refused" }),
+  isPassing: !isFinal(error),
+});
+
+function judge(error: unknown): Awaited<ReturnType<Mailer["send"]>> {
+  const all = (error as SmtpError).rejectedErrors ?? [];
   const reason = reasonOf(error);
-  const isAboutTheMail = code === "EENVELOPE" || code === "EMESSAGE";
-  return isAboutTheMail && responseCode >= 500 ? { kind: "refused", reason } : { kind: "later", reason };
+  const isOver = all.length > 0 ? all.every(isFinal) : isFinal(error as SmtpError);
+  return { kind: isOver ? "refused" : "later", reason, refusals: all.map(refusalOf) };
 }
 
 const domainOf = (from: string): string => /@([A-Za-z0-9.-]+)>?\s*$/.exec(from)?.[1] ?? "keyward.local";
@@ -53,7 +87,7 @@ export function createMailer(url: Sealed<string>, from: string): Mailer {
   return {
     async send({ id, to, subject, text, html }) {
       try {
-        await transport.sendMail({
+        const { rejectedErrors = [] } = await transport.sendMail({
           messageId: `<${id}@${domainOf(from)}>`,
           to: to.map((address) => ({ name: "", address })),
           subject,
@@ -61,7 +95,7 @@ export function createMailer(url: Sealed<string>, from: string): Mailer {
           html,
           headers: { "Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All" },
         });
-        return { kind: "taken" };
+        return { kind: "taken", refusals: (rejectedErrors as SmtpError[]).map(refusalOf) };
       } catch (error) {
         return judge(error);
       }
