@@ -102,18 +102,20 @@ export const createAlert = endpoint({
   path: ALERTS_PATH,
   room,
   summary: "Create an alert on certificates: what to watch for and through which one to ten channels to tell",
-  body: z.object({
-    name,
-    eventType,
-    filters: filtersInput,
-    channels: channelsInput,
-    description: description.nullish(),
-    alertBefore: alertBefore.nullish(),
-    enabled: z.boolean().default(true),
-    notificationConfig: notificationConfigInput.nullish(),
-    applicationId: uuid.nullish(),
-    projectId: projectRef.optional(),
-  }).superRefine(canMatch),
+  body: z
+    .object({
+      name,
+      eventType,
+      filters: filtersInput,
+      channels: channelsInput,
+      description: description.nullish(),
+      alertBefore: alertBefore.nullish(),
+      enabled: z.boolean().default(true),
+      notificationConfig: notificationConfigInput.nullish(),
+      applicationId: uuid.nullish(),
+      projectId: projectRef.optional(),
+    })
+    .superRefine(canMatch),
   reply: z.object({ alert }),
   example: { body: example },
 });
@@ -222,14 +224,16 @@ export const previewAlertCertificates = endpoint({
   room,
   rate: "read",
   summary: "The certificates an alert with these filters would be about",
-  body: z.object({
-    filters: filtersInput,
-    alertBefore: alertBefore.nullish(),
-    applicationId: uuid.nullish(),
-    projectId: projectRef.optional(),
-    limit: z.number().int().min(1).max(100).default(20),
-    offset: z.number().int().min(0).max(1_000_000_000).default(0),
-  }).superRefine(canMatch),
+  body: z
+    .object({
+      filters: filtersInput,
+      alertBefore: alertBefore.nullish(),
+      applicationId: uuid.nullish(),
+      projectId: projectRef.optional(),
+      limit: z.number().int().min(1).max(100).default(20),
+      offset: z.number().int().min(0).max(1_000_000_000).default(0),
+    })
+    .superRefine(canMatch),
   reply: matching,
   example: { body: { filters: [{ value: "example.com" }], alertBefore: "30d" } },
 });

@@ -78,6 +78,13 @@ export interface EndWindow {
   readonly high: Date;
 }
 
+/** Calendar months that have to be counted back from each end on its own, because the window is a bit too wide; or 0. */
+export function monthsToCount(alertBefore: string, now: Date): number {
+  const { months } = parseBefore(alertBefore);
+  // Before the year -4700 PostgreSQL knows no moment, and nothing ends so late that it matters.
+  return now.getUTCDate() < 28 || months > 60_000 ? 0 : months;
+}
+
 const clamp = (millis: number): Date => new Date(Math.min(millis, LAST_MOMENT));
 
 function bound(at: Date, alertBefore: string, slack: number): Date {

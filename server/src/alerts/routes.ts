@@ -4,6 +4,8 @@ import type { Calendars } from "./calendar/service.ts";
 import * as contract from "./contract.ts";
 import * as deliveries from "./deliveries/contract.ts";
 import type { DeliveryHistory } from "./deliveries/history/service.ts";
+import * as links from "./links/contract.ts";
+import { alertPage, certificatePage, linkPageCsp } from "./links/model.ts";
 import type { Matches } from "./matches/service.ts";
 import type { Alerts } from "./service.ts";
 
@@ -12,9 +14,11 @@ export interface AlertServices {
   readonly matches: Matches;
   readonly history: DeliveryHistory;
   readonly calendars: Calendars;
+  /** Where users reach this server. */
+  readonly publicUrl: string;
 }
 
-export const alertRoutes = ({ alerts, matches, history, calendars }: AlertServices): Route[] => [
+export const alertRoutes = ({ alerts, matches, history, calendars, publicUrl }: AlertServices): Route[] => [
   serve(contract.createAlert, async ({ actor, body }) => ({ alert: await alerts.create(actor, body) })),
   serve(contract.listAlerts, ({ actor, query }) => alerts.list(actor, query)),
   serve(contract.getAlert, async ({ actor, params }) => ({ alert: await alerts.get(actor, params.alertId) })),
@@ -43,6 +47,16 @@ export const alertRoutes = ({ alerts, matches, history, calendars }: AlertServic
   serve(calendar.deleteCalendar, async ({ actor, params }) => ({
     calendar: await calendars.delete(actor, params.calendarId),
   })),
+  servePublic(links.openCertificateLink, async ({ params, reply }) => {
+    reply.header("content-type", "text/html; charset=utf-8");
+    reply.header("content-security-policy", linkPageCsp);
+    return new Raw(certificatePage(publicUrl, params.certificateId));
+  }),
+  servePublic(links.openAlertLink, async ({ params, reply }) => {
+    reply.header("content-type", "text/html; charset=utf-8");
+    reply.header("content-security-policy", linkPageCsp);
+    return new Raw(alertPage(publicUrl, params.alertId));
+  }),
   servePublic(calendar.getCalendar, async ({ query, reply }) => {
     reply.header("content-type", "text/calendar; charset=utf-8");
     return new Raw(await calendars.read(query.key));

@@ -103,13 +103,20 @@ type Fate = "delivered" | "given up" | "fell silent";
  * receiver is still away then. It falls silent at the first attempt at which none of its certificates is due any more;
  * when attempts come is chance, but one comes within four and a half hours, and one when the day is over.
  */
-function fateOf(looks: readonly number[], outages: readonly Outage[], isDueAt: (look: number) => boolean): Fate {
+function fateOf(
+  looks: readonly number[],
+  outages: readonly Outage[],
+  isDueAt: (look: number) => boolean,
+): Fate {
   const [bornAt = 0] = looks;
   const last = looks.at(-1) ?? bornAt;
   const outage = outages.find(({ from, to }) => from <= bornAt && bornAt < to);
   if (!outage || last >= outage.to) return "delivered";
   const dayIsOver = firstLookFrom(momentOf(bornAt) + DAY, bornAt);
-  const next = Math.min(firstLookFrom(momentOf(last) + LONGEST_PAUSE, last + 1), Math.max(dayIsOver, last + 1));
+  const next = Math.min(
+    firstLookFrom(momentOf(last) + LONGEST_PAUSE, last + 1),
+    Math.max(dayIsOver, last + 1),
+  );
   if (dayIsOver < outage.to && last >= dayIsOver) return "given up";
   return isDueAt(next) ? "delivered" : "fell silent";
 }
@@ -329,7 +336,8 @@ test(
         text: `SELECT id, status, last_error AS error FROM alert_deliveries`,
       }),
     );
-    const OVER = "Not sent: its certificates were replaced or revoked or have ended. Before that: answered 503";
+    const OVER =
+      "Not sent: its certificates were replaced or revoked or have ended. Before that: answered 503";
     const outcomes: Record<Fate, [string, string | null]> = {
       delivered: ["delivered", null],
       "given up": ["failed", "answered 503 (given up after a day)"],

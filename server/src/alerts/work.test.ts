@@ -398,9 +398,7 @@ describe("facts", () => {
 describe("PagerDuty", () => {
   const channels = [{ config: { integrationKey: "0123456789abcdef0123456789abcdef" } }];
   const paged = () =>
-    pager.received
-      .splice(0)
-      .map(({ json }) => [json.event_action, json.dedup_key.split(":")[2]]);
+    pager.received.splice(0).map(({ json }) => [json.event_action, json.dedup_key.split(":")[2]]);
   afterEach(() => {
     pager.answer = () => 200;
   });
@@ -455,10 +453,13 @@ describe("PagerDuty", () => {
     await store.renew(first, wish(90));
     await store.revoke(second, projectId, house.clock.now());
     await run();
-    assert.deepEqual(paged().sort(), [
-      ["resolve", first],
-      ["resolve", second],
-    ].sort());
+    assert.deepEqual(
+      paged().sort(),
+      [
+        ["resolve", first],
+        ["resolve", second],
+      ].sort(),
+    );
     // Failed and mended before anyone was told.
     const third = await store.issue(wish(30));
     await store.failRenewal(third, projectId, "no");
@@ -777,6 +778,37 @@ describe("delivery", () => {
     assert.equal(take().length, 0, "nor when somebody asks for it");
   });
 
+  test("the links in a message and in the calendar lead to a page, for everyone and with nothing in it", async () => {
+    const alert = await anAlert({
+      channels: [to("/in"), { config: { webhookUrl: `${receiver.url}/slack` } }],
+    });
+    const id = await store.issue(wish(3, { commonName: "not-to-be-shown.example" }));
+    await run();
+    const calendar = await house.owner.post(`${PATH}/calendars`, { projectId });
+    const shown = await house.anonymous.get(
+      calendar.body.calendar.url.replace("https://keyward.example", ""),
+    );
+    const everything =
+      take()
+        .map(({ body }) => body)
+        .join(" ") + shown.body.replaceAll("\r\n ", "");
+    const paths = new Set(
+      [...everything.matchAll(/https:\/\/keyward\.example(\/projects\/[\w/-]+)/g)].map(
+        ([, path]) => path ?? "",
+      ),
+    );
+    assert.equal(paths.size, 2);
+    for (const path of paths) {
+      const page = await house.anonymous.get(path);
+      assert.equal(page.status, 200, path);
+      assert.match(page.headers.get("content-type") ?? "", /^text\/html/);
+      assert.match(page.headers.get("content-security-policy") ?? "", /default-src 'none'/);
+      assert.ok(!page.body.includes("not-to-be-shown") && !page.body.includes("<script"));
+      assert.match(page.body, new RegExp(`keyward (certs show ${id}|alerts deliveries ${alert.id})<`));
+    }
+    assert.equal((await house.anonymous.get(`/projects/${projectId}/certificates/x%22%3E`)).status, 422);
+  });
+
   test("those that a message does not show keep it alive", async () => {
     await anAlert();
     receiver.answer = () => 503;
@@ -801,10 +833,7 @@ describe("delivery", () => {
     take();
     for (const [off, on] of [
       [{ enabled: false }, { enabled: true }],
-      [
-        { channels: [{ ...to("/in"), enabled: false }] },
-        { channels: [{ ...to("/in"), enabled: true }] },
-      ],
+      [{ channels: [{ ...to("/in"), enabled: false }] }, { channels: [{ ...to("/in"), enabled: true }] }],
     ]) {
       await house.owner.patch(`${PATH}/${alert.id}`, off);
       house.clock.advance(3 * HOUR);
@@ -824,7 +853,11 @@ describe("delivery", () => {
         assert.equal(take().length, 1, "enabling wakes it at once");
         await house.house.database.write(
           (tx) =>
-            tx.rows({ name: undefined, isSlow: false, text: "UPDATE alert_deliveries SET attempts = 1 WHERE status = 'pending'" }),
+            tx.rows({
+              name: undefined,
+              isSlow: false,
+              text: "UPDATE alert_deliveries SET attempts = 1 WHERE status = 'pending'",
+            }),
           { audited: false },
         );
         receiver.answer = () => 200;
@@ -848,7 +881,11 @@ describe("delivery", () => {
     await house.house.database.write(
       (tx) =>
         tx.rows(
-          { name: undefined, isSlow: false, text: "UPDATE alert_channels SET settings = 'x' WHERE alert_id = $1" },
+          {
+            name: undefined,
+            isSlow: false,
+            text: "UPDATE alert_channels SET settings = 'x' WHERE alert_id = $1",
+          },
           [alert.id],
         ),
       { audited: false },

@@ -56,5 +56,10 @@ export const SHOWN = 20;
 export type Outcome =
   | { readonly kind: "taken"; readonly remark?: string }
   | { readonly kind: "refused"; readonly reason: string }
-  | { readonly kind: "later"; readonly reason: string; readonly afterSeconds?: number; readonly leftTo?: readonly number[] }
+  | {
+      readonly kind: "later";
+      readonly reason: string;
+      readonly afterSeconds?: number;
+      readonly leftTo?: readonly number[];
+    }
   | { readonly kind: "unready"; readonly reason: string };

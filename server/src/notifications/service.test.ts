@@ -481,8 +481,7 @@ describe("e-mail", () => {
   });
 
   test("a refusal of the sender, the login or the relaying is the operator's to mend", async () => {
-    const refuse = (code: number, text: string) =>
-      Object.assign(new Error(text), { responseCode: code });
+    const refuse = (code: number, text: string) => Object.assign(new Error(text), { responseCode: code });
     for (const options of [
       { onMailFrom: (_address, _session, done) => done(refuse(550, "who are you")) },
       { onRcptTo: (_address, _session, done) => done(refuse(530, "login first")) },

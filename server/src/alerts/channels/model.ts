@@ -50,7 +50,9 @@ export function matchChannels(all: readonly Given[], known: readonly Stored[]): 
     const open = all.filter((given) => !matches.has(given));
     const claims = new Map(open.map((given) => [given, candidates(given, isFor)]));
     for (const [given, [only, ...more]] of claims) {
-      const isWanted = [...claims].some(([other, wanted]) => other !== given && only && wanted.includes(only));
+      const isWanted = [...claims].some(
+        ([other, wanted]) => other !== given && only && wanted.includes(only),
+      );
       if (only && more.length === 0 && !isWanted) match(given, only);
     }
   }

@@ -32,7 +32,13 @@ export type Verdict =
   | { readonly status: "failed"; readonly error: string }
   /** Failed without an attempt: there is no reason to send it any more. */
   | { readonly status: "ended"; readonly error: string }
-  | { readonly status: "pending"; readonly error: string; readonly nextAt: Date; readonly counts: boolean; readonly leftTo?: readonly number[] | undefined };
+  | {
+      readonly status: "pending";
+      readonly error: string;
+      readonly nextAt: Date;
+      readonly counts: boolean;
+      readonly leftTo?: readonly number[] | undefined;
+    };
 
 export function backOffMs(attempts: number, chance: number): number {
   const full = Math.min(FIRST_DELAY_MS * 2 ** Math.min(attempts - 1, 30), LONGEST_DELAY_MS);

@@ -117,6 +117,7 @@ test("SQL and code agree on which certificates a filter means", async () => {
           applicationId: null,
           filters,
           window: undefined,
+          months: 0,
           now,
           limit: 100,
           offset: 0,

@@ -4,7 +4,7 @@ import type { Clock } from "../../platform/clock.ts";
 import type { Db } from "../../platform/db/index.ts";
 import type { Permissions } from "../../permissions/index.ts";
 import type { MatchingCertificate, Preview } from "../contract.ts";
-import { endWindow, isDue } from "../model.ts";
+import { endWindow, monthsToCount } from "../model.ts";
 import type { Scopes } from "../scopes/service.ts";
 import type { Alerts } from "../service.ts";
 import { findMatches, type MatchWish } from "./store.ts";
@@ -26,19 +26,14 @@ export type Matches = ReturnType<typeof createMatches>;
 
 export function createMatches({ db, clock, permissions, scopes, alerts }: MatchNeeds) {
   const find = async (
-    wish: Omit<MatchWish, "now" | "window">,
+    wish: Omit<MatchWish, "now" | "window" | "months">,
     alertBefore: string,
   ): Promise<{ certificates: MatchingCertificate[]; total: number }> => {
     const now = clock.now();
     const window = alertBefore === "" ? undefined : endWindow(alertBefore, null, now);
-    const { certificates, total } = await db.read((q) => findMatches(q, { ...wish, window, now }));
-    // Around the end of a month the window may hold a few that are due only in hours.
-    const exact =
-      alertBefore === "" ? certificates : certificates.filter((one) => isDue(one.notAfter, alertBefore, now));
-    return {
-      certificates: exact.map((one) => ({ ...one, status: "active" })),
-      total: total - (certificates.length - exact.length),
-    };
+    const months = alertBefore === "" ? 0 : monthsToCount(alertBefore, now);
+    const { certificates, total } = await db.read((q) => findMatches(q, { ...wish, window, months, now }));
+    return { certificates: certificates.map((one) => ({ ...one, status: "active" })), total };
   };
 
   return {

@@ -21,6 +21,8 @@ export interface MatchWish {
   readonly filters: readonly Filter[];
   /** Certificates that end here; undefined for all in force. */
   readonly window: EndWindow | undefined;
+  /** Of those, the ones for which so many months before the end is not after now; 0 for all. */
+  readonly months: number;
   readonly now: Date;
   readonly limit: number;
   readonly offset: number;
@@ -29,7 +31,11 @@ export interface MatchWish {
 const NAMES = `ARRAY(SELECT alt ->> 'value' FROM jsonb_array_elements(c.alt_names) AS alt)`;
 const FROM = `FROM certificates c LEFT JOIN certificate_profiles p ON p.id = c.profile_id`;
 
-/** Those in force and not replaced, that end soonest first. `exactly` has the last word where the window is a bit too wide. */
+// Months are clamped to the last day of the shorter one, here and in the model.
+const isDue = (months: string, now: string): string =>
+  `(c.not_after AT TIME ZONE 'UTC' - make_interval(months => ${months}::integer)) <= (${now}::timestamptz AT TIME ZONE 'UTC')`;
+
+/** Those in force and not replaced, that end soonest first. */
 export async function findMatches(
   q: Query,
   wish: MatchWish,
@@ -38,6 +44,7 @@ export async function findMatches(
   const conditions = [
     "c.project_id = $1 AND c.phase = 0 AND c.renewed_by_id IS NULL AND c.not_after > $2",
     ...(wish.window ? [`c.not_after <= ${params.add(wish.window.high)}`] : []),
+    ...(wish.months === 0 ? [] : [isDue(params.add(wish.months), params.add(wish.now))]),
     ...(wish.applicationId === null ? [] : [`c.application_id = ${params.add(wish.applicationId)}`]),
     filterConditions(wish.filters, params),
   ].join(" AND ");

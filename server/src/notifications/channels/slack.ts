@@ -82,7 +82,9 @@ export function slackChannel({ outbound }: { readonly outbound: Outbound }): Cha
     objection({ webhookUrl }) {
       // What is shown of an address is no address; stored as one it would lose every message.
       const isMasked = URL.canParse(webhookUrl) && new URL(webhookUrl).pathname.includes("*");
-      const message = isMasked ? "must be the whole address, not its masked form" : outbound.objection(webhookUrl);
+      const message = isMasked
+        ? "must be the whole address, not its masked form"
+        : outbound.objection(webhookUrl);
       return message === undefined ? undefined : { field: "webhookUrl", message };
     },
     send: ({ webhookUrl }, notice) =>

@@ -49,8 +49,7 @@ function obstacleOfSilence(delivery: ClaimedDelivery, speaker: Speaker, now: Dat
   const reason = speaker.isAlertEnabled ? "The channel is disabled." : "The alert is disabled.";
   // An expiry stays worth telling until it is over, which was asked before; old news are told for a day.
   const isStale =
-    delivery.content.kind !== "expiration" &&
-    now.getTime() - delivery.createdAt.getTime() >= PATIENCE_MS;
+    delivery.content.kind !== "expiration" && now.getTime() - delivery.createdAt.getTime() >= PATIENCE_MS;
   if (isStale) return end(delivery, `Not sent: ${reason}`);
   return { status: "pending", error: reason, nextAt: new Date(now.getTime() + HELD_MS), counts: false };
 }

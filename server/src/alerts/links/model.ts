@@ -1,0 +1,49 @@
+/**
+ * What a message's link leads to. Whoever follows it has no token here, so the page says nothing that was not in the
+ * link: it gives the lines that show the rest to who may see it. No script, no style, nothing loaded.
+ */
+export const linkPageCsp = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+const escaped = (text: string): string => text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
+
+interface Page {
+  readonly title: string;
+  readonly words: string;
+  readonly lines: readonly string[];
+}
+
+const pageOf = ({ title, words, lines }: Page): string => `<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="robots" content="noindex"><title>${escaped(title)}</title></head>
+<body>
+<h1>${escaped(title)}</h1>
+<p>${escaped(words)}</p>
+${lines.map((line) => `<pre><code>${escaped(line)}</code></pre>`).join("\n")}
+</body>
+</html>
+`;
+
+const curl = (publicUrl: string, path: string): string =>
+  `curl -H "Authorization: Bearer $TOKEN" '${publicUrl}${path}'`;
+
+export const certificatePage = (publicUrl: string, certificateId: string): string =>
+  pageOf({
+    title: `Certificate ${certificateId}`,
+    words: "A message of Keyward spoke of this certificate. With rights in its project you can look at it:",
+    lines: [
+      `keyward certs show ${certificateId}`,
+      curl(publicUrl, `/api/v1/cert-manager/certificates/${certificateId}`),
+    ],
+  });
+
+export const alertPage = (publicUrl: string, alertId: string): string =>
+  pageOf({
+    title: `Alert ${alertId}`,
+    words:
+      "A message of Keyward came from this alert. With rights in its project you can look at what it is about now, and at what it sent:",
+    lines: [
+      curl(publicUrl, `/api/v1/cert-manager/alerts/${alertId}/certificates`),
+      `keyward alerts deliveries ${alertId}`,
+      curl(publicUrl, `/api/v1/cert-manager/alerts/${alertId}/deliveries`),
+    ],
+  });
