@@ -9,7 +9,7 @@ import { invalid, type Issue } from "../../platform/problem.ts";
 import type { AnyChannel, Notifications } from "../../notifications/index.ts";
 import type { AlertView, ChannelInput } from "../contract.ts";
 import type { ChannelRow } from "../store.ts";
-import { matchChannels, type Given, type Stored } from "./model.ts";
+import { matchChannels, type Given, type Stored } from "./service/match-channels.ts";
 
 export interface ChannelNeeds {
   readonly keyring: Keyring;

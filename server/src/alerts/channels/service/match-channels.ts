@@ -3,9 +3,9 @@
  * what waits for the old ones would be nobody's. So: by the id; else who has the same address; else, where there is no
  * doubt, the one that is left at the same destination, or of the same kind: that one got other settings.
  */
-import type { AnyChannel } from "../../notifications/index.ts";
-import type { ChannelInput } from "../contract.ts";
-import type { ChannelRow } from "../store.ts";
+import type { AnyChannel } from "../../../notifications/index.ts";
+import type { ChannelInput } from "../../contract.ts";
+import type { ChannelRow } from "../../store.ts";
 
 export interface Given {
   readonly channel: AnyChannel;
