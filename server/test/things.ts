@@ -373,6 +373,8 @@ export const PUBLIC: Readonly<Record<string, string>> = {
   revokeAccessToken: "the token in the body is the proof",
   passwordLogin: "is how a caller comes to be known; refuses all wrong credentials in the same words",
   acceptInvitation: "the invitation's token in the body is the proof",
+  openAlertLink: "shows nothing but the id in its address: whoever follows a message's link has no token",
+  openCertificateLink: "likewise",
   getAlertCalendar: "the token in the address is the proof: calendars cannot send headers",
   downloadIssuer: "certificates are public, and relying parties fetch their issuers without credentials",
   downloadInternalCaCertificate:

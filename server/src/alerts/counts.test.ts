@@ -186,6 +186,10 @@ describe("the total of a list of deliveries", () => {
     await house.house.alertWork.jobs.find((job) => job.name === "alert-sweep")?.run();
     await expectTotals({ pending: 5 });
     await house.owner.patch(`${PATH}/${alertId}`, { channels: [{ config: { url: `${receiver.url}/new` } }] });
+    await expectTotals({ pending: 5 });
+    // They went over to the corrected address, which wants none of them.
+    receiver.answer = () => 410;
+    await house.house.alertWork.runNow();
     await expectTotals({ failed: 5 });
     assert.equal((await house.owner.delete(`${PATH}/${alertId}`)).status, 200);
     assert.deepEqual(await raw("SELECT * FROM alert_delivery_counts WHERE alert_id = $1", [alertId]), []);

@@ -55,7 +55,7 @@ export function judge(outcome: Outcome, attempt: Attempt): Verdict {
   const { now } = attempt;
   switch (outcome.kind) {
     case "taken":
-      return { status: "delivered", remark: outcome.remark };
+      return { status: "delivered", ...(outcome.remark === undefined ? {} : { remark: outcome.remark }) };
     case "refused":
       return { status: "failed", error: outcome.reason };
     case "unready":
@@ -75,7 +75,7 @@ export function judge(outcome: Outcome, attempt: Attempt): Verdict {
         error: outcome.reason,
         nextAt: new Date(Math.min(now.getTime() + wish, deadline)),
         counts: true,
-        leftTo: outcome.leftTo,
+        ...(outcome.leftTo === undefined ? {} : { leftTo: outcome.leftTo }),
       };
     }
   }
