@@ -16,6 +16,12 @@ export const versionUnknown = (version: number, key: string) =>
   notFound(`Version ${version} (not there or no longer kept) of the secret`, key);
 export const folderUnknown = (path: string) => notFound("The folder", path);
 export const environmentUnknown = (slug: string) => notFound("The environment", slug);
+/** The bytes that are kept of all secrets in one answer: what a server can open and send at once without harm. */
+export const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
+export const answerTooLarge = () =>
+  badRequest(
+    `The secrets of this answer are larger than ${MAX_ANSWER_BYTES / 1024 / 1024} MiB together. Read them folder by folder (recursive=false, includeImports=false) or by name; with viewSecretValue=false all names are listed.`,
+  );
 export const nothingToOverride = (key: string) =>
   badRequest(`There is no shared secret ${JSON.stringify(key)} in this folder that could be overridden.`);
 
@@ -57,6 +63,13 @@ export interface SecretRow extends StoredState {
   readonly version: number;
   readonly createdAt: Date;
   readonly updatedAt: Date;
+}
+
+/** A row that was weighed against what one answer may hold. */
+export interface Weighed {
+  readonly weight: number;
+  /** It did not fit: value, comment and metadata were not even loaded. */
+  readonly isLeftOut: boolean;
 }
 
 /** The readable state of one version. */

@@ -1,10 +1,25 @@
 import { sql, type Query, type Tx } from "../platform/db/index.ts";
-import type { FolderPlace, SecretRow } from "./model.ts";
+import { MAX_ANSWER_BYTES, type FolderPlace, type SecretRow, type Weighed } from "./model.ts";
 import { stampOf } from "./stamps/store.ts";
 
-export const SECRET_COLUMNS = `s.id, s.folder_id AS "folderId", s.key, s.owner_id AS "ownerId", s.version, s.key_id AS "keyId", s.value, s.comment,
-  s.metadata, s.tag_ids AS "tagIds", s.skip_multiline AS "skipMultiline", s.reminder_note AS "reminderNote",
+const PLAIN_COLUMNS = `s.id, s.folder_id AS "folderId", s.key, s.owner_id AS "ownerId", s.version, s.key_id AS "keyId",
+  s.tag_ids AS "tagIds", s.skip_multiline AS "skipMultiline", s.reminder_note AS "reminderNote",
   s.reminder_days AS "reminderDays", s.created_at AS "createdAt", s.updated_at AS "updatedAt"`;
+export const SECRET_COLUMNS = `${PLAIN_COLUMNS}, s.value, s.comment, s.metadata`;
+
+/**
+ * The same where any number of rows may come: what is beyond the room stays in the database, which knows the sizes
+ * without reading the values. `over` says which rows are weighed together: "" for all or nothing, an order for as many
+ * as fit. Values that nobody wants weigh nothing and are not loaded either.
+ */
+export function weighedColumns(room: string, wantsValue: string, over = ""): string {
+  const weight = `(CASE WHEN ${wantsValue} THEN octet_length(s.value) ELSE 0 END + coalesce(octet_length(s.comment), 0)
+    + coalesce(octet_length(s.metadata::text), 0))`;
+  const fits = `sum(${weight}) OVER (${over}) <= ${room}`;
+  return `${PLAIN_COLUMNS}, ${weight} AS weight, coalesce(NOT ${fits}, false) AS "isLeftOut",
+    CASE WHEN ${fits} AND ${wantsValue} THEN s.value END AS value,
+    CASE WHEN ${fits} THEN s.comment END AS comment, CASE WHEN ${fits} THEN s.metadata END AS metadata`;
+}
 
 /** A row of a read: the folder is there, the secret may not be. */
 export interface FoundSecret extends SecretRow {
@@ -14,21 +29,24 @@ export interface FoundSecret extends SecretRow {
   readonly stamp: string;
 }
 export type FoundFolder = FoundSecret | (Omit<FoundSecret, keyof SecretRow> & { readonly id: null });
+export type ListedFolder = FoundFolder & Weighed;
 
 // The stamp and the rows come from one statement, hence from one snapshot: a tag is never newer than its content.
 const folderWhere = (condition: string, stamp: string): string => `
   (SELECT f.id, f.path, EXISTS (SELECT 1 FROM secret_imports i WHERE i.folder_id = f.id) AS has_imports, ${stampOf(stamp)} AS stamp
    FROM folders f WHERE f.environment_id = $1 AND ${condition} OFFSET 0) f`;
-const READ = `SELECT f.id AS "foundFolderId", f.path, f.has_imports AS "hasImports", f.stamp, ${SECRET_COLUMNS} FROM`;
+const FOUND = `f.id AS "foundFolderId", f.path, f.has_imports AS "hasImports", f.stamp`;
+const READ = `SELECT ${FOUND}, ${SECRET_COLUMNS} FROM`;
+const LIST = `SELECT ${FOUND}, ${weighedColumns(`${MAX_ANSWER_BYTES}`, "$5::boolean")} FROM`;
 const one = sql<FoundFolder>(`
   ${READ} ${folderWhere("f.path = $2", "$4")}
     LEFT JOIN secrets s ON s.folder_id = f.id AND s.key = $3 AND s.owner_id IS NOT DISTINCT FROM $5::uuid`);
-const ofFolder = sql<FoundFolder>(`
-  ${READ} ${folderWhere("f.path = $2", "$3")}
+const ofFolder = sql<ListedFolder>(`
+  ${LIST} ${folderWhere("f.path = $2", "$3")}
     LEFT JOIN secrets s ON s.folder_id = f.id AND (s.owner_id IS NULL OR s.owner_id = $4::uuid)
   ORDER BY s.key, s.owner_id NULLS FIRST`);
-const ofTree = sql<FoundFolder>(`
-  ${READ} ${folderWhere("(f.path = $2 OR f.path ~>=~ $5 AND f.path ~<~ $6)", "$3")}
+const ofTree = sql<ListedFolder>(`
+  ${LIST} ${folderWhere("(f.path = $2 OR f.path ~>=~ $6 AND f.path ~<~ $7)", "$3")}
     LEFT JOIN secrets s ON s.folder_id = f.id AND (s.owner_id IS NULL OR s.owner_id = $4::uuid)
   ORDER BY f.path, s.key, s.owner_id NULLS FIRST`);
 const byId = sql<
@@ -85,11 +103,11 @@ export const readOne = (
 export const readFolder = (
   q: Query,
   at: FolderAddress,
-  more: { projectId: string; ownerId: string | null; recursive: boolean },
-) =>
-  more.recursive
-    ? q.rows(ofTree, [at.environmentId, at.path, more.projectId, more.ownerId, ...rangeBelow(at.path)])
-    : q.rows(ofFolder, [at.environmentId, at.path, more.projectId, more.ownerId]);
+  more: { projectId: string; ownerId: string | null; recursive: boolean; wantsValue: boolean },
+) => {
+  const asked = [at.environmentId, at.path, more.projectId, more.ownerId, more.wantsValue];
+  return more.recursive ? q.rows(ofTree, [...asked, ...rangeBelow(at.path)]) : q.rows(ofFolder, asked);
+};
 export const readById = (q: Query, id: string, orgId: string) => q.first(byId, [id, orgId]);
 
 /** Taken before anything is looked at: nothing above the secrets moves until this write has ended. */

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import {
+  ALLOWANCE,
   Expander,
   findEffective,
   parseReference,
@@ -149,4 +150,29 @@ test("what stands between braces is a reference or plain text", () => {
   for (const text of ["", ".", "a..b", "dev.a/b.KEY", "dev.ü.KEY", "x".repeat(2000)])
     assert.equal(parseReference(text), null, text);
   assert.equal(referencesIn("${A} ${ ${B} $C {D} ${E").length, 2);
+});
+
+test("however many values refer to a large one, together they grow by a bounded number of characters", () => {
+  const big = "x".repeat(900_000);
+  const secrets: Record<string, string> = { BIG: big };
+  for (let at = 0; at < 100; at += 1) secrets[`R${at}`] = "${BIG}";
+  const tree: Tree = { secrets: { "/x": secrets }, imports: {}, closed: new Set() };
+  const expander = new Expander(worldOf(tree));
+  const texts = Object.entries(secrets).map(([key, text]) =>
+    expander.expand({ id: idOf("/x", key), key, spot: spot("/x"), value: text }),
+  );
+  const expanded = texts.slice(1).filter((text) => text === big).length;
+  assert.equal(expanded, Math.floor(ALLOWANCE.characters / big.length));
+  assert.equal(texts.filter((text) => text === "${BIG}").length, 100 - expanded);
+  assert.ok(expander.left.characters >= 0);
+});
+
+test("once no steps are left nothing is looked up any more", () => {
+  const value = "${MISSING}".repeat(50);
+  let looks = 0;
+  const world = worldOf({ secrets: {}, imports: {}, closed: new Set() });
+  const counting: World = { ...world, own: (at, key) => ((looks += 1), world.own(at, key)) };
+  const expander = new Expander(counting, { ...ALLOWANCE, steps: 10 });
+  assert.equal(expander.expand({ id: "a", key: "A", spot: spot("/x"), value }), value);
+  assert.equal(looks, 10);
 });

@@ -48,7 +48,15 @@ const REFERENCE = /\$\{([^{}]*)\}/g;
 const MAX_REFERENCE = 1024;
 export const MAX_EXPANDED = 1024 * 1024;
 export const MAX_CHAIN = 64;
-export const MAX_STEPS = 10_000;
+
+/** What all references of one answer may cost together. What is beyond stays as it is written. */
+export interface Allowance {
+  /** References followed. */
+  readonly steps: number;
+  /** Characters put in for references: many small values may all refer to one large one. */
+  readonly characters: number;
+}
+export const ALLOWANCE: Allowance = { steps: 10_000, characters: 16 * 1024 * 1024 };
 
 /** What stands between the braces, or null if that is not a reference: then it is just text. */
 export function parseReference(inner: string): Reference | null {
@@ -114,10 +122,17 @@ export class Expander {
   readonly #world: World;
   readonly #known = new Map<string, string>();
   readonly wants: Want[] = [];
-  #steps = MAX_STEPS;
+  #steps: number;
+  #characters: number;
 
-  constructor(world: World) {
+  constructor(world: World, { steps, characters }: Allowance = ALLOWANCE) {
     this.#world = world;
+    this.#steps = steps;
+    this.#characters = characters;
+  }
+
+  get left(): Allowance {
+    return { steps: this.#steps, characters: this.#characters };
   }
 
   expand(secret: Readable): string {
@@ -135,24 +150,28 @@ export class Expander {
       if (part === "cut") isCut = true;
       if (part === null || part === "cut") return whole;
       isCut ||= part.isCut;
-      length += part.text.length - whole.length;
       // A value that grows without measure (a doubling chain) stays as it is written.
-      if (length <= MAX_EXPANDED) return part.text;
-      length -= part.text.length - whole.length;
-      return whole;
+      const grown = length + part.text.length - whole.length;
+      const fits = grown <= MAX_EXPANDED && part.text.length <= this.#characters;
+      // What was cut is worked out anew each time: it costs even where it is not put in.
+      if (fits || part.isCut) this.#characters -= part.text.length;
+      if (!fits) return whole;
+      length = grown;
+      return part.text;
     });
     if (!isCut) this.#known.set(secret.id, text);
     return { text, isCut };
   }
 
   #follow(secret: Readable, inner: string, chain: Set<string>): Expansion | "cut" | null {
+    if (this.#steps <= 0) return "cut";
     const reference = parseReference(inner);
     if (reference === null) return null;
     this.#steps -= 1;
     const found = findReferred(this.#world, secret.spot, reference);
     if (found === "unknown") this.wants.push({ from: secret.spot, reference });
     if (found === "unknown" || found === "absent") return null;
-    if (chain.has(found.id) || chain.size >= MAX_CHAIN || this.#steps < 0) return "cut";
+    if (chain.has(found.id) || chain.size >= MAX_CHAIN || found.value.length > this.#characters) return "cut";
     chain.add(found.id);
     const expansion = this.#expand(found, chain);
     chain.delete(found.id);

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import pg from "pg";
 import { aProject, anIdentity, aRole } from "../../../test/builders.ts";
 import { openTestHouse, type Client, type TestHouse } from "../../../test/harness.ts";
 import type { NumberedFact } from "../../platform/outbox/index.ts";
@@ -262,4 +263,109 @@ test("whoever shows a changed secret through imports or references, at any depth
   await settled();
   await put(house.owner, id, "prod/base", ["K", "3"]);
   assert.ok(!(await settled()).includes("prod/refers-twice"));
+});
+
+async function inDatabase(text: string, values: unknown[]): Promise<void> {
+  const database = new pg.Client(house.database.connection);
+  await database.connect();
+  await database.query(text, values);
+  await database.end();
+}
+
+test("an answer grows by a bounded amount, however many secrets refer to a large one; it is told by what stays as written", async () => {
+  const { id } = await aProject(house.owner);
+  const big = "x".repeat(900_000);
+  await put(house.owner, id, "dev", ["BIG", big]);
+  const made = await house.owner.post("/api/v4/secrets/batch", {
+    projectId: id,
+    environment: "dev",
+    secretPath: "/",
+    secrets: Array.from({ length: 1500 }, (_, n) => ({ secretKey: `R${n}`, secretValue: "${BIG}" })),
+  });
+  assert.equal(made.status, 200);
+  const { status, body } = await house.owner.get(listAt(id, "dev"));
+  assert.equal(status, 200);
+  const seen = Object.values<string>(values(body.secrets));
+  assert.equal(seen.length, 1501);
+  const expanded = seen.filter((text) => text === big).length;
+  assert.ok(expanded > 2 && expanded < 25, String(expanded));
+  assert.equal(seen.filter((text) => text === "${BIG}").length, 1501 - expanded);
+});
+
+test("what is too large for one answer is refused before it is loaded; names, and single secrets by name, can still be read", async () => {
+  const { id } = await aProject(house.owner);
+  const secrets = Array.from({ length: 70 }, (_, n) => ({ secretKey: `H${n}`, secretValue: "" }));
+  await house.owner.post("/api/v4/secrets/batch", {
+    projectId: id,
+    environment: "staging",
+    secretPath: "/",
+    secrets,
+  });
+  // Nothing of this opens: it must not come so far.
+  await inDatabase(
+    "UPDATE secrets SET value = convert_to(repeat('x', 1024 * 1024), 'UTF8') WHERE project_id = $1",
+    [id],
+  );
+  await put(house.owner, id, "staging", ["SMALL", "small"]);
+  await put(house.owner, id, "dev", ["OWN", "${staging.SMALL}"]);
+  await addImport(id, "dev/", "staging/");
+  for (const url of [
+    listAt(id, "staging"),
+    `${listAt(id, "staging")}&recursive=true`,
+    `${listAt(id, "dev")}&includeImports=true`,
+  ]) {
+    const refused = await house.owner.get(url);
+    assert.equal(refused.status, 400, url);
+    assert.match(refused.body.message, /larger than 64 MiB together.*by name/);
+  }
+  const names = await house.owner.get(`${listAt(id, "staging")}&viewSecretValue=false`);
+  assert.equal(names.status, 200, JSON.stringify(names.body).slice(0, 500));
+  assert.equal(names.body.secrets.length, 71);
+  const alone = await house.owner.get(`${listAt(id, "dev")}&includeImports=false`);
+  assert.deepEqual(values(alone.body.secrets), { OWN: "small" });
+  const imported = await house.owner.get(`/api/v4/secrets/SMALL?projectId=${id}&environment=dev`);
+  assert.equal(imported.body.secret?.secretValue, "small", JSON.stringify(imported.body).slice(0, 500));
+  const closed = await aRole(house.owner, id, [
+    { subject: "secrets", action: "read", conditions: { environment: { $eq: "dev" } } },
+  ]);
+  const reader = await anIdentity(house.owner, house.base, id, { roles: [{ role: closed }] });
+  assert.equal((await reader.client.get(listAt(id, "staging"))).status, 403);
+  assert.equal((await reader.client.get(listAt(id, "dev"))).status, 200);
+});
+
+test("each import is judged with the tags of its own secrets, also where several folders of a project have tags", async () => {
+  const { id } = await aProject(house.owner);
+  await put(house.owner, id, "dev", ["OWN", "own"]);
+  for (const [environment, slug] of [
+    ["staging", "closed"],
+    ["prod", "other"],
+  ] as const) {
+    const { tag } = (await house.owner.post(`/api/v1/projects/${id}/tags`, { slug, color: "red" })).body;
+    const made = await house.owner.post(`/api/v4/secrets/FROM_${environment}`, {
+      projectId: id,
+      environment,
+      secretValue: `value of ${environment}`,
+      tagIds: [tag.id],
+    });
+    assert.equal(made.status, 200, JSON.stringify(made.body));
+    await addImport(id, "dev/", `${environment}/`);
+  }
+  const role = await aRole(house.owner, id, [
+    { subject: "secrets", action: "read" },
+    {
+      subject: "secrets",
+      action: ["read", "describeSecret", "readValue"],
+      inverted: true,
+      conditions: { secretTags: { $in: ["closed"] } },
+    },
+  ]);
+  const reader = await anIdentity(house.owner, house.base, id, { roles: [{ role }] });
+  for (const client of [house.owner, reader.client]) {
+    const { status, body } = await client.get(`${listAt(id, "dev")}&includeImports=true`);
+    assert.equal(status, 200, JSON.stringify(body));
+    const seen = body.imports.flatMap((block: { secrets: { secretKey: string; tags: unknown[] }[] }) =>
+      block.secrets.map((one) => `${one.secretKey} ${one.tags.length}`),
+    );
+    assert.deepEqual(seen, client === house.owner ? ["FROM_staging 1", "FROM_prod 1"] : ["FROM_prod 1"]);
+  }
 });

@@ -9,18 +9,36 @@ import type { Ability } from "../../permissions/index.ts";
 import type { ProjectRow, Projects } from "../../projects/index.ts";
 import type { Access, Ground } from "../access/service.ts";
 import {
+  answerTooLarge,
   attributesOf,
   decryptComment,
   decryptMetadata,
   decryptValue,
+  MAX_ANSWER_BYTES,
   type FolderPlace,
   type ReadSecret,
   type SecretRow,
   type TagRef,
+  type Weighed,
 } from "../model.ts";
 import { tagsFor, type Tags } from "../tags/service.ts";
-import { Expander, mayRefer, spotKey, type Found, type Spot, type Want, type World } from "./model.ts";
-import { foldersReached, secretsByKeys, secretsInFolders, type ReachedFolder } from "./store.ts";
+import {
+  ALLOWANCE,
+  Expander,
+  mayRefer,
+  spotKey,
+  type Found,
+  type Spot,
+  type Want,
+  type World,
+} from "./model.ts";
+import {
+  foldersReached,
+  listInFolders,
+  secretsByKeys,
+  type ReachedFolder,
+  type WeighedRow,
+} from "./store.ts";
 
 export interface ResolutionNeeds {
   readonly db: Db;
@@ -41,6 +59,11 @@ interface Rights {
 }
 
 const MAX_ROUNDS = 64;
+/** What is loaded only because values refer to it. */
+const MAX_REFERRED_BYTES = 32 * 1024 * 1024;
+
+const weightOf = (rows: readonly Weighed[]): number =>
+  rows.reduce((sum, { weight, isLeftOut }) => sum + (isLeftOut ? 0 : weight), 0);
 
 export class Resolution implements World {
   readonly #needs: ResolutionNeeds;
@@ -48,11 +71,16 @@ export class Resolution implements World {
   /** Whose personal overrides count; null = nobody's. */
   readonly #ownerId: string | null;
   readonly #folders = new Map<string, ReachedFolder | null>();
-  readonly #rows = new Map<string, Map<string, SecretRow[]>>();
+  readonly #rows = new Map<string, Map<string, WeighedRow[]>>();
   readonly #wholeFolders = new Set<string>();
   readonly #rights = new Map<string, Rights>();
-  readonly #tags = new Map<string, ReadonlyMap<string, TagRef>>();
+  readonly #tags = new Map<string, Map<string, TagRef>>();
   readonly #vaults = new Map<string, Vault>();
+  /** Values that references led to, by row: a thousand references to one secret open it once. */
+  readonly #opened = new Map<string, string>();
+  #allowance = ALLOWANCE;
+  #listingRoom = MAX_ANSWER_BYTES;
+  #referredRoom = MAX_REFERRED_BYTES;
 
   constructor(needs: ResolutionNeeds, ground: Ground, ownerId: string | null) {
     this.#needs = needs;
@@ -82,8 +110,10 @@ export class Resolution implements World {
     if (rows === undefined) return this.#wholeFolders.has(folder.id) ? "absent" : "unknown";
     // An override stands before the secret that it overrides.
     const row = rows.find((candidate) => candidate.ownerId !== null) ?? rows[0];
-    if (!row || !this.#can("readValue", row, folder)) return "absent";
-    return { id: row.id, key, spot, value: decryptValue(this.#vault(row), row) };
+    if (!row || row.isLeftOut || !this.#can("readValue", row, folder)) return "absent";
+    const value = this.#opened.get(row.id) ?? decryptValue(this.#vault(row), row);
+    this.#opened.set(row.id, value);
+    return { id: row.id, key, spot, value };
   }
 
   imports(spot: Spot): readonly Spot[] | "unknown" {
@@ -129,23 +159,30 @@ export class Resolution implements World {
         this.#vaults.set(row.keyId, await this.#needs.keyring.vaultById(row.keyId));
     }
     if (rows.some((row) => row.tagIds.length > 0)) {
-      this.#tags.set(
+      const known = this.#tags.get(projectId) ?? new Map<string, TagRef>();
+      this.#tags.set(projectId, known);
+      // Added to those of other folders: a secret without its tags would be judged by the wrong rules.
+      const found = await this.#needs.tags.lookUp(
         projectId,
-        await this.#needs.tags.lookUp(
-          projectId,
-          rows.map((row) => row.tagIds),
-        ),
+        rows.map((row) => row.tagIds),
       );
+      for (const [id, tag] of found) known.set(id, tag);
     }
   }
 
+  /** Rows that were loaded for this answer elsewhere: what they take is not there for imports. */
+  count(rows: readonly Weighed[]): void {
+    this.#listingRoom -= weightOf(rows);
+  }
+
   /** What this reader sees of a row, or null if the reader may not even know of it. */
-  view(row: SecretRow, folder: FolderPlace, wantsValue: boolean): ReadSecret | null {
+  view(row: SecretRow & Partial<Weighed>, folder: FolderPlace, wantsValue: boolean): ReadSecret | null {
     const { ability } = this.#rights.get(folder.projectId) ?? {};
     if (!ability) return null;
     const tags = this.#tagsOf(row, folder.projectId);
     const attributes = attributesOf(folder, row.key, tags);
     if (!ability.can("describeSecret", "secrets", attributes)) return null;
+    if (row.isLeftOut) throw answerTooLarge();
     const isReadable = ability.can("readValue", "secrets", attributes);
     const vault = this.#vault(row);
     const metadata = isReadable
@@ -187,15 +224,19 @@ export class Resolution implements World {
     this.#rights.set(projectId, { project, ability: await access.abilityIn(this.#ground.actor, projectId) });
   }
 
-  async #learnRows(rows: readonly SecretRow[]): Promise<void> {
-    const byFolder = new Map<string, SecretRow[]>();
-    for (const row of rows) byFolder.set(row.folderId, [...(byFolder.get(row.folderId) ?? []), row]);
+  async #learnRows(rows: readonly WeighedRow[]): Promise<void> {
+    const byFolder = new Map<string, WeighedRow[]>();
+    for (const row of rows) {
+      const own = byFolder.get(row.folderId);
+      if (own) own.push(row);
+      else byFolder.set(row.folderId, [row]);
+    }
     for (const folder of this.#folders.values()) {
       const own = folder && byFolder.get(folder.id);
       if (folder && own) await this.prepare(folder.projectId, own);
     }
     for (const row of rows) {
-      const keys = this.#rows.get(row.folderId) ?? new Map<string, SecretRow[]>();
+      const keys = this.#rows.get(row.folderId) ?? new Map<string, WeighedRow[]>();
       this.#rows.set(row.folderId, keys);
       const known = keys.get(row.key) ?? [];
       if (!known.some((other) => other.id === row.id)) keys.set(row.key, [...known, row]);
@@ -210,9 +251,16 @@ export class Resolution implements World {
       .map((known) => known.id)
       .filter((id) => id !== folder.id && !this.#wholeFolders.has(id));
     if (whole.length > 0) {
-      await this.#learnRows(await this.#needs.db.read((q) => secretsInFolders(q, whole, this.#ownerId)));
+      const more = { room: this.#listingRoom, wantsValue };
+      const rows = await this.#needs.db.read((q) => listInFolders(q, whole, this.#ownerId, more));
+      this.count(rows);
+      await this.#learnRows(rows);
       for (const id of whole) this.#wholeFolders.add(id);
     }
+    return this.#blocksOf(folder, wantsValue);
+  }
+
+  #blocksOf(folder: FolderPlace, wantsValue: boolean): ImportBlock[] {
     const visited = new Set([spotKey(folder)]);
     // A key is answered in the first block that carries it, and there only: clients that walk the blocks forwards
     // and clients that walk them backwards then agree.
@@ -221,49 +269,57 @@ export class Resolution implements World {
     for (const spot of this.imports(folder) as readonly Spot[]) {
       const source = this.#folders.get(spotKey(spot));
       if (!source) continue;
-      blocks.push({ folder: source, secrets: this.#collect(source, { visited, taken }, wantsValue) });
+      const secrets: ReadSecret[] = [];
+      this.#collect(source, { visited, taken, secrets }, wantsValue);
+      blocks.push({ folder: source, secrets });
     }
     return blocks;
   }
 
   #collect(
     folder: ReachedFolder,
-    walk: { visited: Set<string>; taken: Set<string> },
+    walk: { visited: Set<string>; taken: Set<string>; secrets: ReadSecret[] },
     wantsValue: boolean,
-  ): ReadSecret[] {
-    if (walk.visited.has(spotKey(folder))) return [];
+  ): void {
+    if (walk.visited.has(spotKey(folder))) return;
     walk.visited.add(spotKey(folder));
-    const secrets: ReadSecret[] = [];
     for (const [key, rows] of this.#rows.get(folder.id) ?? []) {
       if (walk.taken.has(key)) continue;
       const row = rows.find((candidate) => candidate.ownerId !== null) ?? rows[0];
       const seen = row && this.view(row, folder, wantsValue);
       if (!seen) continue;
       walk.taken.add(key);
-      secrets.push(seen);
+      walk.secrets.push(seen);
     }
     for (const spot of this.imports(folder) as readonly Spot[]) {
       const source = this.#folders.get(spotKey(spot));
-      if (source) secrets.push(...this.#collect(source, walk, wantsValue));
+      if (source) this.#collect(source, walk, wantsValue);
     }
-    return secrets;
   }
 
   /** One secret by name through the imports of a folder, its own secrets left out of the question. */
   async findImported(folder: FolderPlace, key: string, wantsValue: boolean): Promise<ReadSecret | null> {
-    const blocks = await this.importBlocks(folder, wantsValue);
-    return blocks.flatMap((block) => block.secrets).find((secret) => secret.row.key === key) ?? null;
+    await this.#learnFolders([folder]);
+    const ids = [...this.#folders.values()].flatMap((known) =>
+      known === null || known.id === folder.id ? [] : [known.id],
+    );
+    const more = { room: this.#listingRoom, keys: [key] };
+    const rows = await this.#needs.db.read((q) => secretsByKeys(q, ids, this.#ownerId, more));
+    this.count(rows);
+    await this.#learnRows(rows);
+    const secrets = this.#blocksOf(folder, wantsValue).flatMap((block) => block.secrets);
+    return secrets.find((secret) => secret.row.key === key) ?? null;
   }
 
   /** The same secrets with the references in their values followed as far as this reader may read. */
   async expand(secrets: readonly ReadSecret[]): Promise<ReadSecret[]> {
     const referring = secrets.filter((secret) => secret.value !== undefined && mayRefer(secret.value.open()));
     if (referring.length === 0) return [...secrets];
-    let expander = new Expander(this);
     for (let round = 0; round < MAX_ROUNDS; round += 1) {
-      expander = new Expander(this);
+      const expander = new Expander(this, this.#allowance);
       const texts = new Map(referring.map((secret) => [secret.row.id, expander.expand(readable(secret))]));
       if (expander.wants.length === 0 || round === MAX_ROUNDS - 1) {
+        this.#allowance = expander.left;
         return secrets.map((secret) => {
           const text = texts.get(secret.row.id);
           return text === undefined ? secret : { ...secret, value: seal(text) };
@@ -292,9 +348,12 @@ export class Resolution implements World {
       (folder) => folder !== null && !this.#wholeFolders.has(folder.id),
     ) as ReachedFolder[];
     const ids = folders.map((folder) => folder.id);
-    await this.#learnRows(await this.#needs.db.read((q) => secretsByKeys(q, ids, this.#ownerId, keys)));
+    const more = { room: this.#referredRoom, keys };
+    const rows = await this.#needs.db.read((q) => secretsByKeys(q, ids, this.#ownerId, more));
+    this.#referredRoom -= weightOf(rows);
+    await this.#learnRows(rows);
     for (const id of ids) {
-      const known = this.#rows.get(id) ?? new Map<string, SecretRow[]>();
+      const known = this.#rows.get(id) ?? new Map<string, WeighedRow[]>();
       this.#rows.set(id, known);
       for (const key of keys) if (!known.has(key)) known.set(key, []);
     }

@@ -1,6 +1,8 @@
 import { sql, type Query } from "../../platform/db/index.ts";
-import type { FolderPlace, SecretRow } from "../model.ts";
-import { SECRET_COLUMNS } from "../store.ts";
+import type { FolderPlace, SecretRow, Weighed } from "../model.ts";
+import { SECRET_COLUMNS, weighedColumns } from "../store.ts";
+
+export type WeighedRow = SecretRow & Weighed;
 
 export interface ReachedFolder extends FolderPlace {
   /** [environment, path] of each import, in order. */
@@ -26,17 +28,28 @@ const reached = sql<ReachedFolder>(`
 const inFolders = sql<SecretRow>(`
   SELECT ${SECRET_COLUMNS} FROM secrets s
   WHERE s.folder_id = ANY($1::uuid[]) AND (s.owner_id IS NULL OR s.owner_id = $2::uuid) ORDER BY s.folder_id, s.key, s.owner_id NULLS FIRST`);
-const byKeys = sql<SecretRow>(`
-  SELECT ${SECRET_COLUMNS} FROM secrets s
+const listedInFolders = sql<WeighedRow>(`
+  SELECT ${weighedColumns("$3::bigint", "$4::boolean")} FROM secrets s
+  WHERE s.folder_id = ANY($1::uuid[]) AND (s.owner_id IS NULL OR s.owner_id = $2::uuid) ORDER BY s.folder_id, s.key, s.owner_id NULLS FIRST`);
+const byKeys = sql<WeighedRow>(`
+  SELECT ${weighedColumns("$4::bigint", "true", "ORDER BY s.folder_id, s.key, s.owner_id ROWS UNBOUNDED PRECEDING")} FROM secrets s
   WHERE s.folder_id = ANY($1::uuid[]) AND s.key = ANY($3::text[]) AND (s.owner_id IS NULL OR s.owner_id = $2::uuid)`);
 
 export const foldersReached = (q: Query, spots: readonly { environmentId: string; path: string }[]) =>
   q.rows(reached, [spots.map((spot) => spot.environmentId), spots.map((spot) => spot.path)]);
 export const secretsInFolders = (q: Query, folderIds: readonly string[], ownerId: string | null) =>
   q.rows(inFolders, [folderIds, ownerId]);
+/** All of them, or, if they are more than there is room for, their names only. */
+export const listInFolders = (
+  q: Query,
+  folderIds: readonly string[],
+  ownerId: string | null,
+  more: { room: number; wantsValue: boolean },
+) => q.rows(listedInFolders, [folderIds, ownerId, more.room, more.wantsValue]);
+/** As many as there is room for; of the others only that they are there. */
 export const secretsByKeys = (
   q: Query,
   folderIds: readonly string[],
   ownerId: string | null,
-  keys: readonly string[],
-) => q.rows(byKeys, [folderIds, ownerId, keys]);
+  more: { room: number; keys: readonly string[] },
+) => q.rows(byKeys, [folderIds, ownerId, more.keys, more.room]);

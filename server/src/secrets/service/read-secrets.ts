@@ -18,7 +18,7 @@ import type { ReadAudit } from "../reads/service.ts";
 import { Resolution, type ImportBlock, type ResolutionNeeds } from "../resolution/service.ts";
 import { etagOf, isHeld, rightsOf } from "../stamps/model.ts";
 import { projectsIn, readStamp } from "../stamps/store.ts";
-import { readById, readFolder, readOne, type FoundFolder } from "../store.ts";
+import { readById, readFolder, readOne, type FoundFolder, type ListedFolder } from "../store.ts";
 import type { Versions } from "../versions/service/read-version.ts";
 
 export interface ReadNeeds extends ResolutionNeeds {
@@ -182,7 +182,12 @@ export function createSecretReads(needs: ReadNeeds) {
     const ownerId = query.includePersonalOverrides ? ground.actor.id : null;
     const at = { environmentId: environment.id, path: query.secretPath };
     const found = await db.read((q) =>
-      readFolder(q, at, { projectId: ground.project.id, ownerId, recursive: query.recursive }),
+      readFolder(q, at, {
+        projectId: ground.project.id,
+        ownerId,
+        recursive: query.recursive,
+        wantsValue: query.viewSecretValue,
+      }),
     );
     const resolution = new Resolution(needs, ground, ownerId);
     const seen = await seeAll(resolution, found, { ground, environment, query });
@@ -292,10 +297,11 @@ interface Listing {
 
 async function seeAll(
   resolution: Resolution,
-  found: readonly FoundFolder[],
+  found: readonly ListedFolder[],
   { ground, environment, query }: Listing,
 ): Promise<ReadSecret[]> {
-  const rows = found.filter((row) => row.id !== null) as (FoundFolder & SecretRow)[];
+  const rows = found.filter((row) => row.id !== null) as (ListedFolder & SecretRow)[];
+  resolution.count(rows);
   await resolution.prepare(ground.project.id, rows);
   let folder: FolderPlace | undefined;
   const seen: ReadSecret[] = [];
