@@ -1,7 +1,7 @@
 /** Files in and out. Everything goes through the same reads and writes as any other request, rights included. */
 import type { MemberActor } from "../../platform/actor.ts";
 import { badRequest, invalidField } from "../../platform/problem.ts";
-import type { ListQuery } from "../contract.ts";
+import { MAX_BATCH, type ListQuery } from "../contract.ts";
 import type { ReadSecret } from "../model.ts";
 import { secretName } from "../paths/contract.ts";
 import type { SecretReads } from "../service/read-secrets.ts";
@@ -70,6 +70,11 @@ export function createSecretFiles({ reads, writes }: FileNeeds) {
 
     async import(actor: MemberActor, projectId: string, input: FileToImport) {
       const entries = orExplain("content", () => READERS[input.format](input.content));
+      if (entries.size > MAX_BATCH)
+        throw invalidField(
+          ["content"],
+          `the file holds ${entries.size} secrets, and at most ${MAX_BATCH} can be imported at once: split it`,
+        );
       for (const key of entries.keys())
         if (!secretName.safeParse(key).success)
           throw invalidField(["content"], `${JSON.stringify(key)} cannot be the name of a secret`);

@@ -76,6 +76,27 @@ test("a folder leaves as a file and comes back as it was, in each format", async
   assert.ok(!JSON.stringify(bad.body).includes("hunter2"));
 });
 
+test("a file brings as many secrets at once as a batch may, and not one more", async () => {
+  const { id } = await aProject(house.owner);
+  const bring = (count: number, value: string) =>
+    house.owner.post(`/api/v1/projects/${id}/secrets/import`, {
+      environment: "dev",
+      format: "dotenv",
+      content: Array.from({ length: count }, (_, n) => `K${n}=${value}`).join("\n"),
+    });
+  for (const count of [5001, 20_000]) {
+    const refused = await bring(count, "1");
+    assert.equal(refused.status, 422);
+    assert.match(JSON.stringify(refused.body), new RegExp(`holds ${count} secrets, and at most 5000`));
+  }
+  assert.deepEqual(await values(id), {});
+  assert.equal((await bring(5000, "1")).body.created.length, 5000);
+  assert.equal((await bring(5000, "2")).body.updated.length, 5000);
+  const seen = await values(id);
+  assert.equal(Object.keys(seen).length, 5000);
+  assert.ok(Object.values(seen).every((value) => value === "2"));
+});
+
 test("a project leaves in one sealed file and arises elsewhere; a dry run only says what would happen", async () => {
   const { id } = await aProject(house.owner);
   await house.owner.post(`/api/v1/projects/${id}/environments`, { name: "Quality", slug: "qa" });
