@@ -7,7 +7,7 @@ import type { Vault } from "../../platform/crypto/index.ts";
 import type { Tx } from "../../platform/db/index.ts";
 import { importsMutated, secretsChanged } from "../events.ts";
 import { encryptState, type FolderPlace, type SecretRow, type SecretState } from "../model.ts";
-import { referencesIn } from "../resolution/model.ts";
+import { MAX_REFERENCES, referencesIn, tooManyReferences } from "../resolution/model.ts";
 import { touchProject } from "../stamps/store.ts";
 import {
   writeReferences,
@@ -48,6 +48,8 @@ export interface ChangeContext extends WriteContext {
 export interface Deed {
   readonly changes: readonly Change[];
   readonly versions: readonly NewVersion[];
+  /** What each changed secret mentions from now on, by its id. */
+  readonly mentioned: ReadonlyMap<string, readonly NewReference[]>;
   readonly affected: readonly Dependant[];
 }
 
@@ -55,7 +57,15 @@ export const deedOf = (
   { actor, vault }: Pick<ChangeContext, "actor" | "vault">,
   changes: readonly Change[],
   affected: readonly Dependant[],
-): Deed => ({ changes, versions: changes.map((change) => toVersion(change, vault, actor)), affected });
+): Deed => ({
+  changes,
+  // First: this is where a value may be refused, and nothing was encrypted for it yet.
+  mentioned: new Map(changes.map((change) => [idOf(change), referencesOf(change)])),
+  versions: changes.map((change) => toVersion(change, vault, actor)),
+  affected,
+});
+
+const idOf = (change: Change): string => (change.kind === "delete" ? change.before.id : change.after.id);
 
 function toVersion(change: Change, vault: Vault, actor: Actor): NewVersion {
   if (change.kind === "delete") {
@@ -91,26 +101,30 @@ function toVersion(change: Change, vault: Vault, actor: Actor): NewVersion {
   };
 }
 
-/** The row that a version leaves in the table, for whoever goes on from there before it is written. */
-export function rowAfter(rows: readonly SecretRow[], version: NewVersion, at: Date): SecretRow[] {
-  const others = rows.filter((row) => row.id !== version.id);
+/** What a version leaves in the table, noted among the rows for whoever goes on from there before it is written. */
+export function noteVersion(rows: Map<string, SecretRow>, version: NewVersion, at: Date): void {
   const { id, folderId, key, ownerId, createdAt, state } = version;
-  if (!state) return others;
-  return [
-    ...others,
-    { ...state, id, folderId, key, ownerId, version: version.version, createdAt, updatedAt: at },
-  ];
+  if (state)
+    rows.set(id, {
+      ...state,
+      id,
+      folderId,
+      key,
+      ownerId,
+      version: version.version,
+      createdAt,
+      updatedAt: at,
+    });
+  else rows.delete(id);
 }
 
 function referencesOf(change: Change): NewReference[] {
-  if (change.kind === "delete" || change.after.ownerId !== null) return [];
-  const { id, folder, key, state } = change.after;
-  return referencesIn(state.value).map((reference) => ({
-    secretId: id,
-    folderId: folder.id,
-    secretKey: key,
-    ...reference,
-  }));
+  if (change.kind === "delete") return [];
+  const { id, folder, key, ownerId, state } = change.after;
+  const references = referencesIn(state.value);
+  if (references.length > MAX_REFERENCES) throw tooManyReferences(key);
+  if (ownerId !== null) return [];
+  return references.map((reference) => ({ secretId: id, folderId: folder.id, secretKey: key, ...reference }));
 }
 
 type Kind = "create" | "update" | "delete";
@@ -152,7 +166,9 @@ function announce(
       kinds: new Map<Kind, string[]>(),
     };
     groups.set(spotOf(effect.folder), group);
-    group.kinds.set(effect.kind, [...(group.kinds.get(effect.kind) ?? []), effect.key]);
+    const keys = group.kinds.get(effect.kind);
+    if (keys) keys.push(effect.key);
+    else group.kinds.set(effect.kind, [effect.key]);
   }
   for (const { folder, kinds } of groups.values()) {
     for (const change of ORDER) {
@@ -208,9 +224,7 @@ export function writeDeeds(tx: Tx, context: WriteContext, deeds: readonly Deed[]
     deeds.flatMap((deed) => deed.versions),
   );
   // Of a secret that changed twice, only what its last value mentions counts.
-  const mentioned = new Map<string, NewReference[]>();
-  for (const change of changes)
-    mentioned.set(change.kind === "delete" ? change.before.id : change.after.id, referencesOf(change));
+  const mentioned = new Map(deeds.flatMap((deed) => [...deed.mentioned]));
   writeReferences(tx, projectId, [...mentioned.values()].flat());
   touchProject(tx, projectId);
   for (const deed of deeds) announce(tx, context, deed);

@@ -5,6 +5,7 @@ import {
   ALLOWANCE,
   Expander,
   findEffective,
+  MAX_REFERENCES,
   parseReference,
   referencesIn,
   type Found,
@@ -175,4 +176,17 @@ test("once no steps are left nothing is looked up any more", () => {
   const expander = new Expander(counting, { ...ALLOWANCE, steps: 10 });
   assert.equal(expander.expand({ id: "a", key: "A", spot: spot("/x"), value }), value);
   assert.equal(looks, 10);
+});
+
+test("what a value refers to is told once each, and no more of it than shows that it is too much", () => {
+  assert.deepEqual(
+    referencesIn("${A}${A} ${ A }${dev.A}${dev.A}").map(({ environment, key }) => [environment, key]),
+    [
+      [null, "A"],
+      ["dev", "A"],
+    ],
+  );
+  assert.equal(referencesIn("${A}".repeat(200_000)).length, 1);
+  const many = Array.from({ length: 5000 }, (_, n) => `\${K${n}}`).join("");
+  assert.equal(referencesIn(many).length, MAX_REFERENCES + 1);
 });

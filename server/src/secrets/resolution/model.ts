@@ -6,6 +6,7 @@
  * Everything is decided for one reader. What the reader may not read does not exist here, so nothing can be seen
  * through an import or a reference that could not be seen directly.
  */
+import { badRequest } from "../../platform/problem.ts";
 import { canonicalPath } from "../paths/contract.ts";
 
 export interface Reference {
@@ -72,9 +73,29 @@ export function parseReference(inner: string): Reference | null {
 
 export const mayRefer = (value: string): boolean => value.includes("${");
 
+/** Each is a row of the index that says who shows what. */
+export const MAX_REFERENCES = 1000;
+export const tooManyReferences = (key: string) =>
+  badRequest(
+    `The value of ${JSON.stringify(key)} refers to more than ${MAX_REFERENCES} different secrets; that is the most one value may.`,
+  );
+
+/** What a value refers to, each once; of a value with too many no more than shows that they are too many. */
 export function referencesIn(value: string): Reference[] {
   if (!mayRefer(value)) return [];
-  return [...value.matchAll(REFERENCE)].flatMap((match) => parseReference(match[1] ?? "") ?? []);
+  const read = new Set<string>();
+  const references = new Map<string, Reference>();
+  for (const [, inner = ""] of value.matchAll(REFERENCE)) {
+    if (read.has(inner)) continue;
+    read.add(inner);
+    const reference = parseReference(inner);
+    if (!reference) continue;
+    // Neither a slug nor a path holds a space; the name comes last.
+    const { environment, path, key } = reference;
+    references.set(`${environment ?? ""} ${path ?? ""} ${key}`, reference);
+    if (references.size > MAX_REFERENCES) break;
+  }
+  return [...references.values()];
 }
 
 /** A folder's secret by name as the reader sees it: its own, else that of the first import that has it. */

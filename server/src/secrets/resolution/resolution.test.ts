@@ -265,11 +265,12 @@ test("whoever shows a changed secret through imports or references, at any depth
   assert.ok(!(await settled()).includes("prod/refers-twice"));
 });
 
-async function inDatabase(text: string, values: unknown[]): Promise<void> {
+async function inDatabase(text: string, values: unknown[]): Promise<unknown[]> {
   const database = new pg.Client(house.database.connection);
   await database.connect();
-  await database.query(text, values);
+  const { rows } = await database.query(text, values);
   await database.end();
+  return rows;
 }
 
 test("an answer grows by a bounded amount, however many secrets refer to a large one; it is told by what stays as written", async () => {
@@ -368,4 +369,25 @@ test("each import is judged with the tags of its own secrets, also where several
     );
     assert.deepEqual(seen, client === house.owner ? ["FROM_staging 1", "FROM_prod 1"] : ["FROM_prod 1"]);
   }
+});
+
+test("a value may mention a secret as often as it likes and a thousand different ones; the index holds each once", async () => {
+  const { id } = await aProject(house.owner);
+  const write = (key: string, secretValue: string) =>
+    house.owner.post(`/api/v4/secrets/${key}`, { projectId: id, environment: "dev", secretValue });
+  const mention = (count: number) => Array.from({ length: count }, (_, n) => `\${K${n}}`).join("");
+  assert.equal((await write("OFTEN", "${A}".repeat(200_000))).status, 200);
+  assert.equal((await write("MANY", mention(1000))).status, 200);
+  const [refused, other] = await Promise.all([write("TOO_MANY", mention(1001)), write("OTHER", "x")]);
+  assert.equal(refused.status, 400);
+  assert.match(refused.body.message, /"TOO_MANY" refers to more than 1000 different secrets/);
+  assert.equal(other.status, 200);
+  const rows = await inDatabase(
+    "SELECT secret_key, count(*)::int AS count FROM secret_references WHERE project_id = $1 GROUP BY 1 ORDER BY 1",
+    [id],
+  );
+  assert.deepEqual(rows, [
+    { secret_key: "MANY", count: 1000 },
+    { secret_key: "OFTEN", count: 1 },
+  ]);
 });

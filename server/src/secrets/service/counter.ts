@@ -13,7 +13,7 @@ import type { Keyring, Vault } from "../../platform/crypto/index.ts";
 import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
 import { Problem } from "../../platform/problem.ts";
 import type { Ground } from "../access/service.ts";
-import { deedOf, originsOf, rowAfter, writeDeeds, type Change, type Deed } from "../changes/service.ts";
+import { deedOf, noteVersion, originsOf, writeDeeds, type Change, type Deed } from "../changes/service.ts";
 import { findDependants } from "../changes/store.ts";
 import { secretExists, type ReadSecret, type SecretRow, type TagRef } from "../model.ts";
 import { findWatchedFolder, holdTree, lockByKeys, type FolderAddress, type WatchedFolder } from "../store.ts";
@@ -115,10 +115,11 @@ export function createCounter({ db, clock, keyring, tags }: CounterNeeds) {
         lockByKeys(tx, target.at, keys),
       ]);
       const at = clock.now();
-      let rows: readonly SecretRow[] = locked;
+      const present = new Map(locked.map((row) => [row.id, row]));
       const deeds: Deed[] = [];
       const outcomes: Outcome[] = [];
       for (const errand of errands) {
+        const rows = [...present.values()];
         const known = await tags.lookUp(
           project.id,
           rows.map((row) => row.tagIds),
@@ -129,7 +130,7 @@ export function createCounter({ db, clock, keyring, tags }: CounterNeeds) {
         if (!done.deed) continue;
         deeds.push(done.deed);
         done.audit();
-        for (const version of done.deed.versions) rows = rowAfter(rows, version, at);
+        for (const version of done.deed.versions) noteVersion(present, version, at);
       }
       if (deeds.length === 0) throw new AllRefused(outcomes);
       writeDeeds(tx, { orgId: project.orgId, projectId: project.id, vault, at }, deeds);
