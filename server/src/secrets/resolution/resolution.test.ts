@@ -382,6 +382,14 @@ test("a value may mention a secret as often as it likes and a thousand different
   assert.equal(refused.status, 400);
   assert.match(refused.body.message, /"TOO_MANY" refers to more than 1000 different secrets/);
   assert.equal(other.status, 200);
+  const batch = await house.owner.post("/api/v4/secrets/batch", {
+    projectId: id,
+    environment: "dev",
+    secretPath: "/",
+    secrets: Array.from({ length: 26 }, (_, n) => ({ secretKey: `B${n}`, secretValue: mention(1000) })),
+  });
+  assert.equal(batch.status, 400);
+  assert.match(batch.body.message, /at most 25000 references together; these hold 26000/);
   const rows = await inDatabase(
     "SELECT secret_key, count(*)::int AS count FROM secret_references WHERE project_id = $1 GROUP BY 1 ORDER BY 1",
     [id],

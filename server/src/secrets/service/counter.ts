@@ -11,7 +11,7 @@
 import type { Clock } from "../../platform/clock.ts";
 import type { Keyring, Vault } from "../../platform/crypto/index.ts";
 import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
-import { Problem } from "../../platform/problem.ts";
+import { badRequest, Problem } from "../../platform/problem.ts";
 import type { Ground } from "../access/service.ts";
 import { deedOf, noteVersion, originsOf, writeDeeds, type Change, type Deed } from "../changes/service.ts";
 import { findDependants } from "../changes/store.ts";
@@ -72,6 +72,18 @@ const AT_ONCE = 2;
 /** Together; a larger single request is served alone. */
 const MOST_KEYS = 200;
 
+/** Of one request: each reference is a row of the index, and a batch of values can hold a million. */
+const MOST_REFERENCES = 25_000;
+
+function requireFewReferences({ mentioned }: Deed): void {
+  let count = 0;
+  for (const references of mentioned.values()) count += references.length;
+  if (count > MOST_REFERENCES)
+    throw badRequest(
+      `The values of one request may hold at most ${MOST_REFERENCES} references together; these hold ${count}. Send them in several requests.`,
+    );
+}
+
 /** Nobody got anything done: there is nothing to commit. */
 class AllRefused extends Error {
   readonly outcomes: readonly Outcome[];
@@ -96,7 +108,9 @@ export function createCounter({ db, clock, keyring, tags }: CounterNeeds) {
       const metadata = auditOf(errand.target.place, changes);
       const audit = () =>
         desk.tx.audit(actor, { event: errand.event, orgId: project.orgId, projectId: project.id, metadata });
-      return { deed: deedOf({ actor, vault }, changes, affected), shown, audit };
+      const deed = deedOf({ actor, vault }, changes, affected);
+      requireFewReferences(deed);
+      return { deed, shown, audit };
     } catch (error) {
       if (error instanceof Problem) return { refusal: error };
       throw error;
