@@ -1,8 +1,11 @@
-/** Moving and copying. Whoever takes a value elsewhere must be able to read it here and to create it there. */
+/**
+ * Moving and copying. Whoever takes a value elsewhere must be able to read it here and to create it there, and to edit
+ * what is there already if it is overwritten.
+ */
 import type { MemberActor } from "../../platform/actor.ts";
 import { isUniqueViolation, type Tx } from "../../platform/db/index.ts";
 import { badRequest } from "../../platform/problem.ts";
-import { require, type Ground } from "../access/service.ts";
+import { require, requireNoGain, type Ground } from "../access/service.ts";
 import { originsOf, writeChanges, type Change } from "../changes/service.ts";
 import { findDependants } from "../changes/store.ts";
 import type { Transfer } from "../contract.ts";
@@ -43,25 +46,37 @@ export function createSecretTransfers(needs: WriteNeeds) {
 
   const stateOf = async (tx: Tx, row: SecretRow) => decryptState(await keyring.vaultById(row.keyId, tx), row);
 
-  const requireRights = async ({ ground, rows, source, destination, isMove }: Trip): Promise<void> => {
+  const takenBy = ({ existing }: Trip, row: SecretRow): SecretRow | undefined =>
+    existing.find((other) => other.key === row.key && other.ownerId === row.ownerId);
+
+  const requireRights = async (trip: Trip): Promise<void> => {
+    const { ground, rows, existing, source, destination, input, isMove } = trip;
+    const { ability, project } = ground;
     const known = await tags.lookUp(
-      ground.project.id,
-      rows.map((row) => row.tagIds),
+      project.id,
+      [...rows, ...existing].map((row) => row.tagIds),
     );
     for (const row of rows) {
       const own = tagsFor(known, row.tagIds);
       const here = attributesOf(source, row.key, own);
-      require(ground.ability, "readValue", "secrets", here);
-      if (isMove) require(ground.ability, "delete", "secrets", here);
-      require(ground.ability, "create", "secrets", attributesOf(destination, row.key, own));
+      const there = attributesOf(destination, row.key, own);
+      require(ability, "readValue", "secrets", here);
+      if (isMove) require(ability, "delete", "secrets", here);
+      require(ability, "create", "secrets", there);
+      const taken = takenBy(trip, row);
+      if (!taken || !input.shouldOverwrite) continue;
+      // What is there goes under with its own tags: they may protect it although the newcomer's would not.
+      const before = attributesOf(destination, taken.key, tagsFor(known, taken.tagIds));
+      for (const attributes of [before, there]) require(ability, "edit", "secrets", attributes);
+      requireNoGain(ability, before, there);
     }
   };
 
   /** A secret that is there already takes over the state and keeps its own id; else the moved one keeps its. */
   const changesFor = async (trip: Trip, row: SecretRow): Promise<Change[]> => {
-    const { tx, source, destination, existing, input, isMove } = trip;
+    const { tx, source, destination, input, isMove } = trip;
     const state = await stateOf(tx, row);
-    const taken = existing.find((other) => other.key === row.key && other.ownerId === row.ownerId);
+    const taken = takenBy(trip, row);
     if (taken && !input.shouldOverwrite) throw secretExists(row.key);
     if (taken) {
       const change: Change = {

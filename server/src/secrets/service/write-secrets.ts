@@ -299,11 +299,9 @@ export function createSecretWrites(needs: WriteNeeds) {
     newTags: readonly TagRef[] | undefined,
   ) {
     const own = newTags ?? [];
-    require(desk.target.ground.ability, "create", "secrets", attributesOf(
-      desk.target.place,
-      item.secretKey,
-      own,
-    ));
+    // Asked about under the name that it is going to have, not the one it was looked for by.
+    const key = item.newSecretName ?? item.secretKey;
+    require(desk.target.ground.ability, "create", "secrets", attributesOf(desk.target.place, key, own));
     const fields: NewFields = {
       secretValue: item.secretValue ?? "",
       secretComment: item.secretComment ?? "",
@@ -313,10 +311,7 @@ export function createSecretWrites(needs: WriteNeeds) {
       secretReminderNote: item.secretReminderNote,
       secretReminderRepeatDays: item.secretReminderRepeatDays,
     };
-    const made = await creator(
-      [{ ...fields, key: item.newSecretName ?? item.secretKey, tags: own }],
-      null,
-    )(desk);
+    const made = await creator([{ ...fields, key, tags: own }], null)(desk);
     return { changes: made.changes, secret: first(made.shown) };
   }
 }
