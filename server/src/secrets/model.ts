@@ -140,6 +140,10 @@ export function decryptMetadata(vault: Cipher, row: Numbered & StoredState): Met
   });
 }
 
+/** Metadata for somebody who does not see the value: what is encrypted stays closed with it. */
+export const closeMetadata = (metadata: readonly MetadataItem[]): MetadataItem[] =>
+  metadata.map((item) => (item.isEncrypted ? { ...item, value: "" } : item));
+
 export function decryptState(vault: Cipher, row: Numbered & StoredState): SecretState {
   return {
     value: decryptValue(vault, row),

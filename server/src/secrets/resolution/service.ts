@@ -183,7 +183,8 @@ export class Resolution implements World {
     const attributes = attributesOf(folder, row.key, tags);
     if (!ability.can("describeSecret", "secrets", attributes)) return null;
     if (row.isLeftOut) throw answerTooLarge();
-    const isReadable = ability.can("readValue", "secrets", attributes);
+    // Encrypted metadata goes with the value: opened only where that is wanted too, and then noted as a reading.
+    const isReadable = wantsValue && ability.can("readValue", "secrets", attributes);
     const vault = this.#vault(row);
     const metadata = isReadable
       ? decryptMetadata(vault, row)
@@ -192,7 +193,7 @@ export class Resolution implements World {
       row,
       folder,
       tags,
-      value: isReadable && wantsValue ? seal(decryptValue(vault, row)) : undefined,
+      value: isReadable ? seal(decryptValue(vault, row)) : undefined,
       comment: seal(decryptComment(vault, row)),
       metadata: seal(metadata),
     };

@@ -8,6 +8,7 @@ import type { Change, Draft } from "../changes/service.ts";
 import type { MetadataItem, NewSecret, SecretChange } from "../contract.ts";
 import {
   attributesOf,
+  closeMetadata,
   decryptState,
   type FolderPlace,
   type ReadSecret,
@@ -109,11 +110,7 @@ export function shown(
     tags: more.tags,
     value: isReadable ? seal(state.value) : undefined,
     comment: seal(state.comment),
-    metadata: seal(
-      isReadable
-        ? state.metadata
-        : state.metadata.map((item) => (item.isEncrypted ? { ...item, value: "" } : item)),
-    ),
+    metadata: seal(isReadable ? state.metadata : closeMetadata(state.metadata)),
   };
 }
 

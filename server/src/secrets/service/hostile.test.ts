@@ -93,3 +93,27 @@ test("copying or moving over a secret needs the right to edit that secret, with 
   assert.equal((await editor.post("/api/v4/secrets/copy", trip(plain))).status, 200);
   assert.equal(await valueOf(projectId, "PLAIN", "&secretPath=/there"), "PLAIN of /");
 });
+
+test("encrypted metadata is opened only together with the value", async () => {
+  const { id: projectId } = await aProject(house.owner);
+  const secretMetadata = [
+    { key: "team", value: "core", isEncrypted: false },
+    { key: "pin", value: "pin-1234", isEncrypted: true },
+  ];
+  const { secret } = (
+    await house.owner.post("/api/v4/secrets/A", at(projectId, { secretValue: "1", secretMetadata }))
+  ).body;
+  const where = `projectId=${projectId}&environment=dev`;
+  for (const url of [
+    `/api/v4/secrets/A?${where}`,
+    `/api/v4/secrets?${where}`,
+    `/api/v3/secrets/raw/id/${secret.id}?`,
+    `/api/v4/secrets/id/${secret.id}/versions?`,
+  ]) {
+    const without = await house.owner.get(`${url}&viewSecretValue=false`);
+    assert.equal(without.status, 200, JSON.stringify(without.body));
+    const text = JSON.stringify(without.body);
+    assert.ok(text.includes("core") && !text.includes("pin-1234"), url);
+    assert.ok(JSON.stringify((await house.owner.get(url)).body).includes("pin-1234"), url);
+  }
+});
