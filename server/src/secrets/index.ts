@@ -54,7 +54,7 @@ export type Secrets = ReturnType<typeof createSecrets>;
 export function createSecrets(needs: SecretsNeeds) {
   const access = createAccess(needs);
   const tags = createTags({ ...needs, access });
-  const versions = createVersions(needs);
+  const versions = createVersions({ ...needs, tags });
   const audit = createReadAudit({ ...needs, mode: needs.auditReads });
   const shared = { ...needs, access, tags, versions, reads: audit };
   const folders = createFolders(shared);

@@ -271,10 +271,14 @@ export function createSecretReads(needs: ReadNeeds) {
       path: found.path,
     };
     if (found.id !== null) {
-      const row = query.version === undefined ? found : await needs.versions.at(found, query.version);
-      await resolution.prepare(ground.project.id, [row]);
-      const own = resolution.view(row, folder, query.viewSecretValue);
-      if (own) return own;
+      await resolution.prepare(ground.project.id, [found]);
+      const own = resolution.view(found, folder, query.viewSecretValue);
+      if (own && query.version !== undefined && query.version !== found.version) {
+        const past = await needs.versions.at(ground, found, folder, query.version);
+        await resolution.prepare(ground.project.id, [past.row]);
+        const seen = resolution.view(past.row, folder, query.viewSecretValue && past.isReadable);
+        if (seen) return seen;
+      } else if (own) return own;
     }
     const imported =
       query.includeImports && found.hasImports && query.version === undefined

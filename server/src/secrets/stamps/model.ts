@@ -5,16 +5,21 @@
 import { hash } from "node:crypto";
 import type { Ability } from "../../permissions/index.ts";
 
-const ASPECTS = ["describeSecret", "readValue"] as const;
+/** What a read asks about; the last for those who ask for an old version. */
+const ASPECTS = [
+  ["describeSecret", "secrets"],
+  ["readValue", "secrets"],
+  ["read", "secret-rollback"],
+] as const;
 const fingerprints = new WeakMap<Ability, string>();
 
 /** Of the rules that decide about secrets; the same on every node. */
 export function rightsOf(ability: Ability): string {
   const known = fingerprints.get(ability);
   if (known !== undefined) return known;
-  const rules = ASPECTS.map((action) =>
+  const rules = ASPECTS.map(([action, subject]) =>
     ability
-      .rulesFor(action, "secrets")
+      .rulesFor(action, subject)
       .map((rule) => JSON.stringify(rule))
       .sort(),
   );

@@ -3,14 +3,16 @@
  * announced, audited and can itself be rolled back like any other change.
  */
 import type { MemberActor } from "../../platform/actor.ts";
-import { isUniqueViolation } from "../../platform/db/index.ts";
+import { isUniqueViolation, type Tx } from "../../platform/db/index.ts";
 import { badRequest } from "../../platform/problem.ts";
-import { orgOf } from "../../permissions/index.ts";
+import { seal } from "../../platform/sealed.ts";
+import { deny, orgOf } from "../../permissions/index.ts";
 import { require, requireNoGain, type Access, type Ground } from "../access/service.ts";
 import { originsOf, writeChanges, type Change } from "../changes/service.ts";
 import { findDependants } from "../changes/store.ts";
 import {
   attributesOf,
+  closeMetadata,
   decryptState,
   folderUnknown,
   secretExists,
@@ -19,6 +21,7 @@ import {
   type FolderPlace,
   type ReadSecret,
   type SecretRow,
+  type SecretState,
   type TagRef,
 } from "../model.ts";
 import type { ReadAudit } from "../reads/service.ts";
@@ -26,6 +29,8 @@ import { nextDraft, shown } from "../service/drafts.ts";
 import type { WriteNeeds } from "../service/write-secrets.ts";
 import { findFolder, holdTree, lockByKeys } from "../store.ts";
 import { tagsFor } from "../tags/service.ts";
+import { isGain, mayAll } from "./model.ts";
+import { learnThen, type Then } from "./service/judge-version.ts";
 import {
   findLastKnown,
   findOldest,
@@ -77,6 +82,60 @@ export function createSecretHistory(needs: HistoryNeeds) {
   const open = async (row: VersionRow): Promise<SecretRow | null> =>
     row.value === null ? null : { ...row, value: row.value };
 
+  /** What a reader sees of a version that it may know of. */
+  const lookAt = async (
+    ground: Ground,
+    version: VersionRow,
+    { last, then, isReadable }: { last: LastKnown; then: Then; isReadable: boolean },
+  ): Promise<ReadSecret> => {
+    const row = await open(version);
+    const vault = await keyring.vaultById(version.keyId);
+    const state = row ? decryptState(vault, row) : { ...version, value: "", comment: "", metadata: [] };
+    const at = version.originalAt ?? version.createdAt;
+    const draft = {
+      id: version.id,
+      folder: placeOf(last),
+      key: version.key,
+      ownerId: version.ownerId,
+      version: version.version,
+      createdAt: at,
+      state,
+    };
+    const secret = shown(draft, { tags: then.tags, ability: ground.ability, at });
+    return isReadable
+      ? secret
+      : { ...secret, value: undefined, metadata: seal(closeMetadata(state.metadata)) };
+  };
+
+  interface Return {
+    readonly ground: Ground;
+    readonly folder: FolderPlace;
+    /** The secret as it is, or was last. */
+    readonly last: VersionRow;
+    readonly now: SecretRow | undefined;
+    readonly old: VersionRow;
+    readonly state: SecretState;
+  }
+
+  /** Who may bring that content back; answers with its tags, as far as they still are. */
+  const requireReturn = async (tx: Tx, asked: Return): Promise<readonly TagRef[]> => {
+    const { ground, folder, last, now, old, state } = asked;
+    const { ability } = ground;
+    const lastTags = (now ?? last).tagIds;
+    const known = await tags.lookUp(folder.projectId, [state.tagIds, lastTags]);
+    const kept = tagsFor(known, state.tagIds);
+    const before = attributesOf(folder, last.key, tagsFor(known, lastTags));
+    const after = attributesOf(folder, last.key, kept);
+    if (now) for (const attributes of [before, after]) require(ability, "edit", "secrets", attributes);
+    else require(ability, "create", "secrets", after);
+    // The end of a secret is no way around what closed it: one that comes back is judged by how it was left.
+    requireNoGain(ability, before, after);
+    const [then] = await learnThen(tx, tags, folder, [old]);
+    if (!then || isGain(ability, then.attributes, after))
+      deny(ability, { action: "readValue", subject: "secrets", attributes: after });
+    return kept;
+  };
+
   return {
     async list(
       actor: MemberActor,
@@ -87,32 +146,15 @@ export function createSecretHistory(needs: HistoryNeeds) {
       const attributes = attributesOf(placeOf(last), last.key, own);
       require(ground.ability, "describeSecret", "secrets", attributes);
       const rows = await db.read((q) => pageOfVersions(q, secretId, query.limit, query.offset));
-      const known = await tags.lookUp(
-        last.projectId,
-        rows.map((row) => row.tagIds),
-      );
+      const past = await db.read((q) => learnThen(q, tags, placeOf(last), rows));
+      const isReadableNow = query.viewSecretValue && ground.ability.can("readValue", "secrets", attributes);
       const versions: ReadVersion[] = [];
-      for (const version of rows) {
-        const row = await open(version);
-        const vault = await keyring.vaultById(version.keyId);
-        const state = row ? decryptState(vault, row) : { ...version, value: "", comment: "", metadata: [] };
-        const draft = {
-          id: secretId,
-          folder: placeOf(last),
-          key: version.key,
-          ownerId: version.ownerId,
-          version: version.version,
-          createdAt: version.originalAt ?? version.createdAt,
-          state,
-        };
-        const secret = shown(draft, {
-          tags: tagsFor(known, version.tagIds),
-          ability: ground.ability,
-          at: version.originalAt ?? version.createdAt,
-        });
-        // Judged by what the secret is today and by what it was then: neither may open what the other closes.
-        const isReadable = query.viewSecretValue && ground.ability.can("readValue", "secrets", attributes);
-        versions.push({ version, secret: isReadable ? secret : { ...secret, value: undefined } });
+      for (const [index, version] of rows.entries()) {
+        const then = past[index];
+        // As in every list, what a reader may not know of is left out.
+        if (!then || !mayAll(ground.ability, "describeSecret", then.attributes)) continue;
+        const isReadable = isReadableNow && mayAll(ground.ability, "readValue", then.attributes);
+        versions.push({ version, secret: await lookAt(ground, version, { last, then, isReadable }) });
       }
       if (versions.some(({ secret }) => secret.value !== undefined)) {
         await reads.note(actor, ground.project, "get-secret-versions", {
@@ -145,21 +187,16 @@ export function createSecretHistory(needs: HistoryNeeds) {
           const content = old && (await open(old));
           if (!content) throw versionUnknown(toVersion, last.key);
           const state = decryptState(await keyring.vaultById(content.keyId, tx), content);
-          const known = await tags.lookUp(projectId, [state.tagIds, last.tagIds]);
-          const kept = { ...state, tagIds: state.tagIds.filter((id) => known.has(id)) };
-          const after = attributesOf(folder, last.key, tagsFor(known, kept.tagIds));
+          const latest = (await findLastKnown(tx, secretId, orgId)) ?? last;
           const now = rows.find((row) => row.id === secretId);
-          if (now) {
-            const before = attributesOf(folder, last.key, tagsFor(known, now.tagIds));
-            for (const attributes of [before, after]) require(ground.ability, "edit", "secrets", attributes);
-            requireNoGain(ground.ability, before, after);
-          } else {
-            require(ground.ability, "create", "secrets", after);
-            if (last.change !== "delete")
+          const own = await requireReturn(tx, { ground, folder, last: latest, now, old, state });
+          const kept = { ...state, tagIds: own.map((tag) => tag.id) };
+          if (!now) {
+            const isWhereItWas = latest.key === last.key && latest.folderId === last.folderId;
+            if (latest.change !== "delete" || !isWhereItWas)
               throw badRequest("The secret has just been moved or renamed; try again.");
             if (rows.some((row) => row.ownerId === last.ownerId)) throw secretExists(last.key);
           }
-          const latest = (await findLastKnown(tx, secretId, orgId)) ?? last;
           const first = await findOldest(tx, secretId);
           const draft = {
             ...nextDraft(
@@ -190,7 +227,7 @@ export function createSecretHistory(needs: HistoryNeeds) {
               version: draft.version,
             },
           });
-          return shown(draft, { tags: tagsFor(known, kept.tagIds), ability: ground.ability, at: moment });
+          return shown(draft, { tags: own, ability: ground.ability, at: moment });
         });
       } catch (error) {
         if (isUniqueViolation(error, "secrets_key_unique")) throw secretExists(last.key);

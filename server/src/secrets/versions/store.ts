@@ -1,5 +1,6 @@
 import { slowSql, sql, type Query } from "../../platform/db/index.ts";
 import type { SecretRow } from "../model.ts";
+import type { PlaceThen } from "./model.ts";
 
 export interface VersionRow extends Omit<SecretRow, "value"> {
   readonly change: "create" | "update" | "delete";
@@ -36,6 +37,12 @@ const stateAt = sql<VersionRow>(`
 const last = sql<{ id: string; version: number; createdAt: Date }>(`
   SELECT secret_id AS id, max(version) AS version, min(created_at) AS "createdAt" FROM secret_versions WHERE secret_id = ANY($1::uuid[]) GROUP BY secret_id`);
 
+const places = sql<PlaceThen>(`
+  SELECT h.folder_id AS "folderId", e.slug AS environment, h.path, h.from_at AS "fromAt", h.to_at AS "toAt"
+  FROM folder_history h LEFT JOIN environments e ON e.id = h.environment_id WHERE h.folder_id = ANY($1::uuid[])`);
+
+/** Every place that these folders ever had. */
+export const placesOfFolders = (q: Query, folderIds: readonly string[]) => q.rows(places, [folderIds]);
 export const findVersion = (q: Query, secretId: string, version: number) => q.first(one, [secretId, version]);
 /** The oldest that is kept; the first ever may have been forgotten. */
 export const findOldest = (q: Query, secretId: string) => q.first(oldest, [secretId]);

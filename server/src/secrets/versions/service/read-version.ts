@@ -1,24 +1,48 @@
 import type { Db } from "../../../platform/db/index.ts";
-import { versionUnknown, type SecretRow } from "../../model.ts";
+import { deny } from "../../../permissions/index.ts";
+import { require, type Ground } from "../../access/service.ts";
+import { versionUnknown, type FolderPlace, type SecretRow } from "../../model.ts";
+import type { Tags } from "../../tags/service.ts";
+import { mayAll } from "../model.ts";
 import { findVersion } from "../store.ts";
+import { learnThen } from "./judge-version.ts";
 
 export type Versions = ReturnType<typeof createVersions>;
 
-export function createVersions({ db }: { readonly db: Db }) {
+export interface PastSecret {
+  /** The content of then under the name, tags and folder of today, by which it has yet to be judged. */
+  readonly row: SecretRow;
+  /** Whether what it was then lets this reader see its value. */
+  readonly isReadable: boolean;
+}
+
+export function createVersions({ db, tags }: { readonly db: Db; readonly tags: Tags }) {
   return {
-    /** The same secret as it was; under the name, tags and folder of then. */
-    async at(secret: SecretRow, version: number): Promise<SecretRow> {
-      if (version === secret.version) return secret;
+    /** For somebody who may know of the secret as it is today. */
+    async at(
+      { ability }: Ground,
+      secret: SecretRow,
+      folder: FolderPlace,
+      version: number,
+    ): Promise<PastSecret> {
+      const place = { environment: folder.environment, secretPath: folder.path };
+      require(ability, "read", "secret-rollback", place);
       const row = await db.read((q) => findVersion(q, secret.id, version));
       if (!row || row.value === null) throw versionUnknown(version, secret.key);
-      // Judged and shown as what it is today: an old name or tag must not open what the present one closes.
+      const [then] = await db.read((q) => learnThen(q, tags, folder, [row]));
+      // The refusal names today's place only: the one of then is what must not be told.
+      if (!then || !mayAll(ability, "describeSecret", then.attributes))
+        return deny(ability, { action: "describeSecret", subject: "secrets", attributes: place });
       return {
-        ...row,
-        value: row.value,
-        key: secret.key,
-        folderId: secret.folderId,
-        tagIds: secret.tagIds,
-        createdAt: secret.createdAt,
+        row: {
+          ...row,
+          value: row.value,
+          key: secret.key,
+          folderId: secret.folderId,
+          tagIds: secret.tagIds,
+          createdAt: secret.createdAt,
+        },
+        isReadable: mayAll(ability, "readValue", then.attributes),
       };
     },
   };
