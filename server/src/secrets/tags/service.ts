@@ -4,12 +4,17 @@
  */
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
-import { isUniqueViolation, type Db } from "../../platform/db/index.ts";
+import type { Keyring } from "../../platform/crypto/index.ts";
+import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { conflict, notFound } from "../../platform/problem.ts";
 import { require, type Access, type Ground } from "../access/service.ts";
-import type { TagRef } from "../model.ts";
+import { originsOf, writeChanges, type Change } from "../changes/service.ts";
+import { findDependants } from "../changes/store.ts";
+import { attributesOf, decryptState, type FolderPlace, type TagRef } from "../model.ts";
+import { nextDraft } from "../service/drafts.ts";
 import { touchProject } from "../stamps/store.ts";
+import { holdTreeAlone } from "../store.ts";
 import type { NewTag, TagChange } from "./contract.ts";
 import {
   deleteTag,
@@ -17,9 +22,13 @@ import {
   findTagBySlug,
   findTags,
   insertTag,
+  lockTagged,
+  PAGE,
   tagsOfProject,
-  untagSecrets,
   updateTag,
+  versionsWithTag,
+  type TaggedSecret,
+  type TaggedVersion,
   type TagRow,
 } from "./store.ts";
 
@@ -28,6 +37,7 @@ type KnownTags = ReadonlyMap<string, TagRef>;
 export interface TagNeeds {
   readonly db: Db;
   readonly clock: Clock;
+  readonly keyring: Keyring;
   readonly access: Access;
 }
 
@@ -35,9 +45,16 @@ export type Tags = ReturnType<typeof createTags>;
 
 const NONE: readonly TagRef[] = [];
 const NO_TAGS: KnownTags = new Map();
+const placeOf = ({ folderId, projectId, environmentId, environment, path }: TaggedSecret): FolderPlace => ({
+  id: folderId,
+  projectId,
+  environmentId,
+  environment,
+  path,
+});
 const unknownTag = (id: string) => notFound("The tag", id);
 
-export function createTags({ db, clock, access }: TagNeeds) {
+export function createTags({ db, clock, keyring, access }: TagNeeds) {
   /** Answers once for a whole list of secrets; most have no tags, and then nothing is asked. */
   const lookUp = async (projectId: string, idLists: readonly (readonly string[])[]): Promise<KnownTags> => {
     const ids = new Set(idLists.flat());
@@ -51,7 +68,7 @@ export function createTags({ db, clock, access }: TagNeeds) {
   const write = async <T extends TagRow | undefined>(
     ground: Ground,
     event: string,
-    change: (tx: Parameters<Parameters<Db["write"]>[0]>[0]) => Promise<T>,
+    change: (tx: Tx) => Promise<T>,
   ) => {
     try {
       return await db.write(async (tx) => {
@@ -73,6 +90,54 @@ export function createTags({ db, clock, access }: TagNeeds) {
     const ground = await access.ground(actor, projectRef);
     require(ground.ability, action, "tags", {});
     return ground;
+  };
+
+  /**
+   * A tag may be what keeps values closed, so only somebody who can read all that carries it takes it away or gives it
+   * another meaning: every secret, and every older version, which is judged by the tags it had. The caller holds the
+   * tree alone, so nothing gets the tag meanwhile.
+   */
+  const requireReadable = async (tx: Tx, { ability, project }: Ground, id: string): Promise<void> => {
+    let last: TaggedVersion | undefined;
+    do {
+      const page = await versionsWithTag(tx, { projectId: project.id, id }, last);
+      const known = await lookUp(
+        project.id,
+        page.map((one) => one.tagIds),
+      );
+      for (const one of page)
+        require(ability, "readValue", "secrets", attributesOf(one, one.key, tagsFor(known, one.tagIds)));
+      last = page.length < PAGE ? undefined : page.at(-1);
+    } while (last);
+  };
+
+  /** Each secret changes as if somebody had taken the tag off it: a version, and a fact for whoever listens. */
+  const untag = async (tx: Tx, { actor, project }: Ground, id: string): Promise<void> => {
+    const { orgId, id: projectId } = project;
+    const vault = await keyring.vaultOf({ projectId }, tx);
+    const at = clock.now();
+    let last: TaggedSecret | undefined;
+    do {
+      const page = await lockTagged(tx, { projectId, id }, last);
+      const changes: Change[] = [];
+      for (const before of page) {
+        const from = placeOf(before);
+        const state = decryptState(await keyring.vaultById(before.keyId, tx), before);
+        const tagIds = state.tagIds.filter((other) => other !== id);
+        changes.push({
+          kind: "update",
+          before,
+          from,
+          after: nextDraft(before, from, before.key, { ...state, tagIds }),
+        });
+      }
+      const affected = await findDependants(
+        tx,
+        page.flatMap((row) => originsOf(row, [row.key])),
+      );
+      writeChanges(tx, { actor, orgId, projectId, vault, at }, changes, affected);
+      last = page.length < PAGE ? undefined : page.at(-1);
+    } while (last);
   };
 
   return {
@@ -119,16 +184,24 @@ export function createTags({ db, clock, access }: TagNeeds) {
     },
     async update(actor: MemberActor, projectRef: string, id: string, patch: TagChange): Promise<TagRow> {
       const ground = await enter(actor, projectRef, "edit");
-      if (!(await db.read((q) => findTag(q, ground.project.id, id)))) throw unknownTag(id);
-      return write(ground, "update-tag", (tx) =>
-        updateTag(tx, { projectId: ground.project.id, id }, patch, clock.now()),
-      );
+      const known = await db.read((q) => findTag(q, ground.project.id, id));
+      if (!known) throw unknownTag(id);
+      const isRenamed = patch.slug !== undefined && patch.slug !== known.slug;
+      return write(ground, "update-tag", async (tx) => {
+        if (isRenamed) {
+          await holdTreeAlone(tx, ground.project.id);
+          await requireReadable(tx, ground, id);
+        }
+        return updateTag(tx, { projectId: ground.project.id, id }, patch, clock.now());
+      });
     },
     async delete(actor: MemberActor, projectRef: string, id: string): Promise<TagRow> {
       const ground = await enter(actor, projectRef, "delete");
       if (!(await db.read((q) => findTag(q, ground.project.id, id)))) throw unknownTag(id);
       return write(ground, "delete-tag", async (tx) => {
-        await untagSecrets(tx, ground.project.id, id);
+        await holdTreeAlone(tx, ground.project.id);
+        await requireReadable(tx, ground, id);
+        await untag(tx, ground, id);
         return deleteTag(tx, ground.project.id, id);
       });
     },

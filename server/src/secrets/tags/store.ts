@@ -1,4 +1,6 @@
-import { sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
+import type { SecretRow } from "../model.ts";
+import { SECRET_COLUMNS } from "../store.ts";
 
 export interface TagRow {
   readonly id: string;
@@ -22,9 +24,42 @@ const update = sql<TagRow>(`
   UPDATE tags SET slug = coalesce($3, slug), name = coalesce($4, name), color = coalesce($5, color), updated_at = $6
   WHERE project_id = $1 AND id = $2 RETURNING ${COLUMNS}`);
 const remove = sql<TagRow>(`DELETE FROM tags WHERE project_id = $1 AND id = $2 RETURNING ${COLUMNS}`);
-const untag = sql(`
-  UPDATE secrets SET tag_ids = array_remove(tag_ids, $2)
-  WHERE project_id = $1 AND tag_ids <> '{}' AND tag_ids @> ARRAY[$2]::uuid[]`);
+
+/** A version that carries a tag, and where its secret is, or was last. */
+export interface TaggedVersion {
+  readonly secretId: string;
+  readonly version: number;
+  readonly key: string;
+  readonly tagIds: readonly string[];
+  readonly environment: string;
+  readonly path: string;
+}
+// The newest version of a living secret is in its history too, so the history is all there is to look at.
+const carriers = slowSql<TaggedVersion>(`
+  SELECT v.secret_id AS "secretId", v.version, v.key, v.tag_ids AS "tagIds", e.slug AS environment, h.path
+  FROM (SELECT DISTINCT folder_id FROM folder_history WHERE project_id = $1) o
+    JOIN secret_versions v ON v.folder_id = o.folder_id
+    CROSS JOIN LATERAL (
+      SELECT n.folder_id FROM secret_versions n WHERE n.secret_id = v.secret_id ORDER BY n.version DESC LIMIT 1) l
+    CROSS JOIN LATERAL (
+      SELECT p.environment_id, p.path FROM folder_history p WHERE p.folder_id = l.folder_id
+      ORDER BY p.from_at DESC, p.to_at DESC NULLS FIRST LIMIT 1) h
+    JOIN environments e ON e.id = h.environment_id
+  WHERE v.owner_id IS NULL AND v.tag_ids @> ARRAY[$2]::uuid[] AND (v.secret_id, v.version) > ($3::uuid, $4::integer)
+  ORDER BY v.secret_id, v.version LIMIT $5`);
+
+/** A secret that carries a tag, in its folder. */
+export interface TaggedSecret extends SecretRow {
+  readonly projectId: string;
+  readonly environmentId: string;
+  readonly environment: string;
+  readonly path: string;
+}
+const tagged = sql<TaggedSecret>(`
+  SELECT ${SECRET_COLUMNS}, f.project_id AS "projectId", f.environment_id AS "environmentId", e.slug AS environment, f.path
+  FROM secrets s JOIN folders f ON f.id = s.folder_id JOIN environments e ON e.id = f.environment_id
+  WHERE s.project_id = $1 AND s.tag_ids <> '{}' AND s.tag_ids @> ARRAY[$2]::uuid[] AND s.id > $3
+  ORDER BY s.id LIMIT $4 FOR UPDATE OF s`);
 
 export const tagsOfProject = (q: Query, projectId: string) => q.rows(all, [projectId]);
 export const findTags = (q: Query, projectId: string, ids: readonly string[]) =>
@@ -44,4 +79,19 @@ export const updateTag = (
 ) =>
   tx.first(update, [tag.projectId, tag.id, patch.slug ?? null, patch.name ?? null, patch.color ?? null, at]);
 export const deleteTag = (tx: Tx, projectId: string, id: string) => tx.first(remove, [projectId, id]);
-export const untagSecrets = (tx: Tx, projectId: string, id: string) => tx.rows(untag, [projectId, id]);
+
+/** So many at once. */
+export const PAGE = 1000;
+const NIL = "00000000-0000-0000-0000-000000000000";
+
+export const versionsWithTag = (
+  q: Query,
+  tag: { projectId: string; id: string },
+  after: { secretId: string; version: number } | undefined,
+) => q.rows(carriers, [tag.projectId, tag.id, after?.secretId ?? NIL, after?.version ?? 0, PAGE]);
+/** Shared secrets and everyone's overrides. */
+export const lockTagged = (
+  tx: Tx,
+  tag: { projectId: string; id: string },
+  after: { id: string } | undefined,
+) => tx.rows(tagged, [tag.projectId, tag.id, after?.id ?? NIL, PAGE]);
