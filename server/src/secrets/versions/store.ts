@@ -76,3 +76,19 @@ const alive = sql<{ id: string; folderId: string }>(
 export const findLastKnown = (q: Query, secretId: string, orgId: string) =>
   q.first(lastKnown, [secretId, orgId]);
 export const aliveSecrets = (q: Query, ids: readonly string[]) => q.rows(alive, [ids]);
+
+/** A secret's newest version: what permissions are asked about, living or not. */
+export interface LastPlace {
+  readonly id: string;
+  readonly key: string;
+  readonly tagIds: readonly string[];
+  readonly environment: string;
+  readonly path: string;
+}
+// An environment that is gone has no slug any more: no rule that names one speaks of it.
+const lastPlace = sql<LastPlace>(`
+  SELECT DISTINCT ON (v.secret_id) v.secret_id AS id, v.key, v.tag_ids AS "tagIds", coalesce(e.slug, '') AS environment, h.path
+  FROM secret_versions v JOIN folder_history h ON h.folder_id = v.folder_id LEFT JOIN environments e ON e.id = h.environment_id
+  WHERE v.secret_id = ANY($1::uuid[])
+  ORDER BY v.secret_id, v.version DESC, h.from_at DESC, h.to_at DESC NULLS FIRST`);
+export const lastPlaces = (q: Query, ids: readonly string[]) => q.rows(lastPlace, [ids]);

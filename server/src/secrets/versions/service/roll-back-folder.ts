@@ -11,7 +11,7 @@ import { require, requireNoGain, type EnvironmentRef, type Ground } from "../../
 import { originsOf, writeChanges, type Change } from "../../changes/service.ts";
 import { findDependants, type Origin } from "../../changes/store.ts";
 import type { Folders } from "../../folders/service.ts";
-import { folderTree } from "../../folders/store.ts";
+import { findFoldersByPaths, folderTree } from "../../folders/store.ts";
 import {
   attributesOf,
   decryptState,
@@ -21,6 +21,7 @@ import {
   type SecretState,
   type TagRef,
 } from "../../model.ts";
+import { namesOf } from "../../paths/contract.ts";
 import { secretsInFolders } from "../../resolution/store.ts";
 import { nextDraft } from "../../service/drafts.ts";
 import type { WriteNeeds } from "../../service/write-secrets.ts";
@@ -28,7 +29,15 @@ import { holdTreeAlone, likeBelow, lockInFolders } from "../../store.ts";
 import { tagsFor } from "../../tags/service.ts";
 import type { FolderRollback } from "../contract.ts";
 import { horizonOf } from "../sweeps/store.ts";
-import { aliveSecrets, foldersAt, lastVersions, secretsAt, type VersionRow } from "../store.ts";
+import {
+  aliveSecrets,
+  foldersAt,
+  lastPlaces,
+  lastVersions,
+  secretsAt,
+  type LastPlace,
+  type VersionRow,
+} from "../store.ts";
 
 export interface RollbackNeeds extends WriteNeeds {
   readonly folders: Folders;
@@ -66,6 +75,8 @@ type Step =
   | {
       readonly kind: "create";
       readonly past: Past;
+      /** Where it lives now, or lived last. */
+      readonly origin: LastPlace;
       readonly id: string;
       readonly version: number;
       readonly createdAt: Date;
@@ -84,6 +95,13 @@ const stepPath = (step: Step): string =>
 const stepKey = (step: Step): string =>
   step.kind === "delete" ? step.row.key : step.kind === "update" ? step.key : step.past.row.key;
 const stepId = (step: Step): string => (step.kind === "create" ? step.id : step.row.id);
+
+const attributesOfLast = (last: LastPlace, known: ReadonlyMap<string, TagRef>) =>
+  attributesOf(last, last.key, tagsFor(known, last.tagIds));
+
+/** The folder itself and all above it but the root, which is always there. */
+const pathsTo = (path: string): string[] =>
+  namesOf(path).map((_, at, names) => `/${names.slice(0, at + 1).join("/")}`);
 
 export function createRollbacks(needs: RollbackNeeds) {
   const { db, clock, keyring, access, tags, folders } = needs;
@@ -145,6 +163,7 @@ export function createRollbacks(needs: RollbackNeeds) {
     const missing = past.filter(({ row }) => !now.has(row.id)).map(({ row }) => row.id);
     const elsewhere = new Set((await aliveSecrets(q, missing)).map((row) => row.id));
     const last = new Map((await lastVersions(q, missing)).map((row) => [row.id, row]));
+    const origins = new Map((await lastPlaces(q, missing)).map((row) => [row.id, row]));
     for (const one of past) {
       const state = await stateOf(q, one.row);
       const row = now.get(one.row.id);
@@ -163,6 +182,7 @@ export function createRollbacks(needs: RollbackNeeds) {
       steps.push({
         kind: "create",
         past: one,
+        origin: origins.get(one.row.id) as LastPlace,
         id: known ? one.row.id : newId(),
         version: (known?.version ?? 0) + 1,
         createdAt: known?.createdAt ?? clock.now(),
@@ -177,7 +197,7 @@ export function createRollbacks(needs: RollbackNeeds) {
     steps: readonly Step[],
   ): Promise<ReadonlyMap<string, TagRef>> => {
     const lists = steps.flatMap((step) => [
-      step.kind === "create" ? [] : step.row.tagIds,
+      step.kind === "create" ? step.origin.tagIds : step.row.tagIds,
       step.kind === "delete" ? [] : step.state.tagIds,
     ]);
     const known = await tags.lookUp(ground.project.id, lists);
@@ -194,6 +214,9 @@ export function createRollbacks(needs: RollbackNeeds) {
       );
       if (step.kind !== "update") {
         require(ground.ability, step.kind, "secrets", after);
+        // What was moved or tagged out of somebody's reach does not come back into it by going back.
+        if (step.kind === "create")
+          requireNoGain(ground.ability, attributesOfLast(step.origin, known), after);
         continue;
       }
       const before = attributesOf(step.from, step.row.key, tagsFor(known, step.row.tagIds));
@@ -201,6 +224,19 @@ export function createRollbacks(needs: RollbackNeeds) {
       requireNoGain(ground.ability, before, after);
     }
     return known;
+  };
+
+  /** A folder that has to be made again is made by whoever goes back, and needs the same right as any other. */
+  const requireFolders = async (
+    q: Query,
+    { ground, environment }: Scope,
+    steps: readonly Step[],
+  ): Promise<void> => {
+    const needed = steps.filter((step) => step.kind !== "delete").flatMap((step) => pathsTo(stepPath(step)));
+    const paths = [...new Set(needed)];
+    const there = new Set((await findFoldersByPaths(q, environment.id, paths)).map((row) => row.path));
+    for (const secretPath of paths.filter((path) => !there.has(path)))
+      require(ground.ability, "create", "secret-folders", { environment: environment.slug, secretPath });
   };
 
   /** Overrides go where the secret that they override goes. */
@@ -310,6 +346,7 @@ export function createRollbacks(needs: RollbackNeeds) {
         await presentOf(q, scope, (ids) => secretsInFolders(q, ids, null)),
       );
       await requireRights(scope, steps);
+      await requireFolders(q, scope, steps);
       return report(steps, scope.input);
     });
 
@@ -326,6 +363,7 @@ export function createRollbacks(needs: RollbackNeeds) {
           throw folderUnknown(input.secretPath);
         const steps = await stepsFor(tx, await pastOf(tx, scope), present);
         const known = await requireRights(scope, steps);
+        await requireFolders(tx, scope, steps);
         const changes = await toChanges(tx, scope, steps, { present, known });
         const origins: Origin[] = changes.flatMap((change) => [
           ...(change.kind === "create" ? [] : originsOf(change.from, [change.before.key])),
