@@ -205,3 +205,28 @@ test("taking a whole project in announces every name that comes", async () => {
   ok(await house.owner.post(`/api/v1/projects/${into.id}/import`, { passphrase, file }));
   assert.deepEqual(await heard(), ["create dev/ A"]);
 });
+
+test("an import that several delete at once goes once and is told of once; those that stay keep their order", async () => {
+  const { id: projectId } = await aProject(house.owner);
+  const at = { projectId, environment: "dev" };
+  const { owner } = house;
+  const add = async (environment: string) =>
+    ok(await owner.post("/api/v2/secret-imports", { ...at, path: "/", import: { environment, path: "/" } }))
+      .secretImport;
+  const ids: string[] = [(await add("staging")).id, (await add("prod")).id];
+  await heard();
+  const url = `/api/v2/secret-imports/${ids[0]}`;
+  const answers = await Promise.all(Array.from({ length: 6 }, () => owner.delete(url, { ...at, path: "/" })));
+  assert.deepEqual(answers.map(({ status }) => status).sort(), [200, 404, 404, 404, 404, 404]);
+  assert.deepEqual(await heard(), ["mutation dev/"]);
+  const move = () =>
+    owner.patch(`/api/v2/secret-imports/${ids[1]}`, { ...at, path: "/", import: { position: 1 } });
+  for (const answer of await Promise.all([move(), move(), add("staging").then(() => move())])) ok(answer);
+  const { secretImports } = ok(
+    await owner.get(`/api/v2/secret-imports?projectId=${projectId}&environment=dev`),
+  );
+  assert.deepEqual(
+    secretImports.map((one: { position: number }) => one.position),
+    [1, 2],
+  );
+});

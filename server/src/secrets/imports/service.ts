@@ -19,6 +19,7 @@ import type { ImportChange, ImportQuery, NewImport } from "./contract.ts";
 import {
   deleteImport,
   findImport,
+  holdImports,
   importsOfFolder,
   insertImport,
   orderImports,
@@ -97,6 +98,16 @@ export function createImports({ db, clock, access }: ImportNeeds) {
     return { ground, row };
   };
 
+  /** As it is now, and nobody else changing it: it may have gone, or its folder moved, since it was looked at. */
+  const seize = async (tx: Tx, { project, ability }: Ground, seen: ImportRow, action: string) => {
+    await holdTree(tx, project.id);
+    await holdImports(tx, seen.folderId);
+    const row = await findImport(tx, seen.id, project.orgId);
+    if (!row) throw importUnknown(seen.id);
+    require(ability, action, SUBJECT, at(row));
+    return row;
+  };
+
   const requireSource = async (
     actor: MemberActor,
     projectRef: string,
@@ -128,6 +139,7 @@ export function createImports({ db, clock, access }: ImportNeeds) {
           await holdTree(tx, ground.project.id);
           const folder = await findFolder(tx, { environmentId: environment.id, path: input.path });
           if (!folder) throw folderUnknown(input.path);
+          await holdImports(tx, folder.id);
           await insertImport(tx, {
             id,
             projectId: ground.project.id,
@@ -166,7 +178,7 @@ export function createImports({ db, clock, access }: ImportNeeds) {
         : undefined;
       return orTaken(() =>
         db.write(async (tx) => {
-          await holdTree(tx, ground.project.id);
+          await seize(tx, ground, row, "edit");
           if (source) await repointImport(tx, id, source, clock.now());
           if (position !== undefined) {
             const others = (await importsOfFolder(tx, row.folderId))
@@ -183,11 +195,11 @@ export function createImports({ db, clock, access }: ImportNeeds) {
     },
 
     async delete(actor: MemberActor, id: string, input: ImportQuery): Promise<ImportRow> {
-      const { ground, row } = await findForChange(actor, id, "delete", input.projectId);
+      const { ground, row: seen } = await findForChange(actor, id, "delete", input.projectId);
       return db.write(async (tx) => {
-        await holdTree(tx, ground.project.id);
+        const row = await seize(tx, ground, seen, "delete");
+        if (!(await deleteImport(tx, id))) throw importUnknown(id);
         await conclude(tx, ground, "delete-secret-import", row);
-        await deleteImport(tx, id);
         const left = await importsOfFolder(tx, row.folderId);
         await orderImports(
           tx,

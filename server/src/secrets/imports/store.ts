@@ -39,7 +39,9 @@ const update = sql(`
   UPDATE secret_imports SET source_environment_id = $2, source_path = $3, version = version + 1, updated_at = $4 WHERE id = $1`);
 const order = sql(`
   UPDATE secret_imports i SET position = o.position FROM unnest($1::uuid[]) WITH ORDINALITY AS o (id, position) WHERE i.id = o.id`);
-const remove = sql(`DELETE FROM secret_imports WHERE id = $1`);
+const remove = sql<{ id: string }>(`DELETE FROM secret_imports WHERE id = $1 RETURNING id`);
+// Folders' rows are also referred to by new secrets, which this leaves alone.
+const lockFolder = sql(`SELECT id FROM folders WHERE id = $1 FOR NO KEY UPDATE`);
 
 export const importsOfFolder = (q: Query, folderId: string) => q.rows(ofFolder, [folderId]);
 export const findImport = (q: Query, id: string, orgId: string) => q.first(byId, [id, orgId]);
@@ -71,4 +73,6 @@ export const repointImport = (
   at: Date,
 ) => tx.rows(update, [id, source.environmentId, source.path, at]);
 export const orderImports = (tx: Tx, ids: readonly string[]) => tx.rows(order, [ids]);
-export const deleteImport = (tx: Tx, id: string) => tx.rows(remove, [id]);
+export const deleteImport = (tx: Tx, id: string) => tx.first(remove, [id]);
+/** One at a time: the imports of a folder have an order, and each change of one may change the places of all. */
+export const holdImports = (tx: Tx, folderId: string) => tx.rows(lockFolder, [folderId]);
