@@ -11,7 +11,7 @@ import type { Roles } from "../roles/index.ts";
 import { createAccess } from "./access/service.ts";
 import { explainRoutes } from "./explain/routes.ts";
 import { createExplanations } from "./explain/service.ts";
-import { sayFarewell, sayLastFarewell, sayNewName } from "./folders/service/say-farewell.ts";
+import { createFarewell, sayLastFarewell, sayNewName } from "./folders/service/say-farewell.ts";
 import { folderRoutes } from "./folders/routes.ts";
 import { createFolders } from "./folders/service.ts";
 import { importRoutes } from "./imports/routes.ts";
@@ -58,7 +58,7 @@ export function createSecrets(needs: SecretsNeeds) {
   const audit = createReadAudit({ ...needs, mode: needs.auditReads });
   const shared = { ...needs, access, tags, versions, reads: audit };
   const folders = createFolders(shared);
-  needs.environments.onDelete(sayFarewell);
+  needs.environments.onDelete(createFarewell(shared));
   needs.environments.onRename(sayNewName);
   needs.projects.onDelete(sayLastFarewell);
   const imports = createImports(shared);

@@ -137,6 +137,16 @@ const keysOf = sql<{ path: string; key: string | null }>(`
   SELECT f.path, s.key FROM folders f LEFT JOIN secrets s ON s.folder_id = f.id AND s.owner_id IS NULL
   WHERE f.environment_id = $1 ORDER BY f.path, s.key`);
 
+/** So many at once. */
+const PAGE = 5000;
+const NIL = "00000000-0000-0000-0000-000000000000";
+const inEnvironment = sql<{ id: string; path: string; key: string; tagIds: readonly string[] }>(`
+  SELECT s.id, f.path, s.key, s.tag_ids AS "tagIds" FROM folders f JOIN secrets s ON s.folder_id = f.id AND s.owner_id IS NULL
+  WHERE f.environment_id = $1 AND s.id > $2 ORDER BY s.id LIMIT $3`);
+/** What permissions are asked about, of the shared secrets of an environment that follow this one. */
+export const secretsInEnvironment = (q: Query, environmentId: string, after: string | undefined) =>
+  q.rows(inEnvironment, [environmentId, after ?? NIL, PAGE]);
+
 const fromOutside = sql<{ environmentId: string; path: string }>(`
   SELECT DISTINCT source_environment_id AS "environmentId", source_path AS path FROM secret_imports
   WHERE source_project_id = $1 AND project_id <> $1`);

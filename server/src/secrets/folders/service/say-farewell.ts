@@ -4,13 +4,17 @@
  * through an import or a reference hears that what it shows has changed.
  */
 import type { Tx } from "../../../platform/db/index.ts";
+import type { Permissions } from "../../../permissions/index.ts";
 import type { Environments, Projects } from "../../../projects/index.ts";
+import { require } from "../../access/service.ts";
 import { announceAffected } from "../../changes/service.ts";
 import { findDependants, type Dependant } from "../../changes/store.ts";
 import { secretsChanged } from "../../events.ts";
+import { attributesOf } from "../../model.ts";
 import { touchProject } from "../../stamps/store.ts";
 import { holdTreeAlone } from "../../store.ts";
-import { importedFromOutside, namesInEnvironment } from "../store.ts";
+import { tagsFor, type Tags } from "../../tags/service.ts";
+import { importedFromOutside, namesInEnvironment, secretsInEnvironment } from "../store.ts";
 
 const MAX_KEYS = 5000;
 
@@ -35,21 +39,43 @@ function announceNames(
 const spotsOf = (environmentId: string, folders: ReadonlyMap<string, unknown>) =>
   [...folders.keys()].map((path) => ({ environmentId, path, key: null }));
 
-export const sayFarewell: Parameters<Environments["onDelete"]>[0] = async (
-  tx,
-  _actor,
-  project,
-  environment,
-) => {
-  await holdTreeAlone(tx, project.id);
-  const folders = await namesInEnvironment(tx, environment.id);
-  const spots = spotsOf(environment.id, folders);
-  const affected = await findDependants(tx, spots);
-  const place = { orgId: project.orgId, projectId: project.id, environment: environment.slug };
-  announceNames(tx, place, "delete", folders);
-  announceAffected(tx, affected, spots);
-  touchOthers(tx, project.id, affected);
-};
+type Farewell = Parameters<Environments["onDelete"]>[0];
+
+export interface FarewellNeeds {
+  readonly permissions: Permissions;
+  readonly tags: Tags;
+}
+
+export function createFarewell({ permissions, tags }: FarewellNeeds): Farewell {
+  /** The secrets go with the environment, so whoever ends it must be able to delete each of them. */
+  const requireDeletable = async (...[tx, actor, project, environment]: Parameters<Farewell>) => {
+    const ability = await permissions.inProject(actor, project.id);
+    let page = await secretsInEnvironment(tx, environment.id, undefined);
+    while (page.length > 0) {
+      const known = await tags.lookUp(
+        project.id,
+        page.map((row) => row.tagIds),
+      );
+      for (const { path, key, tagIds } of page) {
+        const place = { environment: environment.slug, path };
+        require(ability, "delete", "secrets", attributesOf(place, key, tagsFor(known, tagIds)));
+      }
+      page = await secretsInEnvironment(tx, environment.id, page.at(-1)?.id);
+    }
+  };
+
+  return async (tx, actor, project, environment) => {
+    await holdTreeAlone(tx, project.id);
+    await requireDeletable(tx, actor, project, environment);
+    const folders = await namesInEnvironment(tx, environment.id);
+    const spots = spotsOf(environment.id, folders);
+    const affected = await findDependants(tx, spots);
+    const place = { orgId: project.orgId, projectId: project.id, environment: environment.slug };
+    announceNames(tx, place, "delete", folders);
+    announceAffected(tx, affected, spots);
+    touchOthers(tx, project.id, affected);
+  };
+}
 
 /** References name an environment by its slug: those to the old one lose their target, those to the new one find it. */
 export const sayNewName: Parameters<Environments["onRename"]>[0] = async (tx, project, before) => {
