@@ -220,6 +220,49 @@ test("whoever lacks a right for any of it changes nothing at all, and the dry ru
   assert.deepEqual(await told(source, into), before);
 });
 
+test("a dry run tells nobody of folders and imports that they may not see", async () => {
+  const { id: into } = await aProject(house.owner);
+  const at = { projectId: into, environment: "dev" };
+  for (const name of ["hidden", "source"]) ok(await house.owner.post("/api/v2/folders", { ...at, name }));
+  const source = { environment: "dev", path: "/source" };
+  ok(await house.owner.post("/api/v2/secret-imports", { ...at, path: "/hidden", import: source }));
+  const rules = (action: readonly string[]) => [
+    { subject: "secrets", action: ["describeSecret", "create"] },
+    { subject: "secrets", action: "readValue", conditions: { secretPath: { $eq: "/guess" } } },
+    { subject: "tags", action: "read" },
+    { subject: ["secret-folders", "secret-imports"], action: [...action, "create", "edit"] },
+  ];
+  const someone = async (action: readonly string[]) => {
+    const role = await aRole(house.owner, into, rules(action));
+    return (await anIdentity(house.owner, house.base, into, { roles: [{ role }] })).client;
+  };
+  const content = {
+    project: { name: "p", slug: "p" },
+    environments: [{ slug: "dev", name: "Development" }],
+    tags: [],
+    folders: ["/hidden", "/guess"].map((path) => ({ environment: "dev", path, description: null })),
+    secrets: [],
+    imports: ["/source", "/nothing"].map((sourcePath) => ({
+      environment: "dev",
+      path: "/hidden",
+      sourceProject: null,
+      sourceEnvironment: "dev",
+      sourcePath,
+      isReplication: false,
+    })),
+    roles: [],
+  };
+  const file = await sealArchive(content, passphrase);
+  const blind = ok(await taken(await someone([]), into, file, { dryRun: true }));
+  assert.deepEqual([...blind.folders.created].sort(), ["dev:/guess", "dev:/hidden"]);
+  assert.deepEqual([...blind.imports.unresolved].sort(), [
+    "dev:/hidden ← dev:/nothing",
+    "dev:/hidden ← dev:/source",
+  ]);
+  const seeing = ok(await taken(await someone(["read"]), into, file, { dryRun: true }));
+  assert.deepEqual(seeing.folders.created, ["dev:/guess"]);
+});
+
 test("history and roles leave only with somebody who may read them, and an old name that is closed stays closed", async () => {
   const tenant = await house.newTenant();
   const from = await aFullProject(tenant);

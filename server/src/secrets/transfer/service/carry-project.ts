@@ -66,10 +66,12 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
     return found;
   };
 
-  /** A folder of this project that the file does not speak of. */
+  /** A folder of this project that the file does not speak of. Unknown and closed look the same. */
   const isKnown = async (ground: Ground, source: { environment: string; path: string }): Promise<boolean> => {
     const environment = ground.project.environments.find(({ slug }) => slug === source.environment);
     if (!environment) return false;
+    const spot = { environment: environment.slug, secretPath: source.path };
+    if (!ground.ability.can("readValue", "secrets", spot)) return false;
     const at = { environmentId: environment.id, path: source.path };
     return (await db.read((q) => findFolder(q, at))) !== undefined;
   };

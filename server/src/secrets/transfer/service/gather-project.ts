@@ -11,6 +11,7 @@ import { require, type Access, type EnvironmentRef, type Ground } from "../../ac
 import { folderTree } from "../../folders/store.ts";
 import { importsOfFolder } from "../../imports/store.ts";
 import { attributesOf, decryptState, type ReadSecret, type TagRef } from "../../model.ts";
+import { isWithin } from "../../paths/contract.ts";
 import type { SecretReads } from "../../service/read-secrets.ts";
 import { countSecrets } from "../../store.ts";
 import { tagsFor, type Tags } from "../../tags/service.ts";
@@ -55,6 +56,9 @@ const toArchived = (environment: string, secret: ReadSecret): Gathered => ({
   reminderDays: secret.row.reminderDays,
 });
 
+const canAt = ({ ability }: Ground, subject: string, { slug }: EnvironmentRef, path: string): boolean =>
+  ability.can("read", subject, { environment: slug, secretPath: path });
+
 export function createGathering({ db, keyring, access, tags, roles, reads }: GatherNeeds) {
   const secretsIn = async (actor: MemberActor, projectId: string, environment: string) =>
     (await reads.listFresh(actor, { ...plainList(projectId, environment, "/"), recursive: true })).secrets;
@@ -62,9 +66,14 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
   const foldersIn = async (environment: EnvironmentRef) =>
     db.read((q) => folderTree(q, environment.id, "/", "/%"));
 
-  const importsIn = async (actor: MemberActor, projectId: string, environment: EnvironmentRef) => {
+  const importsIn = async (
+    actor: MemberActor,
+    projectId: string,
+    environment: EnvironmentRef,
+    isShown: (path: string) => boolean = () => true,
+  ) => {
     const found: ArchivedImport[] = [];
-    for (const folder of await foldersIn(environment)) {
+    for (const folder of (await foldersIn(environment)).filter(({ path }) => isShown(path))) {
       for (const one of await db.read((q) => importsOfFolder(q, folder.id))) {
         const isOwn = one.sourceProjectId === projectId;
         found.push({
@@ -216,11 +225,23 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
         roles: scope.roles ? await rolesOf(actor, id) : [],
       };
       for (const environment of environments) {
-        for (const { path, description } of await foldersIn(environment))
-          found.folders.push({ environment: environment.slug, path, description });
-        for (const secret of await secretsIn(actor, id, environment.slug))
-          found.secrets.push(toArchived(environment.slug, secret));
-        found.imports.push(...(await importsIn(actor, id, environment)));
+        const secrets = await secretsIn(actor, id, environment.slug);
+        for (const secret of secrets) found.secrets.push(toArchived(environment.slug, secret));
+        for (const { path, description } of await foldersIn(environment)) {
+          const isReadable = canAt(ground, "secret-folders", environment, path);
+          // Whoever sees a secret knows of the folders it is in, but not what is said about them.
+          if (isReadable || secrets.some(({ folder }) => isWithin(folder.path, path)))
+            found.folders.push({
+              environment: environment.slug,
+              path,
+              description: isReadable ? description : null,
+            });
+        }
+        found.imports.push(
+          ...(await importsIn(actor, id, environment, (path) =>
+            canAt(ground, "secret-imports", environment, path),
+          )),
+        );
       }
       return found satisfies Present;
     },
