@@ -4,6 +4,7 @@ export * as audit from "./audit/contract.ts";
 export * as alerts from "./alerts/contract.ts";
 export * as alertCalendars from "./alerts/calendar/contract.ts";
 export * as alertDeliveries from "./alerts/deliveries/contract.ts";
+export * as alertLinks from "./alerts/links/contract.ts";
 export * as certificateApplications from "./certificates/applications/contract.ts";
 export * as certificateAuthorities from "./certificates/authorities/contract.ts";
 export * as certificateInventory from "./certificates/inventory/contract.ts";

@@ -104,8 +104,17 @@ const unsupported = (what: string): X509Error =>
     `${what} Use RSA, a NIST curve (P-256, P-384, P-521) or Ed25519.`,
   );
 
+/** One request's key is asked about by the proof, the policy and the lint, an authority's by every certificate. */
+const known = new WeakMap<Buffer, PublicKeyFacts>();
+
 /** What kind of key an SPKI holds. Throws X509Error for kinds we do not certify, DerError for broken bytes. */
 export function readPublicKey(spki: Buffer): PublicKeyFacts {
+  const facts = known.get(spki) ?? factsOf(spki);
+  known.set(spki, facts);
+  return facts;
+}
+
+function factsOf(spki: Buffer): PublicKeyFacts {
   return readDer(spki, (reader) =>
     reader.sequence((info) => {
       const algorithm = info.enter(der.TAG.sequence);
