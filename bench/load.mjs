@@ -116,3 +116,10 @@ export async function load(base, next, { connections, seconds, warmup = 1 }) {
     statuses,
   };
 }
+
+/** The body is read as well: a server that stops waits for whoever has not taken its answer. */
+export async function etagOf(url, headers) {
+  const answer = await fetch(url, { headers });
+  await answer.arrayBuffer();
+  return answer.headers.get("etag");
+}

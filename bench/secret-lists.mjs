@@ -1,7 +1,7 @@
 // What a list of a hundred secrets costs, one request at a time: in a small and in a large project, with one and with a
 // thousand versions of each, and when nothing has changed. A list is answered from memory while its project stays as it
 // is, so before each measured "new" list a secret is changed; the others are measured as they stand.
-import { dial, quantile } from "./load.mjs";
+import { dial, etagOf, quantile } from "./load.mjs";
 import { openWorld } from "./world.mjs";
 
 const PATH = "/api/v4/secrets";
@@ -69,7 +69,7 @@ export async function secretLists({ isQuick, step = () => {} }) {
     };
     const url = world.keyward.base + small.list.path;
     const unchanged = async () => {
-      const etag = (await fetch(url, { headers: world.headers })).headers.get("etag");
+      const etag = await etagOf(url, world.headers);
       return { ...small.list, headers: { ...world.headers, "if-none-match": etag } };
     };
     const kinds = {

@@ -1,4 +1,5 @@
 // Secrets: read one, list a hundred, the same list unchanged (304), create, update.
+import { etagOf } from "../load.mjs";
 import { openWorld } from "../world.mjs";
 
 const PATH = "/api/v4/secrets";
@@ -72,7 +73,7 @@ export async function prepare({ against } = {}) {
   const list = await world.call("GET", listPath);
   const made = await world.call("POST", `${PATH}/SHAPE`, { ...at, secretPath: "/made", secretValue: VALUE });
   // Last: every change of the project gives its lists another tag.
-  const etag = (await fetch(world.keyward.base + listPath, { headers: world.headers })).headers.get("etag");
+  const etag = await etagOf(world.keyward.base + listPath, world.headers);
   const limit = await world.startLimit(
     limitsOf({
       folder: folders.spread,
