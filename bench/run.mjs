@@ -39,7 +39,16 @@ const GROWTH = isQuick
   ? { sizes: [1e3, 1e4], seconds: 0.3, planned: 3 }
   : { sizes: [1e3, 1e4, 1e5, 1e6], seconds: 2, planned: 25 };
 const EVENTS = isQuick
-  ? { streams: 1000, listeners: 200, rate: 50, seconds: 2, rounds: 1, warmup: 500, planned: 30 }
+  ? {
+      streams: 1000,
+      listeners: 200,
+      rate: 50,
+      seconds: 2,
+      rounds: 1,
+      warmup: 200,
+      isWeighed: false,
+      planned: 28,
+    }
   : { streams: 10_000, listeners: 1000, rate: 100, seconds: 8, rounds: 3, planned: 180 };
 const LISTS_SECONDS = isQuick ? 8 : 90;
 /** What is more than requests side by side, each with a stage of its own. */
@@ -48,7 +57,7 @@ const PROGRAMS = [
     suite: "certificates",
     run: issueRows,
     ...(isQuick
-      ? { planned: 9, options: { seconds: 0.5, rounds: 1, warmup: 1 } }
+      ? { planned: 15, options: { seconds: 0.5, rounds: 1, warmup: 1 } }
       : { planned: 110, options: {} }),
   },
   // Lists wait for a job of the server that runs once a minute, and a difference of a tenth needs many rounds.

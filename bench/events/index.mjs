@@ -5,15 +5,17 @@ import { latency } from "./latency.mjs";
 import { revocation } from "./revocation.mjs";
 import { openStage } from "./stage.mjs";
 
-const broadcastRows = (streams, { keyward, bare, usedKb }) => [
-  {
-    case: `one of ${streams} open streams`,
-    keyward: usedKb,
-    limit: null,
-    unit: "KB",
-    bar: "≤ 14",
-    isKept: usedKb <= 14,
-  },
+const memoryRow = (streams, usedKb) => ({
+  case: `one of ${streams} open streams`,
+  keyward: usedKb,
+  limit: null,
+  unit: "KB",
+  bar: "≤ 14",
+  isKept: usedKb <= 14,
+});
+
+const broadcastRows = (streams, isWeighed, { keyward, bare, usedKb }) => [
+  ...(isWeighed ? [memoryRow(streams, usedKb)] : []),
   {
     case: `one event to ${streams} streams, commit → last received`,
     keyward: keyward.whole,
@@ -45,12 +47,18 @@ export const EVENT_CASES = ["broadcast", "latency", "revocation"];
 
 export async function eventRows(options = {}) {
   const { streams = 10_000, listeners = 1000, rate = 100, seconds = 8, rounds = 3, warmup = 8000 } = options;
-  const { wanted = EVENT_CASES, say, nodeFlags, build } = options;
+  const { wanted = EVENT_CASES, isWeighed = true, say, nodeFlags, build } = options;
   const stage = await openStage({ nodeFlags, build });
   const rows = [];
   try {
     if (wanted.includes("broadcast"))
-      rows.push(...broadcastRows(streams, await broadcast(stage, { streams, count: rounds + 2 }, say)));
+      rows.push(
+        ...broadcastRows(
+          streams,
+          isWeighed,
+          await broadcast(stage, { streams, count: rounds + 2, isWeighed }, say),
+        ),
+      );
     if (wanted.includes("latency"))
       rows.push(
         ...latencyRows(
