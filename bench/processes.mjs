@@ -1,16 +1,38 @@
 // Starts what is measured as processes of their own, ends them by their pid, and reads their CPU time and memory.
 import { spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
 const MAIN = fileURLToPath(new URL("../server/dist/src/main.js", import.meta.url));
+
+const children = new Set();
+const folders = new Set();
+
+/** A folder for data, gone after the run, however it ends. */
+export function dataFolder() {
+  const folder = mkdtempSync(join(tmpdir(), "keyward-bench-"));
+  folders.add(folder);
+  return folder;
+}
+
+// Whoever ends a run early should find no servers and no gigabytes left behind.
+for (const signal of ["SIGINT", "SIGTERM"])
+  process.once(signal, async () => {
+    await Promise.all([...children].map(stop));
+    for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+    process.exit(130);
+  });
 
 function launch(args, env, isReady) {
   const child = spawn(process.execPath, args, {
     env: { ...process.env, ...env },
     stdio: ["ignore", "pipe", "inherit"],
   });
+  children.add(child);
+  child.once("exit", () => children.delete(child));
   return new Promise((resolve, reject) => {
     child.once("exit", (code) => reject(new Error(`${args[0]} ended with ${code}`)));
     createInterface({ input: child.stdout }).on("line", (line) => {
@@ -23,6 +45,7 @@ function launch(args, env, isReady) {
 
 function stop(child) {
   return new Promise((resolve) => {
+    if (child.exitCode !== null || child.signalCode !== null) return resolve();
     child.once("exit", resolve);
     child.kill("SIGTERM");
   });

@@ -1,10 +1,9 @@
 // What the cases stand on: a Keyward of its own with one organisation, or, with --against, somebody else's server and a
 // token for it. Everything is made through the public interface, so that both sides are asked the same.
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, rmSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import pg from "pg";
-import { startKeyward, startLimit, usageOf } from "./processes.mjs";
+import { dataFolder, startKeyward, startLimit, usageOf } from "./processes.mjs";
 
 export async function call(base, token, method, path, body) {
   const response = await fetch(base + path, {
@@ -48,7 +47,7 @@ function foreignWorld({ url, token }) {
 
 export async function openWorld(against) {
   if (against) return foreignWorld(against);
-  const dataDir = mkdtempSync(join(tmpdir(), "keyward-bench-"));
+  const dataDir = dataFolder();
   const keyward = await startKeyward({ KEYWARD_DATA_DIR: dataDir, KEYWARD_LOG_LEVEL: "info" });
   const idle = usageOf(keyward.pid);
   const booted = await call(keyward.base, undefined, "POST", "/api/v1/admin/bootstrap", {

@@ -1,15 +1,13 @@
 // A Keyward of its own with a root and profiles, and the doors to it: its HTTP face and its database.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { rmSync } from "node:fs";
 import pg from "pg";
-import { startKeyward } from "../processes.mjs";
+import { dataFolder, startKeyward } from "../processes.mjs";
 import { socketOf } from "../world.mjs";
 
 const CM = "/api/v1/cert-manager";
 
 export async function openWorld() {
-  const dataDir = mkdtempSync(join(tmpdir(), "keyward-bench-"));
+  const dataDir = dataFolder();
   const keyward = await startKeyward({ KEYWARD_DATA_DIR: dataDir, KEYWARD_LOG_LEVEL: "info" });
   let token;
   const call = async (method, path, body) => {
