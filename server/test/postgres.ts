@@ -7,14 +7,12 @@ import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import pg from "pg";
-import { migrate } from "../src/platform/db/index.ts";
+import { migrate, MIGRATIONS } from "../src/platform/db/index.ts";
 import { startEmbeddedPostgres } from "../src/platform/db/embedded/index.ts";
 
 export const SERVER_VARIABLE = "KEYWARD_TEST_POSTGRES";
 const TEMPLATE = "keyward_template";
-const MIGRATIONS = fileURLToPath(new URL("../../migrations", import.meta.url));
 
 export interface PostgresServer {
   readonly host: string;

@@ -2,6 +2,7 @@ export type { Database } from "./database.ts";
 export type { AuditEntry, Db, Pen, Query, Tx } from "./handles.ts";
 export { openDatabase } from "./database.ts";
 export { isForeignKeyViolation, isUniqueViolation } from "./errors.ts";
-export { migrate, MigrationError } from "./migrate.ts";
+export { copyDatabase, CopyError } from "./copy.ts";
+export { migrate, MIGRATIONS, MigrationError } from "./migrate.ts";
 export { escapeLike, searchSql, slowSql, sql, type Statement } from "./statement.ts";
 export { sever } from "./wire.ts";

@@ -5,7 +5,11 @@
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import type pg from "pg";
+
+/** Where the files are, seen from the compiled server. */
+export const MIGRATIONS = fileURLToPath(new URL("../../../../migrations", import.meta.url));
 
 const LOCK_KEY = 0x6b657977; // "keyw"
 
