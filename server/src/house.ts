@@ -1,5 +1,4 @@
 /** The composition root: every room opened once, in order, each with just what it needs. */
-import { fileURLToPath } from "node:url";
 import type pg from "pg";
 import { adminRoutes, createAdmin } from "./admin/index.ts";
 import { openAlerts, type AlertRoomNeeds, type AlertWork } from "./alerts/index.ts";
@@ -43,7 +42,7 @@ import { createPermissions } from "./permissions/index.ts";
 import type { Clock } from "./platform/clock.ts";
 import type { Config } from "./platform/config.ts";
 import { checkRootKey, openKeyring } from "./platform/crypto/index.ts";
-import { migrate, openDatabase, type Database } from "./platform/db/index.ts";
+import { migrate, MIGRATIONS, openDatabase, type Database } from "./platform/db/index.ts";
 import {
   createDoor,
   createMetrics,
@@ -87,7 +86,6 @@ export interface House {
   close(): Promise<void>;
 }
 
-const MIGRATIONS = fileURLToPath(new URL("../../migrations", import.meta.url));
 const FLUSH_MS = 2000;
 
 async function prepareDatabase(database: Database, options: HouseOptions): Promise<void> {
@@ -252,7 +250,10 @@ function assemble(
 ): House {
   const limits = { read: config.rateLimitRead, write: config.rateLimitWrite, login: config.rateLimitLogin };
   const rateLimits = createRateLimits({ limits, db: database, clock, log });
-  const metrics = createMetrics();
+  const jobs = createJobs({ db: database, clock, log });
+  jobs.add(...work);
+  const measured = [database, tail, jobs, events, alertWork];
+  const metrics = createMetrics(measured.flatMap(({ measures }) => measures));
   const app = createDoor({
     routes,
     authenticate: authentication.authenticate,
@@ -262,8 +263,6 @@ function assemble(
     metricsToken: config.metricsToken,
     log,
   });
-  const jobs = createJobs({ db: database, clock, log });
-  jobs.add(...work);
   const flush = () =>
     flushUses(auth).catch((error: unknown) =>
       log.debug({ reason: (error as Error).message }, "uses were not written down this time"),

@@ -2,6 +2,7 @@
 import type { Clock } from "../platform/clock.ts";
 import type { Job } from "../platform/jobs/index.ts";
 import type { Log } from "../platform/log.ts";
+import type { Measure } from "../platform/measure.ts";
 import type { Fact, Tail } from "../platform/outbox/index.ts";
 import type { Deliveries } from "./deliveries/service.ts";
 import type { Occasions } from "./occasions/service.ts";
@@ -17,6 +18,7 @@ export interface AlertWorkNeeds {
 
 export interface AlertWork {
   readonly jobs: readonly Job[];
+  readonly measures: readonly Measure[];
   start(): void;
   stop(): Promise<void>;
   /** Everything there is to do now, to its end; tests call it instead of waiting. */
@@ -84,6 +86,7 @@ export function createAlertWork({
       { name: "alert-due", everySeconds: LOOK_SECONDS, leaseSeconds: 300, run: look },
       { name: "alert-sweep", everySeconds: 6 * 3600, run: () => occasions.sweep(clock.now()) },
     ],
+    measures: deliveries.measures,
     start() {
       isStarted = true;
       deliveries.start();

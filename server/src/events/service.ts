@@ -10,6 +10,7 @@ import type { MemberActor } from "../platform/actor.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { ReplyControl } from "../platform/http/index.ts";
 import type { Log } from "../platform/log.ts";
+import type { Measure } from "../platform/measure.ts";
 import type { Tail } from "../platform/outbox/index.ts";
 import { unauthorized } from "../platform/problem.ts";
 import type { ProjectRow, Projects } from "../projects/index.ts";
@@ -55,6 +56,7 @@ export interface Events {
   subscribe(actor: MemberActor, input: Subscribe, door: StreamDoor): Promise<void>;
   /** How many streams are open on this node. */
   openStreams(): number;
+  readonly measures: readonly Measure[];
   /** Ends every stream with an error event and lets no more in. */
   stop(): Promise<void>;
 }
@@ -141,6 +143,15 @@ export function createEvents(needs: EventNeeds): Events {
     },
 
     openStreams: () => streams.count,
+
+    measures: [
+      {
+        name: "keyward_event_streams",
+        help: "Event streams that are open on this node.",
+        kind: "gauge",
+        read: () => [{ value: streams.count }],
+      },
+    ],
 
     async stop() {
       isStopping = true;

@@ -7,6 +7,7 @@
 import type { Clock } from "../../platform/clock.ts";
 import type { Db, Tx } from "../../platform/db/index.ts";
 import type { Log } from "../../platform/log.ts";
+import type { Measure, Reading } from "../../platform/measure.ts";
 import type { AnyChannel, Notifications, Outcome } from "../../notifications/index.ts";
 import type { Channels } from "../channels/service.ts";
 import { findChannel, findChannels, type ChannelRow } from "../store.ts";
@@ -18,6 +19,7 @@ import {
   markEnded,
   markFailed,
   postpone,
+  readWaiting,
   rehomeDeliveries,
   type ClaimedDelivery,
 } from "./store.ts";
@@ -44,6 +46,7 @@ const UPKEEP = { audited: false } as const;
 export interface Deliveries {
   /** Sends whatever is due now, waits for all of it and answers how many attempts were made; tests call it. */
   sendDue(): Promise<number>;
+  readonly measures: readonly Measure[];
   /** There may be something to send: look soon. */
   wake(): void;
   start(): void;
@@ -60,6 +63,7 @@ class Sender implements Deliveries {
   /** Destinations that had no place left for all that wait. */
   readonly #crowded = new Set<string>();
   readonly #sends = new Map<string, Promise<void>>();
+  readonly #attempts = new Map<string, Reading>();
   #timer: NodeJS.Timeout | undefined;
   #claiming: Promise<number> | undefined;
   #isRunning = false;
@@ -68,6 +72,40 @@ class Sender implements Deliveries {
 
   constructor(needs: DeliveryNeeds) {
     this.#needs = needs;
+  }
+
+  get measures(): readonly Measure[] {
+    const { db, clock } = this.#needs;
+    const look = () => db.read(readWaiting);
+    return [
+      {
+        name: "keyward_delivery_attempts_total",
+        help: "Attempts of this node to deliver an alert's message, by how they ended.",
+        kind: "counter",
+        labels: ["channel", "outcome"],
+        read: () => [...this.#attempts.values()],
+      },
+      {
+        name: "keyward_deliveries_waiting",
+        help: "Messages of alerts that no receiver has taken yet (told up to 100,000).",
+        kind: "gauge",
+        read: async () => [{ value: (await look())?.count ?? 0 }],
+      },
+      {
+        name: "keyward_deliveries_oldest_seconds",
+        help: "For how long the oldest message that waits has been waiting; 0 if none does.",
+        kind: "gauge",
+        read: async () => {
+          const oldestAt = (await look())?.oldestAt;
+          return [{ value: oldestAt ? Math.max(0, clock.millis() - oldestAt.getTime()) / 1000 : 0 }];
+        },
+      },
+    ];
+  }
+
+  #count(channel: string, outcome: string): void {
+    const key = `${channel} ${outcome}`;
+    this.#attempts.set(key, { of: [channel, outcome], value: (this.#attempts.get(key)?.value ?? 0) + 1 });
   }
 
   async sendDue(): Promise<number> {
@@ -180,6 +218,7 @@ class Sender implements Deliveries {
       const verdict = await this.#attempt(delivery);
       if (!verdict) return await this.#rehome(delivery);
       await this.#note(delivery, verdict);
+      this.#count(delivery.channelType, verdict.status === "pending" ? "postponed" : verdict.status);
       const seen = {
         delivery: delivery.id,
         alert: delivery.alertId,

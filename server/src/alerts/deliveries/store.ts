@@ -71,6 +71,10 @@ const nextDue = sql<{ at: Date | null }>(
   `SELECT min(next_at) AS at FROM alert_deliveries WHERE status = 'pending'`,
 );
 
+/** Bounded: a figure for a chart is not worth reading millions of rows. */
+const waiting = sql<{ count: number; oldestAt: Date | null }>(`
+  SELECT count(*) AS count, min(created_at) AS "oldestAt" FROM (SELECT created_at FROM alert_deliveries WHERE status = 'pending' LIMIT 100000) d`);
+
 const LISTED = `${COLUMNS}, m.kind, m.total, ARRAY(SELECT (c ->> 'id')::uuid FROM jsonb_array_elements(m.content -> 'certificates') AS c) AS "certificateIds"`;
 // One statement per state, so that each is planned for its own index.
 const listWhere = (condition: string) =>
@@ -205,6 +209,7 @@ export function rehomeDeliveries(tx: Tx, alertId: string, channels: readonly Hom
       tx.later(adopt, [alertId, home.id, home.channelType, home.destination, at, isAnyKindFine]);
   tx.later(endOrphans, [alertId, at]);
 }
+export const readWaiting = (q: Query) => q.first(waiting);
 export const readNextDue = async (q: Query): Promise<Date | null> => (await q.first(nextDue))?.at ?? null;
 
 export async function listDeliveriesOf(

@@ -10,6 +10,7 @@ import pg from "pg";
 import type { Actor } from "../actor.ts";
 import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
+import type { Measure } from "../measure.ts";
 import type { Fact, NumberedFact } from "../outbox/fact.ts";
 import { isAway, isRetryable, translate } from "./errors.ts";
 import { createAppender } from "./append.ts";
@@ -23,6 +24,7 @@ export interface Database extends Db {
   onCommitted(listener: (facts: readonly NumberedFact[]) => void): void;
   /** A connection of its own, for LISTEN and for migrations; only the latter may take as long as they need. */
   connect(options?: { readonly isPatient?: boolean }): Promise<pg.Client>;
+  readonly measures: readonly Measure[];
   close(): Promise<void>;
 }
 
@@ -180,6 +182,20 @@ async function transact<T>(pool: pg.Pool, clock: Clock, change: (tx: Tx) => Prom
   }
 }
 
+const measuresOf = (pool: pg.Pool): Measure[] => [
+  {
+    name: "keyward_database_connections",
+    help: "Connections of this node for writing, busy and idle, and how many changes wait for one.",
+    kind: "gauge",
+    labels: ["state"],
+    read: () => [
+      { of: ["busy"], value: pool.totalCount - pool.idleCount },
+      { of: ["idle"], value: pool.idleCount },
+      { of: ["awaited"], value: pool.waitingCount },
+    ],
+  },
+];
+
 export function openDatabase({ connection, connections, clock, onError }: DatabaseOptions): Database {
   const limits = `-c statement_timeout=${STATEMENT_MS} -c lock_timeout=10000 -c idle_in_transaction_session_timeout=15000 -c max_parallel_workers_per_gather=0`;
   const base: pg.ClientConfig = {
@@ -258,6 +274,7 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
     write,
     append: createAppender(write),
     onCommitted: (listener) => void listeners.push(listener),
+    measures: measuresOf(pool),
     async connect(options) {
       const { query_timeout: _ours, ...patient } = base;
       const client = new pg.Client(options?.isPatient ? patient : { ...base, query_timeout: TAIL_WIRE_MS });

@@ -1,4 +1,5 @@
-import { collectDefaultMetrics, Counter, Histogram, Registry } from "prom-client";
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { Measure, Reading } from "../measure.ts";
 
 /** What Prometheus sees. Labels hold route patterns and status codes, never a value that a caller chose. */
 export interface Metrics {
@@ -6,9 +7,53 @@ export interface Metrics {
   observe(route: string, method: string, status: number, seconds: number): void;
 }
 
-export function createMetrics(): Metrics {
+/** Less than a scrape's usual patience: what a database that is away cannot tell is left out, the rest is told. */
+const PATIENCE_MS = 2000;
+
+async function readOrNothing(measure: Measure): Promise<readonly Reading[]> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<readonly Reading[]>((resolve) => {
+    timer = setTimeout(() => resolve([]), PATIENCE_MS);
+  });
+  try {
+    return await Promise.race([measure.read(), late]);
+  } catch {
+    return [];
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function register(measure: Measure, registry: Registry): void {
+  const labelNames = [...(measure.labels ?? [])];
+  const settings = { name: measure.name, help: measure.help, labelNames, registers: [registry] };
+  const collect = async (metric: Gauge | Counter): Promise<void> => {
+    const readings = await readOrNothing(measure);
+    metric.reset();
+    for (const { value, of = [] } of readings) metric.labels(...of).inc(value);
+    // Without labels there is always a value, and a zero would be a lie.
+    if (readings.length === 0 && labelNames.length === 0 && metric instanceof Gauge) metric.set(Number.NaN);
+  };
+  if (measure.kind === "gauge")
+    new Gauge({
+      ...settings,
+      collect() {
+        return collect(this);
+      },
+    });
+  else
+    new Counter({
+      ...settings,
+      collect() {
+        return collect(this);
+      },
+    });
+}
+
+export function createMetrics(measures: readonly Measure[]): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: "keyward_" });
+  for (const measure of measures) register(measure, registry);
   const requests = new Counter({
     name: "keyward_http_requests_total",
     help: "Answered requests.",

@@ -8,6 +8,7 @@ import type { Db } from "../db/index.ts";
 import { sql } from "../db/index.ts";
 import { newId } from "../ids.ts";
 import type { Log } from "../log.ts";
+import type { Measure } from "../measure.ts";
 
 export interface Job {
   readonly name: string;
@@ -19,6 +20,7 @@ export interface Job {
 
 export interface Jobs {
   add(...jobs: readonly Job[]): void;
+  readonly measures: readonly Measure[];
   start(): void;
   /** Runs whatever is due now and answers the names; tests call it instead of waiting. */
   runDue(): Promise<string[]>;
@@ -39,6 +41,36 @@ const claim = sql<{ name: string }>(`
 const finish = sql(
   `UPDATE jobs SET next_at = $2, leased_until = NULL, leased_by = NULL, last_finished_at = $3, last_error = $4 WHERE name = $1 AND leased_by = $5`,
 );
+
+const states = sql<{ name: string; finishedAt: Date | null; isFailing: boolean }>(
+  `SELECT name, last_finished_at AS "finishedAt", last_error IS NOT NULL AS "isFailing" FROM jobs WHERE last_finished_at IS NOT NULL`,
+);
+
+/** Of the whole instance, whichever node ran them. */
+const measuresOf = (db: Db): Measure[] => [
+  {
+    name: "keyward_job_finished_timestamp_seconds",
+    help: "When a job last ran to its end, well or not.",
+    kind: "gauge",
+    labels: ["job"],
+    read: async () =>
+      (await db.read((q) => q.rows(states))).map(({ name, finishedAt }) => ({
+        of: [name],
+        value: (finishedAt?.getTime() ?? 0) / 1000,
+      })),
+  },
+  {
+    name: "keyward_job_failing",
+    help: "1 if a job's last run failed.",
+    kind: "gauge",
+    labels: ["job"],
+    read: async () =>
+      (await db.read((q) => q.rows(states))).map(({ name, isFailing }) => ({
+        of: [name],
+        value: Number(isFailing),
+      })),
+  },
+];
 
 export function createJobs(needs: { readonly db: Db; readonly clock: Clock; readonly log: Log }): Jobs {
   const { db, clock, log } = needs;
@@ -85,6 +117,7 @@ export function createJobs(needs: { readonly db: Db; readonly clock: Clock; read
 
   return {
     add: (...more) => void jobs.push(...more),
+    measures: measuresOf(db),
     start() {
       const loop = () => {
         running = tick().finally(() => {

@@ -20,6 +20,7 @@ import type pg from "pg";
 import type { Clock } from "../clock.ts";
 import { sever, type Database } from "../db/index.ts";
 import type { Log } from "../log.ts";
+import type { Measure } from "../measure.ts";
 import { Bell } from "./bell.ts";
 import type { Fact, NumberedFact } from "./fact.ts";
 
@@ -33,6 +34,7 @@ export interface Tail {
   isFresh(): boolean;
   /** For how many milliseconds the outbox could not be read. */
   deafMs(): number;
+  readonly measures: readonly Measure[];
   /** The newest fact that the listeners have been told of. */
   position(): number;
   start(): Promise<void>;
@@ -139,6 +141,15 @@ class OutboxTail implements Tail {
   isFresh(): boolean {
     return this.#needs.clock.elapsed() - this.#syncedAt < FRESH_MS;
   }
+
+  readonly measures: readonly Measure[] = [
+    {
+      name: "keyward_outbox_deaf_seconds",
+      help: "For how long this node could not read what other nodes changed; under a second is normal, after a minute its streams are ended.",
+      kind: "gauge",
+      read: () => [{ value: this.deafMs() / 1000 }],
+    },
+  ];
 
   deafMs(): number {
     return this.#needs.clock.elapsed() - this.#heardAt;

@@ -1,0 +1,16 @@
+/** A figure about the house's work that is read when somebody asks for the metrics, and costs nothing until then. */
+export interface Measure {
+  readonly name: `keyward_${string}`;
+  readonly help: string;
+  /** A gauge goes up and down; a counter only grows while the process lives. */
+  readonly kind: "gauge" | "counter";
+  /** Names of the labels, when there are several readings; never a value that a caller chose. */
+  readonly labels?: readonly string[];
+  read(): readonly Reading[] | Promise<readonly Reading[]>;
+}
+
+export interface Reading {
+  readonly value: number;
+  /** One for each of the measure's labels. */
+  readonly of?: readonly string[];
+}
