@@ -6,7 +6,9 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { after, before, describe, it } from "node:test";
-import { openStream, type StreamReader } from "../event-streams.ts";
+import { openReceiver, type Receiver } from "../alert-receiver.ts";
+import { aProfile, aRoot } from "../certificates.ts";
+import { openStream, until, type StreamReader } from "../event-streams.ts";
 import { clientOf, type Answer } from "../harness.ts";
 import { createTestDatabase, stopOwnPostgres, withClient, type TestDatabase } from "../postgres.ts";
 import { startServer, type ServerProcess } from "../process.ts";
@@ -28,16 +30,23 @@ function disguises(secret: string): string[] {
       .toString("base64")
       .slice(shift === 0 ? 0 : 4),
   );
-  return [secret, bytes.toString("hex"), ...inBase64.filter((text) => text.length >= 12)];
+  // What is handed out as base64 (keys, tokens) is bytes, and a table would show those in hexadecimal.
+  const meant = Buffer.from(secret, "base64");
+  const asBytes = meant.length >= 16 ? [meant.subarray(0, 16).toString("hex")] : [];
+  return [secret, bytes.toString("hex"), ...asBytes, ...inBase64.filter((text) => text.length >= 12)];
 }
 
 const GIVEN_OUT =
-  /^(accessToken|token|clientSecret|privateKey|password|secret|url|calendarUrl|keystore|signingSecret)$/;
+  /^(accessToken|token|inviteToken|clientSecret|privateKey|password|secret|keystore|signingSecret)$/;
+/** What has to be among them: otherwise the walk did not get there, and nothing was shown. */
+const KINDS = ["accessToken", "token", "inviteToken", "clientSecret", "privateKey", "key of a calendar"];
 /** Secrets that the server made and answered. */
 function harvest(value: unknown, where: string): void {
   if (typeof value !== "object" || value === null) return;
   for (const [key, inner] of Object.entries(value)) {
     if (typeof inner !== "string") harvest(inner, where);
+    else if (key === "url" && inner.includes("?key="))
+      canaries.set(new URL(inner).searchParams.get("key") ?? "", `key of a calendar of ${where}`);
     else if (GIVEN_OUT.test(key) && inner.length >= 16 && !/^https?:/.test(inner)) {
       // Of a PEM or a JWT the middle is enough, and only the middle is secret.
       const lines = inner.split("\n");
@@ -73,6 +82,7 @@ describe("no secret is found where none may be", () => {
   const errors: string[] = [];
   const refusals: string[] = [];
   const streams: StreamReader[] = [];
+  let receiver: Receiver;
   const statuses: Record<string, number> = {};
   let token = "";
   let projectId = "";
@@ -96,6 +106,7 @@ describe("no secret is found where none may be", () => {
 
   before(async () => {
     database = await createTestDatabase();
+    receiver = await openReceiver();
     const { host, port, user } = database.server;
     const rootKey = randomBytes(32).toString("base64");
     canaries.set(rootKey, "the root key");
@@ -111,6 +122,7 @@ describe("no secret is found where none may be", () => {
   after(async () => {
     for (const stream of streams) stream.close();
     await server.stop();
+    await receiver.close();
     await database.drop();
     await stopOwnPostgres();
   });
@@ -207,7 +219,7 @@ describe("no secret is found where none may be", () => {
         {
           channelType: "webhook",
           config: {
-            url: `http://127.0.0.1:9/${mark("a webhook address")}`,
+            url: `${receiver.url}/${mark("a webhook address")}`,
             signingSecret: mark("a signing secret"),
           },
         },
@@ -218,7 +230,34 @@ describe("no secret is found where none may be", () => {
         { channelType: "pagerduty", config: { integrationKey: randomBytes(16).toString("hex") } },
       ],
     });
+    const client = clientOf(server.base, token);
+    const profile = await aProfile(client, pki, (await aRoot(client, pki)).id);
+    const issued = await send("POST", "/api/v1/cert-manager/certificates", {
+      profileId: profile.id,
+      attributes: { commonName: "canary.example.com", ttl: "30d" },
+    });
+    await send(
+      "POST",
+      `/api/v1/cert-manager/certificates/${issued.body.certificate.certificateId}/keystore`,
+      {
+        format: "pkcs12",
+        password: mark("the password of a keystore"),
+      },
+    );
+    const made = await send("POST", "/api/v1/cert-manager/alerts/calendars", {
+      projectId: pki,
+      name: "calendar",
+    });
+    const { pathname, search } = new URL(made.body.calendar.url);
+    for (const key of [search, `${search}x`, `?key=${mark("a wrong key of a calendar")}`])
+      note(await clientOf(server.base).get(`${pathname}${key}`), "a calendar");
+    const { identity } = (await send("POST", "/api/v1/identities", { name: "canary" })).body;
+    const universal = `/api/v1/auth/universal-auth/identities/${identity.id}`;
+    const { clientId } = (await send("POST", universal, {})).body.identityUniversalAuth;
+    const { clientSecret } = (await send("POST", `${universal}/client-secrets`, {})).body;
+    await send("POST", "/api/v1/auth/universal-auth/login", { clientId, clientSecret }, "");
     await walk(pki);
+    await until(() => receiver.received.length > 0, "a webhook");
     await streams[0]?.hears(4);
     assert.ok((statuses[200] ?? 0) > 60, `too little of the interface answered: ${JSON.stringify(statuses)}`);
     assert.equal(
@@ -227,6 +266,12 @@ describe("no secret is found where none may be", () => {
       refusals.filter((line) => line.includes('"statusCode":500')).join("\n"),
     );
     assert.ok(canaries.size > 40, `only ${canaries.size} secrets were used`);
+    const kinds = [...canaries.values()];
+    assert.deepEqual(
+      KINDS.filter((kind) => !kinds.some((where) => where.startsWith(`${kind} of`))),
+      [],
+      "secrets that the walk was never given",
+    );
   });
 
   /** Every operation of the published document: what makes first, what looks and changes next, what deletes last. */
@@ -346,6 +391,14 @@ describe("no secret is found where none may be", () => {
       [],
     ));
 
+  it("not in webhooks", () => {
+    assert.ok(receiver.received.length > 0, "no webhook came");
+    assert.deepEqual(
+      receiver.received.flatMap(({ body, headers }) => searchIn("a webhook", body + JSON.stringify(headers))),
+      [],
+    );
+  });
+
   it("not in metrics or the status", async () => {
     const { body } = await clientOf(server.base).get("/metrics", {
       token: [...canaries].find(([, where]) => where === "the metrics token")?.[0],
@@ -385,6 +438,14 @@ describe("no secret is found where none may be", () => {
       ...["", "a", "ab"].map((before) => Buffer.from(`${before}${secret}!`).toString("base64")),
     ])
       assert.notDeepEqual(searchIn("here", text), [], text);
+    const key = randomBytes(48);
+    canaries.set(key.toString("base64"), "a key");
+    assert.notDeepEqual(
+      searchIn("here", `\\x00${key.toString("hex")}`),
+      [],
+      "the bytes of a key in a column",
+    );
+    canaries.delete(key.toString("base64"));
     canaries.delete(secret);
   });
 });
