@@ -19,6 +19,7 @@ class Connection {
   #socket;
   #buffer;
   #done;
+  #isOver = true;
 
   constructor(url) {
     this.target = { host: url.host };
@@ -30,16 +31,24 @@ class Connection {
       const isSecure = this.url.protocol === "https:";
       const port = Number(this.url.port) || (isSecure ? 443 : 80);
       const target = { host: this.url.hostname, port, noDelay: true };
-      this.#socket = isSecure
+      const socket = isSecure
         ? tls.connect({ ...target, servername: target.host }, resolve)
         : net.connect(target, resolve);
-      this.#socket.once("error", reject);
-      this.#socket.on("data", (chunk) => this.#take(chunk));
-      this.#socket.on("close", () => this.#done?.({ status: 0, body: "" }));
+      this.#socket = socket;
+      this.#isOver = false;
+      socket.on("error", reject);
+      socket.on("data", (chunk) => this.#take(chunk));
+      socket.on("close", () => {
+        if (this.#socket !== socket) return;
+        this.#isOver = true;
+        this.#answer({ status: 0, body: "the connection ended without an answer" });
+      });
     });
   }
 
-  request(request) {
+  async request(request) {
+    // Proxies end a connection after some thousand requests, and say so.
+    if (this.#isOver) await this.open();
     return new Promise((resolve) => {
       this.#done = resolve;
       this.#buffer = undefined;
@@ -58,9 +67,17 @@ class Connection {
     if (isChunked && this.#buffer.latin1Slice(-5) !== "0\r\n\r\n") return;
     const whole = end + 4 + (length ? Number(length[1]) : 0);
     if (this.#buffer.length < whole) return;
+    if (/\r\nconnection: *close/i.test(head)) {
+      this.#isOver = true;
+      this.#socket.destroy();
+    }
+    this.#answer({ status: Number(head.slice(9, 12)), body: this.#buffer.utf8Slice(end + 4, whole) });
+  }
+
+  #answer(answer) {
     const done = this.#done;
     this.#done = undefined;
-    done?.({ status: Number(head.slice(9, 12)), body: this.#buffer.utf8Slice(end + 4, whole) });
+    done?.(answer);
   }
 
   close() {
@@ -99,6 +116,9 @@ export async function load(base, next, { connections, seconds, warmup = 1 }) {
       if (status !== 200 && statuses.example === undefined) statuses.example = body.slice(0, 200);
     }
   });
+  const running = Promise.all(loops);
+  // Heard of below, when the time is over.
+  running.catch(() => undefined);
   await new Promise((resolve) => setTimeout(resolve, warmup * 1000));
   measuring = true;
   const from = performance.now();
@@ -106,7 +126,7 @@ export async function load(base, next, { connections, seconds, warmup = 1 }) {
   measuring = false;
   stopped = true;
   const elapsed = (performance.now() - from) / 1000;
-  await Promise.all(loops);
+  await running;
   for (const connection of all) connection.close();
   latencies.sort((a, b) => a - b);
   return {

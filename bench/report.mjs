@@ -162,7 +162,7 @@ function pageOf({ startedAt, machine, settings, idleMb, cases, lists, growth, ro
   const parts = [
     "# Results",
     `${startedAt.toISOString().slice(0, 10)}, ${machine}; client, server and database on the same machine. ${settings.connections} connections, ${settings.rounds} rounds of ${settings.seconds} s, Keyward and its limit program in turns, medians. Idle memory of the server: ${Math.round(idleMb)} MB. The whole run took ${settings.tookSeconds} s${settings.isQuick ? " (`--quick`: rougher than a full run)" : ""}.`,
-    "The limit is a bare `node:http` program that does the unavoidable statements and cryptography of the same request with the stock `pg` client and answers the same bytes. Keyward speaks to PostgreSQL through wire code of its own that puts many requests into one exchange, so its share can be above what `pg` allows. Figures of different machines do not compare; shares of the limit do.",
+    "The limit is a bare `node:http` program that does the unavoidable statements and cryptography of the same request with the stock `pg` client and answers the same bytes. Keyward speaks to PostgreSQL through wire code of its own that puts many requests into one exchange, so its share can be above what `pg` allows. Lists as before are answered from memory after one look whether anything has changed, and so does their limit; what a new list costs stands below. Figures of different machines do not compare; shares of the limit do.",
     ...(cases.length > 0 ? [caseTable(cases)] : []),
     ...(lists ? ["## Lists of a hundred secrets", ...listTables(lists)] : []),
     ...SUITES.flatMap(({ suite, title, limit }) => {

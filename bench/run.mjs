@@ -2,6 +2,7 @@
 // Suites: identities secrets certificates alerts events growth. Each case runs interleaved with its limit program, the bare
 // statements of the same request; what counts is the ratio, not the figures of this machine. With --against the same
 // cases go to another server of the same API too.
+import { HTTP_SUITES, readArguments, Refused } from "./arguments.mjs";
 import { dueRows } from "./alerts/due.mjs";
 import { issuingRows } from "./alerts/issuing.mjs";
 import { median } from "./bars.mjs";
@@ -15,21 +16,24 @@ import { usageOf } from "./processes.mjs";
 import { progress } from "./progress.mjs";
 import { writeResults } from "./report.mjs";
 import { secretLists } from "./secret-lists.mjs";
+import { closeWorlds, hintFor } from "./world.mjs";
 
-const args = process.argv.slice(2);
-const text = (name) => (args.includes(`--${name}`) ? args[args.indexOf(`--${name}`) + 1] : undefined);
-const flag = (name, fallback) => Number(text(name) ?? fallback);
-const isQuick = args.includes("--quick");
-const connections = flag("connections", 16);
-const seconds = flag("seconds", isQuick ? 0.5 : 5);
+const given = asked();
+const { against, wanted, isQuick } = given;
+const connections = given.connections ?? 16;
+const seconds = given.seconds ?? (isQuick ? 0.5 : 5);
 const warmup = isQuick ? 0.25 : 1;
-const rounds = flag("rounds", isQuick ? 1 : 3);
-const against = text("against") ? { url: text("against"), token: text("token") } : undefined;
+const rounds = given.rounds ?? (isQuick ? 1 : 3);
+const isWanted = (suite) => wanted.includes(suite);
 
-const HTTP_SUITES = ["identities", "secrets", "certificates", "alerts"];
-const named = args.filter((arg) => [...HTTP_SUITES, "growth", "events"].includes(arg));
-const wanted = named.length > 0 ? named : [...HTTP_SUITES, "growth", "events"];
-const isWanted = (suite) => wanted.includes(suite) && !(against && ["growth", "events"].includes(suite));
+function asked() {
+  try {
+    return readArguments(process.argv.slice(2));
+  } catch (error) {
+    console.error(error.message);
+    process.exit(2);
+  }
+}
 
 /** What the parts should take on an idle machine; only for the time that is left. */
 const CASES = { identities: 3, secrets: 5, certificates: 2, alerts: 1 };
@@ -79,7 +83,10 @@ async function measure(target, next, good = 200) {
   const strange = Object.keys(result.statuses).filter(
     (status) => status !== String(good) && status !== "example",
   );
-  if (strange.length > 0) throw new Error(`not all answers were ${good}: ${JSON.stringify(result.statuses)}`);
+  if (strange.length > 0)
+    throw new Refused(
+      `${target.base}: not all answers were ${good}: ${JSON.stringify(result.statuses)}; ${hintFor(strange[0])}.`,
+    );
   const answered = Math.max(1, result.rate * (seconds + warmup));
   return {
     ...result,
@@ -98,8 +105,9 @@ const summary = (runs, side) =>
 
 async function runSuite(suite, bar) {
   const { prepare } = await import(`./cases/${suite}.mjs`);
-  const own = await prepare();
+  // The other first: it may be away, or refuse the token.
   const other = against ? await prepare({ against }) : undefined;
+  const own = await prepare();
   const results = [];
   try {
     bar.step(suite, START_SECONDS);
@@ -131,53 +139,58 @@ async function runSuite(suite, bar) {
   }
 }
 
-const startedAt = new Date();
-const httpSuites = HTTP_SUITES.filter(isWanted);
-const topics = isWanted("growth") ? GROWTH_TOPICS : [];
-const hasLists = isWanted("secrets") && !against;
-const programs = PROGRAMS.filter(({ suite }) => isWanted(suite) && !against);
-const planned =
-  httpSuites.reduce((sum, suite) => sum + START_SECONDS + CASES[suite] * oneCase, 0) +
-  (hasLists ? LISTS_SECONDS : 0) +
-  topics.length * (START_SECONDS + GROWTH.sizes.length * GROWTH.planned) +
-  (topics.length > 0 && !isQuick ? 3 * GROWTH.planned : 0) +
-  programs.reduce((sum, program) => sum + program.planned, 0);
-const bar = progress(planned);
-const cases = [];
-let idleMb = 0;
-for (const suite of httpSuites) {
-  const ran = await runSuite(suite, bar);
-  cases.push(...ran.results);
-  idleMb = ran.idleMb;
+async function run() {
+  const startedAt = new Date();
+  const httpSuites = HTTP_SUITES.filter(isWanted);
+  const topics = isWanted("growth") ? GROWTH_TOPICS : [];
+  const hasLists = isWanted("secrets") && !against;
+  const programs = PROGRAMS.filter(({ suite }) => isWanted(suite) && !against);
+  const planned =
+    httpSuites.reduce((sum, suite) => sum + START_SECONDS + CASES[suite] * oneCase, 0) +
+    (hasLists ? LISTS_SECONDS : 0) +
+    topics.length * (START_SECONDS + GROWTH.sizes.length * GROWTH.planned) +
+    (topics.length > 0 && !isQuick ? 3 * GROWTH.planned : 0) +
+    programs.reduce((sum, program) => sum + program.planned, 0);
+  const bar = progress(planned);
+  const cases = [];
+  let idleMb = 0;
+  for (const suite of httpSuites) {
+    const ran = await runSuite(suite, bar);
+    cases.push(...ran.results);
+    idleMb = ran.idleMb;
+  }
+  const listRounds = isQuick ? 3 : 4;
+  const lists = hasLists
+    ? await secretLists({ isQuick, step: (what) => bar.step(what, LISTS_SECONDS / listRounds) })
+    : undefined;
+  const growth = await growthCurves({ topics, ...GROWTH, step: (what) => bar.step(what, GROWTH.planned) });
+  // Minutes of their own: not in a quick run.
+  if (topics.length > 0 && !isQuick)
+    growth.push(
+      await streamCurve({ sizes: [100, 1000, 10_000], step: (what) => bar.step(what, GROWTH.planned) }),
+    );
+  const rows = [];
+  for (const { suite, run: measureAll, planned: takes, options } of programs) {
+    const own = await measureAll({ ...options, say: (line) => bar.step(`${suite}: ${line}`, 0) });
+    bar.step(suite, takes);
+    rows.push(...own.map((row) => ({ suite, ...row })));
+  }
+  bar.done();
+  const settings = {
+    ...{ connections, seconds, rounds, isQuick },
+    tookSeconds: Math.round((Date.now() - startedAt.getTime()) / 1000),
+    ...(against ? { against: against.url } : {}),
+  };
+  return writeResults({ startedAt, settings, idleMb, cases, lists, growth, rows, isKept: given.isKept });
 }
-const listRounds = isQuick ? 3 : 4;
-const lists = hasLists
-  ? await secretLists({ isQuick, step: (what) => bar.step(what, LISTS_SECONDS / listRounds) })
-  : undefined;
-const growth = await growthCurves({ topics, ...GROWTH, step: (what) => bar.step(what, GROWTH.planned) });
-// Minutes of their own: not in a quick run.
-if (topics.length > 0 && !isQuick)
-  growth.push(
-    await streamCurve({ sizes: [100, 1000, 10_000], step: (what) => bar.step(what, GROWTH.planned) }),
-  );
-const rows = [];
-for (const { suite, run, planned: takes, options } of programs) {
-  const own = await run({ ...options, say: (line) => bar.step(`${suite}: ${line}`, 0) });
-  bar.step(suite, takes);
-  rows.push(...own.map((row) => ({ suite, ...row })));
+
+for (const signal of ["SIGINT", "SIGTERM"])
+  process.once(signal, () => void closeWorlds({ isForeignOnly: true }).finally(() => process.exit(1)));
+try {
+  console.log(await run());
+} catch (error) {
+  console.error(error instanceof Refused ? `\n${error.message}` : error);
+  process.exitCode = 1;
+} finally {
+  await closeWorlds();
 }
-bar.done();
-const settings = {
-  connections,
-  seconds,
-  rounds,
-  isQuick,
-  tookSeconds: Math.round((Date.now() - startedAt.getTime()) / 1000),
-  ...(against ? { against: against.url } : {}),
-};
-console.log(
-  writeResults({
-    ...{ startedAt, settings, idleMb, cases, lists, growth, rows },
-    isKept: !args.includes("--no-files"),
-  }),
-);

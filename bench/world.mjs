@@ -3,6 +3,7 @@
 import { readFileSync, rmSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import pg from "pg";
+import { Refused } from "./arguments.mjs";
 import { dataFolder, startKeyward, startLimit, usageOf } from "./processes.mjs";
 
 export async function call(base, token, method, path, body) {
@@ -15,7 +16,10 @@ export async function call(base, token, method, path, body) {
     ...(body ? { body: JSON.stringify(body) } : {}),
   });
   const text = await response.text();
-  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+  if (!response.ok)
+    throw Object.assign(new Error(`${method} ${path}: ${response.status} ${text}`), {
+      status: response.status,
+    });
   return { ...JSON.parse(text), text };
 }
 
@@ -31,18 +35,56 @@ export function socketOf(dataDir) {
   };
 }
 
+/** Worlds that are open: however a run ends, they are closed, and nothing is left on somebody else's server. */
+const opened = new Set();
+export async function closeWorlds({ isForeignOnly = false } = {}) {
+  for (const world of [...opened].reverse()) if (world.isForeign || !isForeignOnly) await world.close();
+}
+function remembered(world) {
+  const kept = {
+    ...world,
+    async close() {
+      if (opened.delete(kept)) await world.close();
+    },
+  };
+  opened.add(kept);
+  return kept;
+}
+
+const HINTS = {
+  401: "it does not take the token: is it one of that server, and not over?",
+  403: "the token's owner needs the right to create projects and all rights in them",
+  404: "is this a server of the same interface?",
+  429: "it limits requests: measure without limits (Keyward: KEYWARD_RATE_LIMIT_READ, _WRITE and _LOGIN = 0)",
+};
+export const hintFor = (status) => HINTS[status] ?? "the cases need this request to be answered";
+
 /** A world on a server that is already there: no limit program, no look into its database. */
-function foreignWorld({ url, token }) {
-  const base = url.replace(/\/+$/, "");
-  return {
+function foreignWorld({ url: base, token }) {
+  const projects = [];
+  const ask = async (method, path, body) => {
+    const answer = await call(base, token, method, path, body).catch((error) => {
+      const why = error.status ? hintFor(error.status) : (error.cause?.message ?? "it cannot be reached");
+      throw new Refused(`${base}: ${why}\n${error.message}`);
+    });
+    if (method === "POST" && path === "/api/v1/projects") projects.push(answer.project.id);
+    return answer;
+  };
+  return remembered({
+    isForeign: true,
     keyward: { base, pid: 0, stop: async () => {} },
     token,
     idle: { rssMb: 0 },
     headers: { authorization: `Bearer ${token}` },
-    call: (method, path, body) => call(base, token, method, path, body),
+    call: ask,
     startLimit: async () => undefined,
-    close: async () => {},
-  };
+    async close() {
+      for (const id of projects)
+        await ask("DELETE", `/api/v1/projects/${id}`).catch((error) =>
+          console.error(`The project ${id} is left behind. ${error.message}`),
+        );
+    },
+  });
 }
 
 export async function openWorld(against) {
@@ -59,7 +101,7 @@ export async function openWorld(against) {
   const database = new pg.Client(socketOf(dataDir));
   await database.connect();
   let limit;
-  return {
+  return remembered({
     keyward,
     token,
     idle,
@@ -79,5 +121,5 @@ export async function openWorld(against) {
       await keyward.stop();
       rmSync(dataDir, { recursive: true, force: true });
     },
-  };
+  });
 }

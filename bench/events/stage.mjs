@@ -18,7 +18,6 @@ const here = (name) => fileURLToPath(new URL(name, import.meta.url));
 // However this ends, nobody is left behind.
 const children = new Set();
 process.on("exit", () => children.forEach((child) => child.kill()));
-for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => process.exit(1));
 
 function partner(name) {
   const child = fork(here(name));
@@ -184,6 +183,7 @@ async function openDatabase() {
 
 /** `build` is another build of the server than this checkout's. */
 export async function openStage({ build, nodeFlags } = {}) {
+  for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => process.exit(1));
   const database = await openDatabase();
   const rootKey = randomBytes(32).toString("base64");
   const near = await startNode(database.url, rootKey, { build, nodeFlags });
