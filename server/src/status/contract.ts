@@ -34,4 +34,5 @@ export const getDocs = endpoint({
   access: "public",
   rate: "read",
   reply: z.unknown(),
+  replyType: "text/html",
 });

@@ -4,18 +4,20 @@
  */
 import fc from "fast-check";
 import type { Endpoint } from "../../src/platform/http/index.ts";
-import { newId } from "../../src/platform/ids.ts";
 import { clientOf, OWNER, type Tenant } from "../harness.ts";
-import { BODIES, THINGS, World } from "../things.ts";
+import { World } from "../things.ts";
 import { hostileBodies } from "./hostile.ts";
 import { openDoor, type Wire } from "./door.ts";
+import { exampleOf, wireOf, type Ground } from "./examples.ts";
 import { openFuzzHouse } from "./house.ts";
 import { createJudge } from "./judge.ts";
 import { OUT_OF_REACH, RECIPES, type Recipe } from "./recipes.ts";
-import { draftsOf, inputSchema, Name, openNames, parameterNames, type Draft, type Json } from "./requests.ts";
+import { draftsOf, inputSchema, type Draft, type Json } from "./requests.ts";
 
 /** No request may take longer; see `hangs` for how a busy machine is told from a slow answer. */
 const HANG_MS = 1000;
+/** Of the whole process: the house, its driver and what this run remembers. */
+const MOST_HEAP_MB = 1024;
 const DRAFTS_PER_VISIT = 6;
 const SEEN_PER_FIELD = 40;
 
@@ -36,7 +38,9 @@ export interface FuzzReport {
   readonly neverGood: readonly string[];
   readonly findings: readonly Finding[];
   readonly slowest: { readonly endpoint: string; readonly ms: number };
+  /** At the end of each round, and at most. */
   readonly heapMb: readonly number[];
+  readonly mostHeapMb: number;
 }
 
 export interface FuzzOptions {
@@ -52,14 +56,6 @@ export interface FuzzOptions {
 /** Numbers that follow from the seed and from where the run is, not from what ran before. */
 const mixed = (...parts: readonly number[]): number =>
   parts.reduce((hash, part) => Math.imul(hash ^ part, 0x9e3779b1) ^ (hash >>> 15), 0x2545f491) | 0;
-
-/** Half a surrogate pair cannot be written in an address. */
-const wellFormed = (text: string): string => Buffer.from(text).toString();
-
-interface Worlds {
-  readonly mine: World;
-  readonly theirs: World;
-}
 
 interface Callers {
   readonly mine: Tenant;
@@ -104,9 +100,11 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
   const seen = new Map<string, string[]>();
   const findings: Finding[] = [];
   const statuses: Record<string, number> = {};
+  const tried = new Set<string>();
   const good = new Set<string>();
   const heapMb: number[] = [];
   let slowest = { endpoint: "", ms: 0 };
+  let mostHeapMb = 0;
   let requests = 0;
   let round = 0;
 
@@ -159,66 +157,6 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
     }
   };
 
-  const thingFor = (endpoint: Endpoint, field: string) =>
-    THINGS[`${endpoint.id}.${field}`] ?? THINGS[`${endpoint.room}.${field}`] ?? THINGS[field];
-
-  const called = async (
-    endpoint: Endpoint,
-    { field, whose, index }: Name,
-    worlds: Worlds,
-  ): Promise<string> => {
-    if (whose === "nobody") return index % 2 === 0 ? newId() : `no-such-${index}`;
-    if (whose === "seen") {
-      const known = seen.get(field) ?? seen.get("id") ?? [];
-      return known[index % Math.max(1, known.length)] ?? "dev";
-    }
-    // A thing that could not be made (a limit, a tenant that was just deleted) is simply unknown.
-    const made = await thingFor(endpoint, field)?.(worlds[whose]).catch(() => undefined);
-    const plain: Record<string, string> = {
-      environment: "dev",
-      secretPath: "/",
-      path: "/",
-      role: "viewer",
-      secretName: "A_KEY",
-    };
-    return made ?? plain[field] ?? seen.get(field)?.at(-1) ?? newId();
-  };
-
-  const fill = async (endpoint: Endpoint, value: unknown, worlds: Worlds): Promise<unknown> => {
-    if (value instanceof Name) return called(endpoint, value, worlds);
-    if (Array.isArray(value)) {
-      const filled: unknown[] = [];
-      for (const item of value) filled.push(await fill(endpoint, item, worlds));
-      return filled;
-    }
-    if (typeof value !== "object" || value === null) return value;
-    const filled: [string, unknown][] = [];
-    for (const [key, inner] of Object.entries(value)) filled.push([key, await fill(endpoint, inner, worlds)]);
-    return Object.fromEntries(filled);
-  };
-
-  const wireOf = async (
-    endpoint: Endpoint,
-    draft: Draft,
-    worlds: Worlds,
-    token: string | undefined,
-  ): Promise<Wire> => {
-    const params = (await fill(endpoint, draft.params, worlds)) as Record<string, unknown>;
-    const text = (value: unknown): string =>
-      (typeof value === "string" ? value : JSON.stringify(value)) ?? "";
-    const encode = (value: unknown): string =>
-      encodeURIComponent(wellFormed(text(value).slice(0, 2000))) || "%20";
-    let path = draft.path;
-    for (const name of parameterNames(path))
-      path = path.replace(`{${name}}`, () => draft.rawParams[name] ?? encode(params[name]));
-    const query = (await fill(endpoint, draft.query, worlds)) as Record<string, unknown>;
-    const pairs = Object.entries(query).map(([key, value]) => `${encode(key)}=${encode(value)}`);
-    const search = draft.rawQuery ?? pairs.join("&").slice(0, 9000);
-    const body =
-      endpoint.method === "GET" ? undefined : JSON.stringify(await fill(endpoint, draft.body, worlds));
-    return { method: endpoint.method, path: search === "" ? path : `${path}?${search}`, token, body };
-  };
-
   /**
    * Whether an answer that took too long takes too long every time. A machine that has other things to do makes
    * everything slow: the same request is sent again beside one that costs next to nothing, and only what is slow three
@@ -240,7 +178,9 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
 
   const visit = async (endpoint: Endpoint, wire: Wire): Promise<number> => {
     opened.bugs.length = 0;
+    tried.add(endpoint.id);
     const startedAt = performance.now();
+    const cpu = process.cpuUsage();
     let complaint: string | undefined;
     let status = 0;
     try {
@@ -254,8 +194,14 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
     }
     requests += 1;
     const ms = performance.now() - startedAt;
-    if (ms > HANG_MS && complaint === undefined && (await hangs(wire)))
-      complaint = `the answer took ${Math.round(ms)} ms, and again`;
+    const { user, system } = process.cpuUsage(cpu);
+    // What is worked on for so long is slow on any machine, also where a repeat is refused at once.
+    const isWork = (user + system) / 1000 > HANG_MS;
+    if (ms > HANG_MS && complaint === undefined && (isWork || (await hangs(wire))))
+      complaint = `the answer took ${Math.round(ms)} ms${isWork ? " of work" : ", and again"}`;
+    const heap = Math.round(process.memoryUsage().heapUsed / 1_048_576);
+    if (heap > MOST_HEAP_MB) complaint ??= `the heap grew to ${heap} MB`;
+    mostHeapMb = Math.max(mostHeapMb, heap);
     if (ms > slowest.ms) slowest = { endpoint: endpoint.id, ms: Math.round(ms) };
     statuses[status] = (statuses[status] ?? 0) + 1;
     const reason = opened.bugs[0]?.split("\n").slice(0, 6).join("\n");
@@ -276,23 +222,6 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
     return status;
   };
 
-  /** The request of the documentation, with one's own things in it: the way behind the door. */
-  const exampleOf = async (endpoint: Endpoint, world: World, recipe: Recipe = {}): Promise<Draft> => {
-    const mine = (names: readonly string[]) =>
-      Object.fromEntries(names.map((name) => [name, new Name(name, "mine", 0)]));
-    const body =
-      recipe.body ?? openNames((await BODIES[endpoint.id]?.(world)) ?? endpoint.example.body ?? {});
-    const query = openNames(endpoint.example.query ?? {}) as Record<string, unknown>;
-    return {
-      path: endpoint.path,
-      params: { ...mine(parameterNames(endpoint.path)), ...recipe.params },
-      rawParams: {},
-      query: { ...query, ...recipe.query },
-      rawQuery: undefined,
-      body,
-    };
-  };
-
   const tokenFor = (endpoint: Endpoint, callers: Callers, luck: number): string | undefined => {
     if (endpoint.access === "public") return undefined;
     if (endpoint.path.startsWith("/api/v1/admin/")) return luck % 3 === 0 ? callers.mine.token : owner.token;
@@ -301,23 +230,24 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
     return luck % 50 === 1 ? `${callers.mine.token.slice(0, -3)}xyz` : callers.mine.token;
   };
 
-  const newWorlds = (callers: Callers): Worlds => ({
+  const newGround = (callers: Callers): Ground => ({
     mine: new World(callers.mine, examples),
     theirs: new World(callers.theirs, examples),
+    seen,
   });
   const makersOf = (room: string): Endpoint[] =>
     house.routes
       .map(({ endpoint }) => endpoint)
       .filter((one) => one.room === room && one.id.startsWith("create"));
-  const example = async (endpoint: Endpoint, worlds: Worlds, callers: Callers): Promise<Wire> => {
-    const kitchen = { world: worlds.mine, instanceAdmin: owner, ownerOrgId: owner.orgId, person: newSession };
+  const example = async (endpoint: Endpoint, ground: Ground, callers: Callers): Promise<Wire> => {
+    const kitchen = { world: ground.mine, instanceAdmin: owner, ownerOrgId: owner.orgId, person: newSession };
     // What a recipe needs may be refused after a stranger request; the plain example is sent then.
     const recipe = await RECIPES[endpoint.id]?.(kitchen).catch((error: Error): Recipe => {
       options.progress?.(`no recipe for ${endpoint.id}: ${error.message.slice(0, 300)}`);
       return {};
     });
     const token = recipe?.token ?? tokenFor(endpoint, callers, 5);
-    return wireOf(endpoint, await exampleOf(endpoint, worlds.mine, recipe), worlds, token);
+    return wireOf(endpoint, await exampleOf(endpoint, ground.mine, recipe), ground, token);
   };
 
   const until = performance.now() + options.seconds * 1000;
@@ -326,11 +256,11 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
   try {
     for (; !isOver() && round < (options.rounds ?? Infinity); round += 1) {
       callers = await newCallers(callers);
-      let worlds = newWorlds(callers);
+      let ground = newGround(callers);
       let prepared = new Set<string>();
       const startAnew = async (): Promise<void> => {
         callers = await newCallers(callers);
-        worlds = newWorlds(callers);
+        ground = newGround(callers);
         prepared = new Set();
       };
       for (const [index, endpoint] of endpoints.entries()) {
@@ -340,24 +270,24 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
         if (!prepared.has(endpoint.room)) {
           prepared.add(endpoint.room);
           for (const maker of makersOf(endpoint.room))
-            await visit(maker, await example(maker, worlds, callers));
+            await visit(maker, await example(maker, ground, callers));
         }
         if (
-          (await visit(endpoint, await example(endpoint, worlds, callers))) !== 200 &&
+          (await visit(endpoint, await example(endpoint, ground, callers))) !== 200 &&
           endpoint.access === "token"
         ) {
           // Most likely an earlier request deleted what this one is about.
           await startAnew();
           for (const maker of makersOf(endpoint.room))
-            await visit(maker, await example(maker, worlds, callers));
-          await visit(endpoint, await example(endpoint, worlds, callers));
+            await visit(maker, await example(maker, ground, callers));
+          await visit(endpoint, await example(endpoint, ground, callers));
         }
         const arbitrary = drafts.get(endpoint.id) as fc.Arbitrary<Draft>;
         for (const [n, draft] of fc
           .sample(arbitrary, { seed, numRuns: options.drafts ?? DRAFTS_PER_VISIT })
           .entries()) {
           const token = tokenFor(endpoint, callers, Math.abs(mixed(seed, n)));
-          const status = await visit(endpoint, await wireOf(endpoint, draft, worlds, token));
+          const status = await visit(endpoint, await wireOf(endpoint, draft, ground, token));
           if (status === 401 && token === callers.mine.token) {
             await startAnew();
           }
@@ -369,8 +299,8 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
         const bomb = bombs[Math.abs(mixed(seed, 77)) % bombs.length];
         const plain = await wireOf(
           endpoint,
-          await exampleOf(endpoint, worlds.mine),
-          worlds,
+          await exampleOf(endpoint, ground.mine),
+          ground,
           callers.mine.token,
         );
         if (bomb)
@@ -389,6 +319,7 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
     door.close();
     await opened.close();
   }
-  const neverGood = endpoints.map(({ id }) => id).filter((id) => !good.has(id) && !(id in OUT_OF_REACH));
-  return { seed: options.seed, requests, rounds: round, statuses, neverGood, findings, slowest, heapMb };
+  const neverGood = [...tried].filter((id) => !good.has(id) && !(id in OUT_OF_REACH));
+  const figures = { requests, rounds: round, statuses, slowest, heapMb, mostHeapMb };
+  return { seed: options.seed, ...figures, neverGood, findings };
 }

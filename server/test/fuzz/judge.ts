@@ -10,7 +10,8 @@ export interface Heard {
 }
 
 const ENVELOPE_KEYS = new Set(["reqId", "statusCode", "error", "message", "details"]);
-const REFUSALS = new Set([400, 401, 402, 403, 404, 405, 409, 410, 413, 414, 415, 422, 429, 431]);
+/** What is refused before anybody knows which route was meant. */
+const BEFORE_ROUTES = new Set([414, 431]);
 
 interface Published {
   readonly paths: Record<
@@ -23,12 +24,14 @@ interface Published {
 export function createJudge(endpoints: readonly Endpoint[]) {
   const published = toOpenApi(endpoints, "http://localhost", "0") as unknown as Published;
   const readers = new Map<string, z.ZodType>();
+  const publishedOf = (endpoint: Endpoint) =>
+    published.paths[endpoint.path]?.[endpoint.method.toLowerCase()]?.responses ?? {};
   const readerOf = (endpoint: Endpoint): z.ZodType => {
     const known = readers.get(endpoint.id);
     if (known) return known;
-    const answer = published.paths[endpoint.path]?.[endpoint.method.toLowerCase()]?.responses["200"];
+    const answer = publishedOf(endpoint)["200"];
     const reader = z.fromJSONSchema(
-      answer?.content[endpoint.replyType]?.schema as Parameters<typeof z.fromJSONSchema>[0],
+      answer?.content["application/json"]?.schema as Parameters<typeof z.fromJSONSchema>[0],
     );
     readers.set(endpoint.id, reader);
     return reader;
@@ -56,11 +59,16 @@ export function createJudge(endpoints: readonly Endpoint[]) {
 
   return (endpoint: Endpoint | undefined, heard: Heard): string | undefined => {
     if (heard.status >= 500) return `${heard.status}: ${heard.text.slice(0, 300)}`;
-    if (heard.status >= 300 && heard.status !== 304)
-      return REFUSALS.has(heard.status) ? refused(heard) : `the status ${heard.status}`;
-    if (endpoint === undefined || heard.status === 304 || !heard.type.startsWith("application/json"))
-      return undefined;
-    if (endpoint.replyType !== "application/json") return undefined;
+    if (heard.status === 304) return undefined;
+    const isPublished = endpoint === undefined || String(heard.status) in publishedOf(endpoint);
+    if (!isPublished && !BEFORE_ROUTES.has(heard.status))
+      return `the status ${heard.status} is not published`;
+    if (heard.status !== 200) return refused(heard);
+    if (endpoint === undefined) return undefined;
+    const types = Object.keys(publishedOf(endpoint)["200"]?.content ?? {});
+    if (!types.some((type) => heard.type.startsWith(type)))
+      return `the answer is ${heard.type || "of no type"}, published is ${types.join(", ")}`;
+    if (!heard.type.startsWith("application/json")) return undefined;
     const read = readerOf(endpoint).safeParse(JSON.parse(heard.text));
     return read.success
       ? undefined

@@ -102,6 +102,12 @@ const withFreshIdentity = async (kitchen: Kitchen): Promise<Recipe> => ({
 const withToken = async (kitchen: Kitchen): Promise<Recipe> => ({
   body: { accessToken: await accessToken(kitchen) },
 });
+const withCertificateInProject = async ({ world }: Kitchen): Promise<Recipe> => {
+  const { id: projectId } = await certProject(world.tenant);
+  const profile = await aProfile(world.tenant, projectId, (await aRoot(world.tenant, projectId)).id);
+  for (let n = 0; n < 2; n += 1) await issue(world.tenant, profile.id, { ttl: "30d" });
+  return { params: { projectId }, body: { query: { profileId: profile.id }, dryRun: false } };
+};
 const asPerson = async (kitchen: Kitchen): Promise<Recipe> => ({ token: await kitchen.person() });
 
 export const RECIPES: Readonly<Record<string, (kitchen: Kitchen) => Promise<Recipe>>> = {
@@ -145,10 +151,26 @@ export const RECIPES: Readonly<Record<string, (kitchen: Kitchen) => Promise<Reci
     body: { workspaceId: await projectOf(kitchen), environment: "dev", name: unique("folder") },
   }),
   createWorkspaceTag: async () => ({ body: { slug: unique("tag"), name: "Tag", color: "#224466" } }),
-  rollbackSecrets: async () => ({ body: { environment: "dev", at: new Date().toISOString() } }),
+  rollbackSecrets: async (kitchen) => {
+    await projectOf(kitchen);
+    return { body: { environment: "dev", at: new Date().toISOString() } };
+  },
+  revokeLicence: async ({ instanceAdmin, world }) => {
+    const asked = { organizationId: world.tenant.orgId, plan: "enterprise", days: 30 };
+    return {
+      params: { licenceId: ok(await instanceAdmin.post("/api/v1/admin/licences", asked)).licence.id },
+    };
+  },
+  bulkRevokeCertificates: withCertificateInProject,
+  bulkRenewCertificates: withCertificateInProject,
   getInternalCaCsr: async ({ world }) => {
     const { id } = await certProject(world.tenant);
     return { params: { caId: (await anIntermediate(world.tenant, id, null)).id } };
+  },
+  downloadInternalCaCertificate: async ({ world }) => {
+    const { id } = await certProject(world.tenant);
+    const root = await aRoot(world.tenant, id);
+    return { params: { caId: root.id, caCertId: root.configuration.activeCaCertId } };
   },
   signIntermediate: async (kitchen) => ({
     params: { caId: (await freshRoot(kitchen)).caId },

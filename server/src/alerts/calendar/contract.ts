@@ -49,4 +49,5 @@ export const getCalendar = endpoint({
   rate: "read",
   query: z.object({ key: z.string().max(200) }),
   reply: z.unknown(),
+  replyType: "text/calendar",
 });

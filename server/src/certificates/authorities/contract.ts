@@ -214,7 +214,8 @@ export const downloadCaCertificate = endpoint({
   summary: "One of the authority's certificates, in DER",
   access: "public",
   params: z.object({ caId: uuid, caCertId: uuid }),
-  reply: z.object({}),
+  reply: z.unknown(),
+  replyType: "application/pkix-cert",
 });
 export const signIntermediate = endpoint({
   id: "signIntermediate",
@@ -278,5 +279,6 @@ export const downloadIssuer = endpoint({
   summary: "An authority's certificate in DER, as certificates point to it",
   access: "public",
   params: z.object({ certId: uuid }),
-  reply: z.object({}),
+  reply: z.unknown(),
+  replyType: "application/pkix-cert",
 });

@@ -168,7 +168,8 @@ export const exportKeystore = endpoint({
     password: z.string().min(6).max(255),
     alias: z.string().min(1).max(255).optional(),
   }),
-  reply: z.object({}),
+  reply: z.unknown(),
+  replyType: ["application/x-pkcs12", "application/octet-stream"],
   example: { body: { format: "pkcs12", password: "a password" } },
 });
 export const setRenewal = endpoint({
@@ -274,7 +275,8 @@ export const exportCertificates = endpoint({
   summary: "The same search as one stream: NDJSON or CSV",
   params: inProjectPath,
   query: z.object({ ...certificateQuery.shape, format: z.enum(["ndjson", "csv"]).default("ndjson") }),
-  reply: z.object({}),
+  reply: z.unknown(),
+  replyType: ["application/x-ndjson", "text/csv"],
 });
 
 const bulk = {

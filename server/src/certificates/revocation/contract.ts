@@ -51,7 +51,8 @@ export const downloadCrl = endpoint({
       .regex(/^\d{1,3}$/)
       .transform(Number),
   }),
-  reply: nothing,
+  reply: z.unknown(),
+  replyType: "application/pkix-crl",
 });
 const ocspParams = z.object({ keyId: uuid });
 export const postOcsp = endpoint({
@@ -64,7 +65,8 @@ export const postOcsp = endpoint({
   rate: "read",
   params: ocspParams,
   body: z.union([z.instanceof(Uint8Array), nothing]),
-  reply: nothing,
+  reply: z.unknown(),
+  replyType: "application/ocsp-response",
   maxBodyBytes: 16_384,
 });
 export const getOcsp = endpoint({
@@ -75,5 +77,6 @@ export const getOcsp = endpoint({
   summary: "OCSP by GET (RFC 5019): the request in base64 in the path",
   access: "public",
   params: z.object({ keyId: uuid, "*": z.string() }),
-  reply: nothing,
+  reply: z.unknown(),
+  replyType: "application/ocsp-response",
 });

@@ -34,8 +34,8 @@ export interface Endpoint<
   readonly rateCost: number;
   readonly acceptsForm: boolean;
   readonly maxBodyBytes: number | undefined;
-  /** What a good answer is written in. */
-  readonly replyType: string;
+  /** What a good answer is written in; several where the caller chooses. */
+  readonly replyType: string | readonly string[];
   /** A request that is valid as it stands (ids apart): shown in the documentation, sent by the generated tests. */
   readonly example: { readonly query?: Record<string, unknown>; readonly body?: unknown };
 }
@@ -62,7 +62,7 @@ export interface EndpointSpec<
   readonly rateCost?: number;
   readonly acceptsForm?: boolean;
   readonly maxBodyBytes?: number;
-  readonly replyType?: string;
+  readonly replyType?: string | readonly string[];
   readonly example?: { readonly query?: Record<string, unknown>; readonly body?: unknown };
 }
 

@@ -54,13 +54,23 @@ function operationOf(endpoint: Endpoint): Json {
     responses: {
       "200": {
         description: "Done.",
-        content: { [endpoint.replyType]: { schema: schemaOf(endpoint.reply, "output") } },
+        content: Object.fromEntries(
+          [endpoint.replyType].flat().map((type) => [type, { schema: schemaOf(endpoint.reply, "output") }]),
+        ),
       },
       "400": problem("Malformed, or against a rule of the domain."),
-      ...(endpoint.access === "public"
+      // A public address that takes something is how a caller comes to be known, and may be refused.
+      ...(endpoint.access === "public" && endpoint.method === "GET"
         ? {}
         : { "401": problem("No valid token."), "403": problem("The caller lacks a right.") }),
       "404": problem("Unknown, or not yours."),
+      ...(endpoint.method === "GET"
+        ? {}
+        : {
+            "409": problem("Against what is there: a name that is taken, a thing in use."),
+            "413": problem("The body is too large."),
+            "415": problem("The body is not of a type that is read here."),
+          }),
       "422": problem("A field is invalid; `message` lists all issues."),
       "429": problem("Too many requests; see retry-after."),
       "500": problem("A bug on our side."),

@@ -26,6 +26,7 @@ export const exportSecrets = endpoint({
     expandSecretReferences: queryBoolean(true),
   }),
   reply: z.unknown(),
+  replyType: ["text/plain", "application/json", "application/yaml"],
   example: { query: { environment: "dev", format: "json" } },
 });
 export type ExportQuery = z.output<typeof exportSecrets.query>;
@@ -66,6 +67,7 @@ export const exportProject = endpoint({
     includeRoles: z.boolean().default(false),
   }),
   reply: z.unknown(),
+  replyType: "application/octet-stream",
   example: { body: { passphrase: "correct horse battery" } },
 });
 export type ProjectToExport = z.output<typeof exportProject.body>;
