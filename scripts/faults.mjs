@@ -11,9 +11,19 @@ const { stopOwnPostgres } = await import("../server/dist/test/postgres.js");
 
 const seed = Number(value("seed", Math.floor(Math.random() * 2 ** 31)));
 const seconds = Number(value("seconds", 60));
-console.log(`seed ${seed} (again: npm run test:faults -- --seed ${seed})`);
+const names = value("only", "crashes,everyWrite,badWire,pausedNode,fullDisk,databaseAway,clockSteps").split(
+  ",",
+);
+const unknown = names.filter((name) => !(name in scenarios));
+if (unknown.length > 0 || !(seconds > 0)) {
+  console.error(`Known scenarios: ${Object.keys(scenarios).join(", ")}; --seconds is a number above zero.`);
+  process.exit(2);
+}
+console.log(
+  `seed ${seed} (again: npm run test:faults -- --seed ${seed} --seconds ${seconds} --only ${names.join(",")})`,
+);
 let broken = 0;
-for (const name of value("only", "crashes,badWire,pausedNode,fullDisk,databaseAway,clockSteps").split(",")) {
+for (const name of names) {
   console.log(`\n${name}, ${seconds} s`);
   const { faults, seen } = await scenarios[name]({ seed, seconds, say: (line) => console.log(`  ${line}`) });
   console.log(`  ${JSON.stringify(seen)}`);

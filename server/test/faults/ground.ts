@@ -5,7 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
-import type pg from "pg";
+import pg from "pg";
 import { createTestDatabase, type TestDatabase } from "../postgres.ts";
 import { startServer, type ServerProcess } from "../process.ts";
 import { furnish, type Load, type Place } from "./load.ts";
@@ -62,6 +62,21 @@ export function postmasterOf(dataDir: string): { pid: number; connection: pg.Cli
     },
   };
 }
+
+/** The two minutes for which a claim on a delivery holds are over: whoever made it was killed, or never heard so. */
+export async function claimsRunOut(connection: pg.ClientConfig): Promise<void> {
+  const client = new pg.Client({ ...connection, ssl: false });
+  await client.connect();
+  await client.query(
+    "UPDATE alert_deliveries SET next_at = now() WHERE status = 'pending' AND next_at > now()",
+  );
+  await client.end();
+}
+
+/** A server that lives answers everything, if only that it cannot: nobody may be left without a word. */
+export const judgeSilence = (faults: string[], { statuses }: Load): void => {
+  if ((statuses[0] ?? 0) > 0) faults.push(`${statuses[0]} requests got no answer from a server that lives`);
+};
 
 /** What was strange, with what the server's log says about it. */
 export const gather = (

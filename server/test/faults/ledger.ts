@@ -15,6 +15,8 @@ export class Ledger {
   /** Things that were made, by kind: id → name. */
   readonly #made = new Map<string, Map<string, string>>();
   readonly #maybe = new Map<string, Set<string>>();
+  /** By kind and id: the name that a thing may have got without an answer, or undefined when it may be gone. */
+  readonly #changing = new Map<string, string | undefined>();
   /** The x-request-id of every acknowledged change. */
   readonly requestIds: string[] = [];
   unanswered = 0;
@@ -50,6 +52,24 @@ export class Ledger {
     this.#maybe.set(kind, known.add(name));
   }
 
+  /** Things of a kind whose state is known, by the beginning of their names. */
+  settled(kind: string, prefix: string): { id: string; name: string }[] {
+    return [...(this.#made.get(kind) ?? [])]
+      .filter(([id, name]) => name.startsWith(prefix) && !this.#changing.has(`${kind} ${id}`))
+      .map(([id, name]) => ({ id, name }));
+  }
+
+  /** A thing has another name now, or, without one, is gone. */
+  changed(kind: string, id: string, name: string | undefined): void {
+    if (name === undefined) this.#made.get(kind)?.delete(id);
+    else this.made(kind, id, name);
+  }
+
+  mayHaveChanged(kind: string, id: string, name: string | undefined): void {
+    this.unanswered += 1;
+    this.#changing.set(`${kind} ${id}`, name);
+  }
+
   get kinds(): string[] {
     return [...new Set([...this.#made.keys(), ...this.#maybe.keys()])];
   }
@@ -83,8 +103,15 @@ export class Ledger {
     const faults: string[] = [];
     const made = this.#made.get(kind) ?? new Map<string, string>();
     const maybe = this.#maybe.get(kind) ?? new Set<string>();
-    for (const [id, name] of made)
-      if (present.get(id) !== name) faults.push(`${kind} ${name} was acknowledged and is not there`);
+    for (const [id, name] of [...made]) {
+      const now = present.get(id);
+      const key = `${kind} ${id}`;
+      const isOpen = this.#changing.has(key);
+      if (now !== name && !(isOpen && now === this.#changing.get(key)))
+        faults.push(`${kind} ${name} was acknowledged and is ${now ?? "not there"}`);
+      else if (isOpen) this.changed(kind, id, now);
+      this.#changing.delete(key);
+    }
     for (const [id, name] of present) {
       if (made.has(id)) continue;
       // Made without an answer: from now on it has to stay.

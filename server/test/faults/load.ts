@@ -1,7 +1,9 @@
 /** Writers that use every write path they know through the public face, and the judgement of what they left behind. */
 import pg from "pg";
 import { clientOf, type Answer, type Client } from "../harness.ts";
+import { aProfile, aRoot } from "../certificates.ts";
 import { Ledger } from "./ledger.ts";
+import { MAKERS, must, type Maker } from "./makers.ts";
 
 /** A small generator of its own: the run must follow from its seed alone. */
 export function dice(seed: number): (sides: number) => number {
@@ -25,12 +27,10 @@ export interface Place {
   readonly orgId: string;
   readonly projectId: string;
   readonly pkiProjectId: string;
+  /** Whom tokens are made for. */
+  readonly identityId: string;
+  readonly profileId: string;
 }
-
-const must = (answer: Answer, what: string): Answer["body"] => {
-  if (answer.status !== 200) throw new Error(`${what}: ${answer.status} ${JSON.stringify(answer.body)}`);
-  return answer.body;
-};
 
 export async function furnish(base: string): Promise<Place> {
   const booted = must(await clientOf(base).post("/api/v1/admin/bootstrap", OWNER), "bootstrap");
@@ -41,84 +41,15 @@ export async function furnish(base: string): Promise<Place> {
     await client.post("/api/v1/projects", { projectName: "Certificates", type: "cert-manager" }),
     "project",
   ).project;
-  return { token, orgId: booted.organization.id, projectId: project.id, pkiProjectId: pki.id };
+  const { identity } = must(await client.post("/api/v1/identities", { name: "of tokens" }), "identity");
+  const tokenAuth = `/api/v1/auth/token-auth/identities/${identity.id}`;
+  must(await client.post(tokenAuth, {}), "token auth");
+  const profile = await aProfile(client, pki.id, (await aRoot(client, pki.id)).id);
+  return {
+    ...{ token, orgId: booted.organization.id, projectId: project.id, pkiProjectId: pki.id },
+    ...{ identityId: identity.id, profileId: profile.id },
+  };
 }
-
-interface Maker {
-  readonly kind: string;
-  make(client: Client, place: Place, name: string): Promise<Answer>;
-  idOf(body: Answer["body"]): string;
-  list(client: Client, place: Place): Promise<Map<string, string>>;
-}
-
-const pairs = (items: readonly Record<string, string>[], id = "id", name = "name"): Map<string, string> =>
-  new Map(items.map((item) => [item[id] ?? "", item[name] ?? ""]));
-const ours = (found: Map<string, string>): Map<string, string> =>
-  new Map([...found].filter(([, name]) => name.startsWith("w")));
-
-const MAKERS: readonly Maker[] = [
-  {
-    kind: "identity",
-    make: (client, _place, name) => client.post("/api/v1/identities", { name }),
-    idOf: (body) => body.identity.id,
-    list: async (client) =>
-      ours(
-        new Map(
-          must(await client.get("/api/v1/identities?limit=10000"), "list").identities.map(
-            (one: { identityId: string; identity: { name: string } }) =>
-              [one.identityId, one.identity.name] as const,
-          ),
-        ),
-      ),
-  },
-  {
-    kind: "folder",
-    make: (client, { projectId }, name) =>
-      client.post("/api/v2/folders", { projectId, environment: "dev", path: "/", name }),
-    idOf: (body) => body.folder.id,
-    list: async (client, { projectId }) =>
-      ours(
-        pairs(
-          must(await client.get(`/api/v2/folders?projectId=${projectId}&environment=dev&path=/`), "list")
-            .folders,
-        ),
-      ),
-  },
-  {
-    kind: "role",
-    make: (client, { projectId }, name) =>
-      client.post(`/api/v1/projects/${projectId}/roles`, { slug: name, name, permissions: [] }),
-    idOf: (body) => body.role.id,
-    list: async (client, { projectId }) =>
-      ours(pairs(must(await client.get(`/api/v1/projects/${projectId}/roles`), "list").roles, "id", "slug")),
-  },
-  {
-    kind: "alert",
-    make: (client, { pkiProjectId }, name) =>
-      client.post("/api/v1/cert-manager/alerts", {
-        projectId: pkiProjectId,
-        name,
-        eventType: "expiration",
-        alertBefore: "30d",
-        filters: [],
-        channels: [{ config: { recipients: ["ops@example.com"] } }],
-      }),
-    idOf: (body) => body.alert.id,
-    list: async (client, { pkiProjectId }) => {
-      const found = new Map<string, string>();
-      for (let offset = 0; ; offset += 100) {
-        const { alerts } = must(
-          await client.get(
-            `/api/v1/cert-manager/alerts?projectId=${pkiProjectId}&limit=100&offset=${offset}`,
-          ),
-          "list",
-        );
-        for (const { id, name } of alerts) found.set(id, name);
-        if (alerts.length < 100) return ours(found);
-      }
-    },
-  },
-];
 
 export interface Load {
   readonly ledger: Ledger;
@@ -144,7 +75,7 @@ const PATIENCE_MS = 45_000;
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** The answer, or undefined when none came. */
-async function attempt(send: () => Promise<Answer>): Promise<Answer | undefined> {
+async function attempt(send: () => Promise<Answer | undefined>): Promise<Answer | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const tooLong = new Promise<undefined>(
     (resolve) => (timer = setTimeout(() => resolve(undefined), PATIENCE_MS)),
@@ -210,6 +141,29 @@ export function startLoad(options: LoadOptions): Load {
     else if (verdict === undefined) ledger.mayHaveMade(maker.kind, name);
   };
 
+  /** Renames or removes one of the writer's own things; false when there is none whose state is known. */
+  const change = async (
+    client: Client,
+    maker: Maker,
+    roll: (sides: number) => number,
+    name: string,
+  ): Promise<boolean> => {
+    const [own = ""] = name.split("-", 1);
+    const known = ledger.settled(maker.kind, `${own}-`);
+    const one = known[roll(Math.max(1, known.length))];
+    const isRemoval = roll(2) === 0;
+    if (!one || !(isRemoval ? maker.remove : maker.rename)) return false;
+    const at = { client, place, id: one.id };
+    const next = isRemoval ? undefined : `${name}-new`;
+    const answer = await attempt(async () =>
+      next === undefined ? maker.remove?.(at) : maker.rename?.(at, next),
+    );
+    const verdict = verdictOn(answer, `${maker.kind}, ${isRemoval ? "removed" : "renamed"}`);
+    if (verdict === true) ledger.changed(maker.kind, one.id, next);
+    else if (verdict === undefined) ledger.mayHaveChanged(maker.kind, one.id, next);
+    return true;
+  };
+
   const writers = Array.from({ length: options.writers }, async (_, writer) => {
     const roll = dice(options.seed * 1000 + options.generation * 100 + writer);
     for (let n = 0; !isStopped; n += 1) {
@@ -219,10 +173,11 @@ export function startLoad(options: LoadOptions): Load {
         continue;
       }
       const client = clientOf(base, place.token);
-      const maker = MAKERS[roll(MAKERS.length * 4)];
+      const maker = MAKERS[roll(MAKERS.length * 2)];
       const before = statuses[200] ?? 0;
-      if (maker) await make(client, maker, `w${writer}-g${options.generation}-${n}`);
-      else await write(client, roll, writer, n);
+      const name = `w${writer}-g${options.generation}-${n}`;
+      if (!maker) await write(client, roll, writer, n);
+      else if (roll(2) === 0 || !(await change(client, maker, roll, name))) await make(client, maker, name);
       // Nobody hammers a server that is away.
       if ((statuses[200] ?? 0) === before) await pause(20);
     }
@@ -277,7 +232,9 @@ export async function judgeTables(connection: pg.ClientConfig, ledger: Ledger): 
     if (unaudited.length > 0)
       faults.push(`${unaudited.length} acknowledged changes have no audit row, such as ${unaudited[0]}`);
     const made = await client.query<{ there: number; told: number }>(`
-      SELECT (SELECT count(*) FROM identities) AS there, (SELECT count(DISTINCT request_id) FROM audit_log WHERE event = 'create-identity') AS told`);
+      SELECT (SELECT count(*) FROM identities) AS there, 
+        (SELECT count(DISTINCT request_id) FROM audit_log WHERE event = 'create-identity')
+        - (SELECT count(DISTINCT request_id) FROM audit_log WHERE event = 'delete-identity') AS told`);
     const { there = 0, told = 0 } = made.rows[0] ?? {};
     // The first identity comes from the bootstrap.
     if (Number(there) !== Number(told) + 1)

@@ -33,6 +33,20 @@ export async function openProxy(target: { readonly host: string; readonly port: 
   let cuts = 0;
   const pairs = new Set<() => void>();
 
+  /** Bytes in one direction: late or not at all, but never one before the other, also when the weather changes. */
+  const lane = (to: Socket) => {
+    let tail = Promise.resolve();
+    return (chunk: Buffer): void => {
+      if (weather.kind === "silent") return;
+      const dueAt = performance.now() + (weather.kind === "slow" ? weather.ms : 0);
+      tail = tail.then(async () => {
+        const left = dueAt - performance.now();
+        if (left > 0) await new Promise((resolve) => setTimeout(resolve, left));
+        if (to.writable) to.write(chunk);
+      });
+    };
+  };
+
   const serve = (client: Socket): void => {
     if (weather.kind === "away") return void client.destroy();
     const database = connect(
@@ -44,19 +58,15 @@ export async function openProxy(target: { readonly host: string; readonly port: 
       database.destroy();
     };
     pairs.add(end);
-    const pass = (to: Socket, chunk: Buffer): void => {
-      if (weather.kind === "silent") return;
-      if (weather.kind === "slow") setTimeout(() => to.writable && to.write(chunk), weather.ms);
-      else to.write(chunk);
-    };
+    const [toDatabase, toClient] = [lane(database), lane(client)];
     const isWithheld = (chunk: Buffer): boolean => {
       if (weather.kind !== "cut-after-commit" || !chunk.includes(COMMIT)) return false;
       commits += 1;
       return commits % weather.every === 0;
     };
-    client.on("data", (chunk: Buffer) => pass(database, chunk));
+    client.on("data", toDatabase);
     database.on("data", (chunk: Buffer) => {
-      if (!isWithheld(chunk)) return pass(client, chunk);
+      if (!isWithheld(chunk)) return toClient(chunk);
       cuts += 1;
       end();
     });

@@ -7,4 +7,5 @@ export { crashes } from "./scenarios/crashes.ts";
 export { pausedNode } from "./scenarios/paused-node.ts";
 export { fullDisk } from "./scenarios/full-disk.ts";
 export { databaseAway } from "./scenarios/database-away.ts";
+export { everyWrite } from "./scenarios/every-write.ts";
 export { clockSteps } from "./scenarios/clock-steps.ts";

@@ -1,10 +1,11 @@
 /**
  * Two judges of what must not get lost between a change and those who wait for news of it: a reader of an event stream
- * and a receiver of webhooks. A witness changes secrets and issues certificates all the time; every change that was
- * acknowledged must come out at the other end, the event once, the webhook at least once.
+ * and a receiver of webhooks. A witness changes secrets and issues certificates all the time; every change that is
+ * there afterwards, answered or not, must have come out at the other end, the event once and in the order in which
+ * changes were acknowledged, the webhook at least once; and no event tells of a change that is not there.
  */
 import { openReceiver, type Receiver } from "../alert-receiver.ts";
-import { aProfile, aRoot } from "../certificates.ts";
+import { aProfile, aRoot, ok } from "../certificates.ts";
 import { openStream, type StreamReader } from "../event-streams.ts";
 import { clientOf, type Answer, type Client } from "../harness.ts";
 import { holds, pause } from "./ground.ts";
@@ -20,6 +21,8 @@ export interface WitnessOptions {
   readonly listenAt: readonly string[];
   /** Answers besides 200 and a 503 that says when to come again, which are no fault here. */
   readonly allowed?: readonly number[];
+  /** A stream may be closed by its node, which then says why; whoever listened opens another. */
+  readonly mayEnd?: boolean;
 }
 
 export interface Witness {
@@ -27,8 +30,8 @@ export interface Witness {
   readonly counts: Record<string, number>;
   /** No more changes; what is on its way may still arrive. */
   stop(): Promise<void>;
-  /** Waits for what must arrive and answers what did not. */
-  judge(seconds: number): Promise<string[]>;
+  /** Waits for what must arrive, by what a server that is well says is there, and answers what did not. */
+  judge(base: string, seconds: number): Promise<string[]>;
   close(): Promise<void>;
 }
 
@@ -49,6 +52,7 @@ async function openAlert(client: Client, { pkiProjectId }: Place, receiver: Rece
 class Watching implements Witness {
   readonly faults: string[] = [];
   readonly counts: Record<string, number> = {};
+  readonly #profileId: string;
   readonly #options: WitnessOptions;
   readonly #receiver: Receiver;
   readonly #streams: readonly StreamReader[];
@@ -66,6 +70,7 @@ class Watching implements Witness {
     this.#options = options;
     this.#receiver = receiver;
     this.#streams = streams;
+    this.#profileId = profileId;
     const { projectId } = options.place;
     this.#loops = [
       this.#loop(50, async (client, turn) => {
@@ -111,40 +116,76 @@ class Watching implements Witness {
     await Promise.all(this.#loops);
   }
 
-  async judge(seconds: number): Promise<string[]> {
-    const faults: string[] = [];
+  /** Everything that the witness changed, answered or not, as it is there now. */
+  async #present(base: string): Promise<{ keys: Set<string>; certificates: Set<string> }> {
+    const { token, projectId } = this.#options.place;
+    const client = clientOf(base, token);
+    const look = async (path: string): Promise<Answer["body"]> => ok(await client.get(path), path);
+    const { secrets } = await look(`/api/v4/secrets?projectId=${projectId}&environment=staging`);
+    const certificates = new Set<string>();
+    const path = `/api/v1/cert-manager/certificate-profiles/${this.#profileId}/certificates`;
+    for (let offset = 0; certificates.size === offset; offset += 100)
+      for (const { id } of (await look(`${path}?limit=100&offset=${offset}`)).certificates)
+        certificates.add(id);
+    const named = secrets.map(({ secretKey }: { secretKey: string }) => secretKey) as string[];
+    return { keys: new Set(named.filter((key) => key.startsWith("SEEN_"))), certificates };
+  }
+
+  async #judgeDeliveries(certificates: ReadonlySet<string>, seconds: number): Promise<string[]> {
     const untold = (): string[] => {
       const bodies = this.#receiver.received.map(({ body }) => body).join("\n");
-      return this.#issued.filter((id) => !bodies.includes(id));
+      return [...certificates].filter((id) => !bodies.includes(id));
     };
     await holds(async () => untold().length === 0, seconds);
-    for (const id of untold().slice(0, 3))
-      faults.push(`the certificate ${id} was issued and no webhook came`);
-    if (untold().length > 0) faults.push(`${untold().length} of ${this.#issued.length} deliveries were lost`);
-    for (const [index, stream] of this.#streams.entries()) {
-      const heard = (): Map<string, number> => {
-        const times = new Map<string, number>();
-        for (const line of stream.told)
-          for (const key of line.split(" ").at(-1)?.split(",") ?? [])
-            times.set(key, (times.get(key) ?? 0) + 1);
-        return times;
-      };
-      const missing = (): string[] => {
-        const times = heard();
-        return this.#changed.filter((key) => !times.has(key));
-      };
-      await holds(async () => stream.isEnded || missing().length === 0, seconds);
-      if (stream.isEnded) faults.push(`stream ${index} was closed: ${stream.error ?? "without a word"}`);
-      if (missing().length > 0)
-        faults.push(
-          `stream ${index} missed ${missing().length} of ${this.#changed.length} changes: ${missing()[0]}`,
-        );
-      const twice = [...heard()].filter(([key, times]) => key.startsWith("SEEN_") && times > 1);
-      if (twice.length > 0)
-        faults.push(`stream ${index} heard ${twice.length} changes twice: ${twice[0]?.[0]}`);
-    }
-    this.counts["changes told"] = this.#changed.length;
-    this.counts["certificates told"] = this.#issued.length;
+    const lost = untold();
+    const gone = this.#issued.filter((id) => !certificates.has(id));
+    return [
+      ...gone.slice(0, 3).map((id) => `the certificate ${id} was acknowledged and is not there`),
+      ...lost.slice(0, 3).map((id) => `the certificate ${id} was issued and no webhook came`),
+      ...(lost.length > 0 ? [`${lost.length} of ${certificates.size} deliveries were lost`] : []),
+    ];
+  }
+
+  async #judgeStream(stream: StreamReader, keys: ReadonlySet<string>, seconds: number): Promise<string[]> {
+    const heard = (): string[] =>
+      stream.told
+        .flatMap((line) => line.split(" ").at(-1)?.split(",") ?? [])
+        .filter((key) => key.startsWith("SEEN_"));
+    const missing = (): string[] => {
+      const known = new Set(heard());
+      return [...keys].filter((key) => !known.has(key));
+    };
+    await holds(async () => stream.isEnded || missing().length === 0, seconds);
+    const faults: string[] = [];
+    const mayEnd = this.#options.mayEnd === true && stream.error !== undefined;
+    if (stream.isEnded && !mayEnd) faults.push(`was closed: ${stream.error ?? "without a word"}`);
+    const lost = stream.isEnded && mayEnd ? [] : missing();
+    if (lost.length > 0) faults.push(`missed ${lost.length} of ${keys.size} changes: ${lost[0]}`);
+    const told = heard();
+    const twice = told.filter((key, at) => told.indexOf(key) !== at);
+    if (twice.length > 0) faults.push(`heard ${twice.length} changes twice: ${twice[0]}`);
+    const invented = told.filter((key) => !keys.has(key));
+    if (invented.length > 0)
+      faults.push(`heard of ${invented.length} changes that are not there: ${invented[0]}`);
+    const acknowledged = new Set(this.#changed);
+    const numbers = told.filter((key) => acknowledged.has(key)).map((key) => Number(key.slice(5)));
+    const turned = numbers.find((number, at) => number < (numbers[at - 1] ?? 0));
+    if (turned !== undefined) faults.push(`heard SEEN_${turned} after a later change`);
+    return faults;
+  }
+
+  async judge(base: string, seconds: number): Promise<string[]> {
+    const { keys, certificates } = await this.#present(base);
+    const faults = this.#changed
+      .filter((key) => !keys.has(key))
+      .map((key) => `${key} was acknowledged and is not there`)
+      .slice(0, 3);
+    faults.push(...(await this.#judgeDeliveries(certificates, seconds)));
+    for (const [index, stream] of this.#streams.entries())
+      for (const fault of await this.#judgeStream(stream, keys, seconds))
+        faults.push(`stream ${index} ${fault}`);
+    this.counts["changes there"] = keys.size;
+    this.counts["certificates there"] = certificates.size;
     if (this.#changed.length === 0 || this.#issued.length === 0) faults.push("the witness did nothing");
     return [...this.faults, ...faults];
   }

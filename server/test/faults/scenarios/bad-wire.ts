@@ -2,8 +2,10 @@ import { clientOf } from "../../harness.ts";
 import { withClient, type TestDatabase } from "../../postgres.ts";
 import type { ServerProcess } from "../../process.ts";
 import {
+  claimsRunOut,
   gather,
   holds,
+  judgeSilence,
   lastWords,
   openCluster,
   pause,
@@ -11,20 +13,23 @@ import {
   type ScenarioOptions,
 } from "../ground.ts";
 import { Ledger } from "../ledger.ts";
-import { dice, judge, startLoad, type Place } from "../load.ts";
+import { dice, judge, judgeTables, startLoad, type Place } from "../load.ts";
 import type { Proxy } from "../proxy.ts";
+import { startWitness } from "../witness.ts";
 
 /** the wire to the database is slow, cut, or cut after COMMIT; then the database is away, then read-only. */
 export async function badWire({ seed, seconds, say }: ScenarioOptions): Promise<Outcome> {
   const roll = dice(seed);
-  const cluster = await openCluster(1);
+  const cluster = await openCluster(1, () => ({ KEYWARD_ALLOW_PRIVATE_TARGETS: "127.0.0.0/8" }));
   const { place, database } = cluster;
   const [node] = cluster.nodes as [ServerProcess];
   const [proxy] = cluster.proxies as [Proxy];
   const faults: string[] = [];
   const ledger = new Ledger();
   const client = clientOf(node.base, place.token);
-  const load = startLoad({ seed, generation: 0, writers: 4, place, ledger, base: () => node.base });
+  const base = () => node.base;
+  const witness = await startWitness({ place, base, listenAt: [node.base], mayEnd: true });
+  const load = startLoad({ seed, generation: 0, writers: 4, place, ledger, base });
   const phases: Record<string, number> = {};
   // Until a silent wire is given up as dead half a minute passes.
   const PHASES = process.env["KEYWARD_FAULTS_PHASE"]?.split(",") ?? [
@@ -84,17 +89,27 @@ export async function badWire({ seed, seconds, say }: ScenarioOptions): Promise<
       );
     }
     await load.stop();
+    await witness.stop();
     gather(faults, load, [node]);
+    judgeSilence(faults, load);
     faults.push(...(await judge(node.base, place, ledger)));
+    faults.push(...(await judgeTables(database.connection, ledger)));
+    await claimsRunOut(cluster.database.connection);
+    faults.push(...(await witness.judge(node.base, 60)));
     if (phases["cut-after-commit"] && proxy.cuts() === 0)
       faults.push("no COMMIT was seen on the wire: the worst moment was never tried");
     const isJudged = ledger.acknowledged > 0;
     if (!isJudged) faults.push("nothing was acknowledged: the load did not run");
     return {
       faults,
-      seen: { phases, cutsAfterCommit: proxy.cuts(), statuses: load.statuses, unanswered: ledger.unanswered },
+      seen: {
+        ...{ phases, cutsAfterCommit: proxy.cuts(), statuses: load.statuses, unanswered: ledger.unanswered },
+        ...witness.counts,
+      },
     };
   } finally {
+    await load.stop();
+    await witness.close();
     await cluster.close();
   }
 }

@@ -4,7 +4,16 @@ import { join } from "node:path";
 import { clientOf, type Client } from "../../harness.ts";
 import { withClient, type TestDatabase } from "../../postgres.ts";
 import type { ServerProcess } from "../../process.ts";
-import { gather, holds, openCluster, pause, type Outcome, type ScenarioOptions } from "../ground.ts";
+import {
+  claimsRunOut,
+  gather,
+  holds,
+  judgeSilence,
+  openCluster,
+  pause,
+  type Outcome,
+  type ScenarioOptions,
+} from "../ground.ts";
 import { Ledger } from "../ledger.ts";
 import { judge, judgeTables, startLoad } from "../load.ts";
 import { startWitness } from "../witness.ts";
@@ -99,13 +108,11 @@ export async function clockSteps({ seed, seconds, say }: ScenarioOptions): Promi
     await load.stop();
     await witness.stop();
     gather(faults, load, cluster.nodes);
-    faults.push(...(await witness.judge(120)));
+    judgeSilence(faults, load);
+    await claimsRunOut(cluster.database.connection);
+    faults.push(...(await witness.judge(still.base, 120)));
     for (const node of cluster.nodes) faults.push(...(await judge(node.base, place, ledger)));
-    faults.push(
-      ...(await judgeTables(cluster.database.connection, ledger)).filter(
-        (fault) => !fault.includes("identities, but"),
-      ),
-    );
+    faults.push(...(await judgeTables(cluster.database.connection, ledger)));
     return { faults, seen: { ...witness.counts, statuses: load.statuses, unanswered: ledger.unanswered } };
   } finally {
     await load.stop();

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { clientOf } from "../../harness.ts";
 import { startServer, type ServerProcess } from "../../process.ts";
 import {
+  claimsRunOut,
   gather,
   holds,
   lastWords,
@@ -16,6 +17,7 @@ import {
 } from "../ground.ts";
 import { Ledger } from "../ledger.ts";
 import { dice, furnish, judge, judgeTables, startLoad, type Place } from "../load.ts";
+import { startWitness, type Witness } from "../witness.ts";
 
 /** A server waits longer before each start of a PostgreSQL that keeps dying; more than this would be all waiting. */
 const POSTGRES_KILLS_A_MINUTE = 4;
@@ -49,15 +51,18 @@ async function isBackAlone(base: string, place: Place, name: string): Promise<bo
 export async function crashes({ seed, seconds, say }: ScenarioOptions): Promise<Outcome> {
   const roll = dice(seed);
   const dataDir = mkdtempSync(join(tmpdir(), "keyward-faults-"));
-  const env = { ...READY, KEYWARD_DATA_DIR: dataDir };
+  const env = { ...READY, KEYWARD_DATA_DIR: dataDir, KEYWARD_ALLOW_PRIVATE_TARGETS: "127.0.0.0/8" };
   const faults: string[] = [];
   const killed = { server: 0, postgres: 0, both: 0 };
   const wanted = Number(process.env["KEYWARD_KILLS"] ?? 0);
   const ledger = new Ledger();
   const statuses: Record<string, number> = {};
   let server: ServerProcess | undefined = watch(await startServer(env));
+  let witness: Witness | undefined;
   try {
     const place = await furnish(server.base);
+    // Streams end with their server; what is told of by webhooks must come all the same.
+    witness = await startWitness({ place, base: () => server?.base ?? "http://127.0.0.1:9", listenAt: [] });
     const until = performance.now() + seconds * 1000;
     // Only those that the present server process has seen: it counts from its start.
     let postgresKills: number[] = [];
@@ -99,9 +104,15 @@ export async function crashes({ seed, seconds, say }: ScenarioOptions): Promise<
       faults.push(...(await judgeTables(postmasterOf(dataDir).connection, ledger)));
       say?.(`crash ${generation}: ${JSON.stringify({ ...killed, statuses, faults: faults.length })}`);
     }
+    await witness.stop();
+    if (faults.length === 0) {
+      await claimsRunOut(postmasterOf(dataDir).connection);
+      faults.push(...(await witness.judge(server.base, 120)));
+    }
   } finally {
+    await witness?.close();
     await server?.stop();
     rmSync(dataDir, { recursive: true, force: true });
   }
-  return { faults, seen: { ...killed, statuses, unanswered: ledger.unanswered } };
+  return { faults, seen: { ...killed, statuses, unanswered: ledger.unanswered, ...witness?.counts } };
 }

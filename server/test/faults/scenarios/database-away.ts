@@ -1,8 +1,10 @@
 import { clientOf } from "../../harness.ts";
 import type { ServerProcess } from "../../process.ts";
 import {
+  claimsRunOut,
   gather,
   holds,
+  judgeSilence,
   lastWords,
   openCluster,
   pause,
@@ -63,13 +65,11 @@ export async function databaseAway({ seed, seconds, say }: ScenarioOptions): Pro
     await load.stop();
     await witness.stop();
     gather(faults, load, [node]);
-    faults.push(...(await witness.judge(120)));
+    judgeSilence(faults, load);
+    await claimsRunOut(cluster.database.connection);
+    faults.push(...(await witness.judge(node.base, 120)));
     faults.push(...(await judge(node.base, place, ledger)));
-    faults.push(
-      ...(await judgeTables(cluster.database.connection, ledger)).filter(
-        (fault) => !fault.includes("identities, but"),
-      ),
-    );
+    faults.push(...(await judgeTables(cluster.database.connection, ledger)));
     return {
       faults,
       seen: { ...seen, ...witness.counts, statuses: load.statuses, unanswered: ledger.unanswered },

@@ -7,6 +7,7 @@ import { mountSmallDisk, whyNoDisk, type SmallDisk } from "../disk.ts";
 import {
   gather,
   holds,
+  judgeSilence,
   lastWords,
   pause,
   postmasterOf,
@@ -113,6 +114,7 @@ export async function fullDisk({ seed, seconds, say }: ScenarioOptions): Promise
       for (const [status, count] of Object.entries(load.statuses))
         statuses[status] = (statuses[status] ?? 0) + count;
       gather(faults, load, [server]);
+      judgeSilence(faults, load);
       if (faults.length > 0) break;
       faults.push(
         ...(await judge(base, place, ledger)),

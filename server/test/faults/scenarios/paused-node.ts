@@ -1,16 +1,52 @@
-import { openStream } from "../../event-streams.ts";
-import { clientOf } from "../../harness.ts";
-import { gather, holds, openCluster, pause, type Outcome, type ScenarioOptions } from "../ground.ts";
+import { clientOf, type Client } from "../../harness.ts";
+import {
+  claimsRunOut,
+  gather,
+  holds,
+  openCluster,
+  pause,
+  type Outcome,
+  type ScenarioOptions,
+} from "../ground.ts";
 import { Ledger } from "../ledger.ts";
-import { dice, judge, judgeTables, startLoad } from "../load.ts";
+import { dice, judge, judgeTables, startLoad, type Place } from "../load.ts";
+import { startWitness } from "../witness.ts";
 
 /** The first pause of a full run. */
 const A_MINUTE_MS = 60_000;
+/** What a sleeping transaction holds is taken from it after fifteen seconds; the rest is a busy machine. */
+const STANDSTILL_MS = 30_000;
+/** A node that slept for longer than this knows that what it remembers may be old. */
+const OLD_MS = 2000;
+
+const inStaging = ({ projectId }: Place, secretKey: string, secretValue: string) => ({
+  ...{ projectId, environment: "staging", secretPath: "/", mode: "upsert" },
+  secrets: [{ secretKey, secretValue }],
+});
+
+/** For so long a change every half second; answers the longest time in which none was acknowledged. */
+async function changeAllTheWhile(client: Client, place: Place, ms: number): Promise<number> {
+  const until = performance.now() + ms;
+  let [last, longest] = [performance.now(), 0];
+  for (let n = 0; performance.now() < until; n += 1) {
+    const { status } = await client.patch("/api/v4/secrets/batch", inStaging(place, "PROBE", `value ${n}`));
+    longest = Math.max(longest, performance.now() - last);
+    if (status === 200) last = performance.now();
+    await pause(500);
+  }
+  return longest;
+}
+
+/** A token that works, to be revoked. */
+async function aToken(client: Client, { identityId }: Place): Promise<string> {
+  const path = `/api/v1/auth/token-auth/identities/${identityId}/tokens`;
+  return (await client.post(path, { name: "to be revoked" })).body.accessToken as string;
+}
 
 /** R-03, E-08: three nodes, one of them stopped in its tracks; the others go on, and it catches up when it wakes. */
 export async function pausedNode({ seed, seconds, say }: ScenarioOptions): Promise<Outcome> {
   const roll = dice(seed);
-  const cluster = await openCluster(3);
+  const cluster = await openCluster(3, () => ({ KEYWARD_ALLOW_PRIVATE_TARGETS: "127.0.0.0/8" }));
   const { place, nodes } = cluster;
   const faults: string[] = [];
   const ledger = new Ledger();
@@ -22,22 +58,38 @@ export async function pausedNode({ seed, seconds, say }: ScenarioOptions): Promi
     ledger,
     base: (writer) => nodes[writer % 3]?.base,
   });
-  const streams = await Promise.all(
-    nodes.map((node) => openStream(node.base, place.token, { projectId: place.projectId })),
-  );
   let pauses = 0;
-  let endings: string[] = [];
+  let stopped = 0;
+  let longestMs = 0;
+  const witness = await startWitness({
+    place,
+    base: (turn) => nodes[(stopped + 1 + (turn % 2)) % 3]?.base ?? "",
+    listenAt: nodes.map((node) => node.base),
+    mayEnd: true,
+  });
   try {
     const until = performance.now() + seconds * 1000;
     while (performance.now() < until && faults.length === 0) {
       await pause(200 + roll(300));
-      const stopped = roll(3);
+      stopped = roll(3);
+      const doomed = await aToken(clientOf(nodes[stopped]?.base ?? "", place.token), place);
+      // Used once where it will be used again: the node remembers it.
+      await clientOf(nodes[stopped]?.base ?? "", doomed).post("/api/v1/auth/checkAuth");
       nodes[stopped]?.child.kill("SIGSTOP");
       pauses += 1;
       const other = nodes[(stopped + 1) % 3]?.base ?? "";
       const client = clientOf(other, place.token);
-      const isFull = pauses === 1 && seconds >= 60;
-      await pause(isFull ? A_MINUTE_MS : Math.min(20_000, (seconds * 1000) / 3));
+      const sleep =
+        pauses === 1 && seconds >= 60 ? A_MINUTE_MS : Math.min(20_000, Math.max(3000, seconds * 333));
+      await holds(
+        async () => (await client.post("/api/v1/auth/token/revoke", { accessToken: doomed })).status === 200,
+        30,
+      );
+      // Waits at the door of the node that sleeps, and is the first thing it sees.
+      const asked = clientOf(nodes[stopped]?.base ?? "", doomed)
+        .post("/api/v1/auth/checkAuth")
+        .catch(() => undefined);
+      longestMs = Math.max(longestMs, await changeAllTheWhile(client, place, sleep));
       // A transaction that sleeps with the node may hold a lock; it is taken from it in time.
       const goesOn = await holds(
         async () => (await client.post("/api/v1/identities", { name: "goes-on" })).status === 200,
@@ -45,14 +97,10 @@ export async function pausedNode({ seed, seconds, say }: ScenarioOptions): Promi
       );
       if (!goesOn) faults.push("the other nodes do not go on while one is paused");
       nodes[stopped]?.child.kill("SIGCONT");
+      if (sleep > OLD_MS && (await asked)?.status === 200)
+        faults.push("a node that slept takes a token that was revoked meanwhile");
       const value = `seen-${pauses}`;
-      const body = {
-        projectId: place.projectId,
-        environment: "staging",
-        secretPath: "/",
-        mode: "upsert",
-        secrets: [{ secretKey: "SHARED", secretValue: value }],
-      };
+      const body = inStaging(place, "SHARED", value);
       await holds(async () => (await client.patch("/api/v4/secrets/batch", body)).status === 200, 30);
       const woken = clientOf(nodes[stopped]?.base ?? "", place.token);
       const read = async () =>
@@ -65,31 +113,18 @@ export async function pausedNode({ seed, seconds, say }: ScenarioOptions): Promi
       );
     }
     await load.stop();
+    await witness.stop();
     gather(faults, load, nodes);
     for (const node of nodes) faults.push(...(await judge(node.base, place, ledger)));
-    faults.push(
-      ...(await judgeTables(cluster.database.connection, ledger)).filter(
-        (fault) => !fault.includes("identities, but"),
-      ),
-    );
-    // Each stream heard of the last change, or was closed with a reason; none is open and deaf.
-    const last = await clientOf(nodes[0]?.base ?? "", place.token).post("/api/v4/secrets/LAST_ONE", {
-      projectId: place.projectId,
-      environment: "staging",
-      secretPath: "/",
-      secretValue: "last",
-    });
-    if (last.status !== 200)
-      faults.push(`the last change was refused: ${last.status} ${JSON.stringify(last.body)}`);
-    endings = streams.filter((stream) => stream.isEnded).map((stream) => stream.error ?? "without a word");
-    for (const [index, stream] of streams.entries()) {
-      const hears = await holds(async () => stream.isEnded || stream.raw.includes("LAST_ONE"), 15);
-      if (!hears) faults.push(`the stream on node ${index} is open and deaf`);
-      const heard = stream.told.filter((line) => line.includes("LAST_ONE")).length;
-      if (heard > 1) faults.push(`the stream on node ${index} heard the last change ${heard} times`);
-    }
+    faults.push(...(await judgeTables(cluster.database.connection, ledger)));
+    if (longestMs > STANDSTILL_MS)
+      faults.push(`while a node slept nobody could change anything for ${Math.round(longestMs / 1000)} s`);
+    // Each stream heard each change once, or was closed with a reason; none is open and deaf.
+    await claimsRunOut(cluster.database.connection);
+    faults.push(...(await witness.judge(nodes[0]?.base ?? "", 60)));
   } finally {
-    for (const stream of streams) stream.close();
+    await load.stop();
+    await witness.close();
     await cluster.close();
   }
   return {
@@ -98,7 +133,8 @@ export async function pausedNode({ seed, seconds, say }: ScenarioOptions): Promi
       pauses,
       statuses: load.statuses,
       unanswered: ledger.unanswered,
-      endings,
+      ...witness.counts,
+      longestStandstillMs: Math.round(longestMs),
     },
   };
 }
