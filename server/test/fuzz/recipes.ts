@@ -105,7 +105,7 @@ const withToken = async (kitchen: Kitchen): Promise<Recipe> => ({
 const withCertificateInProject = async ({ world }: Kitchen): Promise<Recipe> => {
   const { id: projectId } = await certProject(world.tenant);
   const profile = await aProfile(world.tenant, projectId, (await aRoot(world.tenant, projectId)).id);
-  for (let n = 0; n < 2; n += 1) await issue(world.tenant, profile.id, { ttl: "30d" });
+  await issue(world.tenant, profile.id, { ttl: "30d" });
   return { params: { projectId }, body: { query: { profileId: profile.id }, dryRun: false } };
 };
 const asPerson = async (kitchen: Kitchen): Promise<Recipe> => ({ token: await kitchen.person() });

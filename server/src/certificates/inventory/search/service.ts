@@ -81,6 +81,9 @@ function csvCell(value: unknown): string {
   return `"${safe.replaceAll('"', '""')}"`;
 }
 
+/** About this one certificate or profile, and not that nothing can be answered at the moment. */
+const isRefusal = (error: unknown): error is Problem => error instanceof Problem && error.status < 500;
+
 export function createCertificateSearch({
   db,
   clock,
@@ -171,7 +174,7 @@ export function createCertificateSearch({
     });
   };
 
-  /** Stops at none, and says which failed and why. */
+  /** Stops at none, and says which failed and why; only without a database nothing more can be done. */
   const onEach = async (found: readonly Candidate[], dryRun: boolean, { canSucceed, act }: Deed) => {
     if (dryRun) return { matched: found.filter(canSucceed).length, done: 0, failed: [], dryRun };
     const failed: { id: string; message: string }[] = [];
@@ -179,7 +182,7 @@ export function createCertificateSearch({
       try {
         await act(candidate);
       } catch (error) {
-        if (!(error instanceof Problem)) throw error;
+        if (!isRefusal(error)) throw error;
         failed.push({ id: candidate.row.id, message: error.message });
       }
     }
@@ -193,7 +196,7 @@ export function createCertificateSearch({
       try {
         issuable.add((await profiles.find(actor, id, "issue-cert")).id);
       } catch (error) {
-        if (!(error instanceof Problem)) throw error;
+        if (!isRefusal(error)) throw error;
       }
     return issuable;
   };
