@@ -10,9 +10,11 @@ import { createTestDatabase, stopOwnPostgres, withClient, type TestDatabase } fr
 import { startServer } from "../process.ts";
 import { clientOf, type Client } from "../harness.ts";
 import { aProfile, aRoot, certProject, ok } from "../certificates.ts";
+import { dice } from "./load.ts";
 import { openTraps, type Step } from "./traps.ts";
 
 const KILLS = Number(process.env["KEYWARD_ISSUANCE_KILLS"] ?? 4);
+const SEED = Number(process.env["KEYWARD_FAULTS_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
 const CERTS = "/api/v1/cert-manager/certificates";
 
 interface Attempt {
@@ -198,12 +200,13 @@ describe("issuing under kill -9", () => {
       killAt(steps));
   }
 
-  it(`no signed certificate is unknown, and one key leads to one certificate, over ${KILLS} kills`, async () => {
+  it(`no signed certificate is unknown, and one key leads to one certificate, over ${KILLS} kills (KEYWARD_FAULTS_SEED=${SEED})`, async () => {
     const database = await createTestDatabase();
     const env = environmentOf(database);
     let server = await startServer(env);
     const { token, profileId } = await boot(server.base);
     const attempts: Attempt[] = [];
+    const roll = dice(SEED);
     for (let round = 0; round < KILLS; round += 1) {
       const client = clientOf(server.base, token);
       let isDead = false;
@@ -219,7 +222,7 @@ describe("issuing under kill -9", () => {
         }
       });
       // Nothing waits for a step: over many kills each step of the gate is hit.
-      await new Promise((resolve) => setTimeout(resolve, 60 + Math.random() * 400));
+      await new Promise((resolve) => setTimeout(resolve, 60 + roll(400)));
       await server.kill();
       isDead = true;
       await Promise.all(workers);

@@ -68,6 +68,8 @@ export interface LoadOptions {
   readonly ledger: Ledger;
   /** Writers that started earlier in the same run used these. */
   readonly generation: number;
+  /** Things that are rightly refused here. */
+  readonly without?: readonly string[];
 }
 
 const KEYS_PER_WRITER = 8;
@@ -90,7 +92,8 @@ async function attempt(send: () => Promise<Answer | undefined>): Promise<Answer 
 }
 
 export function startLoad(options: LoadOptions): Load {
-  const { ledger, place } = options;
+  const { ledger, place, without = [] } = options;
+  const makers = MAKERS.filter(({ kind }) => !without.includes(kind));
   const strange: string[] = [];
   const statuses: Record<string, number> = {};
   let isStopped = false;
@@ -173,7 +176,7 @@ export function startLoad(options: LoadOptions): Load {
         continue;
       }
       const client = clientOf(base, place.token);
-      const maker = MAKERS[roll(MAKERS.length * 2)];
+      const maker = makers[roll(makers.length * 2)];
       const before = statuses[200] ?? 0;
       const name = `w${writer}-g${options.generation}-${n}`;
       if (!maker) await write(client, roll, writer, n);

@@ -1,7 +1,8 @@
 /**
  * Secrets under kill -9. Writers change secrets of their own folders through a real server process that is killed at
  * random moments. After each restart: every acknowledged change is there, the one whose answer never came happened
- * as a whole or not at all, and every history is complete. KEYWARD_SECRET_KILLS says how many kills (8).
+ * as a whole or not at all, and every history is complete. KEYWARD_SECRET_KILLS says how many kills (8),
+ * KEYWARD_FAULTS_SEED which ones.
  */
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
@@ -9,6 +10,7 @@ import { after, test } from "node:test";
 import { clientOf, OWNER, type Client } from "../harness.ts";
 import { createTestDatabase, stopOwnPostgres, withClient } from "../postgres.ts";
 import { startServer, type ServerProcess } from "../process.ts";
+import { dice } from "./load.ts";
 
 const KILLS = Number(process.env["KEYWARD_SECRET_KILLS"] ?? 8);
 const WRITERS = 4;
@@ -22,8 +24,7 @@ interface Attempt {
   send(client: Client): Promise<{ status: number }>;
 }
 
-const pick = <T>(items: readonly T[]): T => items[Math.floor(Math.random() * items.length)] as T;
-const some = (items: readonly string[]): string[] => items.filter(() => Math.random() < 0.5);
+const SEED = Number(process.env["KEYWARD_FAULTS_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
 
 class Writer {
   readonly path: string;
@@ -32,10 +33,16 @@ class Writer {
   pending: Attempt | undefined;
   acknowledged = 0;
   #counter = 0;
+  readonly #roll: (sides: number) => number;
 
   constructor(projectId: string, number: number) {
+    this.#roll = dice(SEED * 100 + number);
     this.path = `/w${number}`;
     this.#at = { projectId, environment: "dev", secretPath: this.path };
+  }
+
+  #some(items: readonly string[]): string[] {
+    return items.filter(() => this.#roll(2) === 0);
   }
 
   #attempt(): Attempt {
@@ -43,8 +50,8 @@ class Writer {
     const present = [...this.state.keys()];
     const absent = KEYS.filter((key) => !this.state.has(key));
     const next = new Map(this.state);
-    const chosen = some(present);
-    const kind = pick(["create", "update", "delete", "rename"]);
+    const chosen = this.#some(present);
+    const kind = ["create", "update", "delete", "rename"][this.#roll(4)];
     if (kind === "update" && chosen.length > 0) {
       for (const key of chosen) next.set(key, value);
       return {
@@ -77,7 +84,7 @@ class Writer {
         send: (c) => c.patch(`/api/v4/secrets/${from}`, { ...this.#at, newSecretName: to }),
       };
     }
-    const fresh = absent.length === 0 ? [] : [absent[0] as string, ...some(absent.slice(1))];
+    const fresh = absent.length === 0 ? [] : [absent[0] as string, ...this.#some(absent.slice(1))];
     if (fresh.length === 0) return { after: next, send: (c) => c.get("/api/status") };
     for (const key of fresh) next.set(key, value);
     return {
@@ -134,7 +141,7 @@ const BROKEN = `
     WHERE v.change <> 'delete' AND NOT EXISTS (SELECT 1 FROM secrets s WHERE s.id = v.secret_id)
   UNION ALL SELECT 'unaudited' WHERE (SELECT count(DISTINCT created_at) FROM secret_versions) > (SELECT count(*) FROM audit_log WHERE event IN ('create-secrets', 'update-secrets', 'delete-secrets', 'update-secret'))`;
 
-test(`R-01 ${KILLS} kills under concurrent writers: nothing acknowledged is lost, nothing is half done, no history has a gap`, async () => {
+test(`R-01 ${KILLS} kills under concurrent writers (KEYWARD_FAULTS_SEED=${SEED}): nothing acknowledged is lost, nothing is half done, no history has a gap`, async () => {
   const database = await createTestDatabase();
   const { host, port, user } = database.server;
   const env = {
@@ -158,11 +165,12 @@ test(`R-01 ${KILLS} kills under concurrent writers: nothing acknowledged is lost
       environment: "dev",
       name: path.slice(1),
     });
+  const roll = dice(SEED);
   for (let kill = 0; kill < KILLS; kill += 1) {
     let isOver = false;
     const client = clientOf(server.base, token);
     const running = writers.map((writer) => writer.run(client, () => isOver));
-    await new Promise((resolve) => setTimeout(resolve, 20 + Math.random() * 250));
+    await new Promise((resolve) => setTimeout(resolve, 20 + roll(250)));
     await server.kill();
     isOver = true;
     await Promise.all(running);
