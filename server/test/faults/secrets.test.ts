@@ -166,11 +166,17 @@ test(`R-01 ${KILLS} kills under concurrent writers (KEYWARD_FAULTS_SEED=${SEED})
       name: path.slice(1),
     });
   const roll = dice(SEED);
+  const acknowledged = (): number => writers.reduce((sum, writer) => sum + writer.acknowledged, 0);
   for (let kill = 0; kill < KILLS; kill += 1) {
     let isOver = false;
+    const before = acknowledged();
     const client = clientOf(server.base, token);
     const running = writers.map((writer) => writer.run(client, () => isOver));
-    await new Promise((resolve) => setTimeout(resolve, 20 + roll(250)));
+    // Not before there is something to lose, however slow the machine; then at any moment.
+    const deadline = performance.now() + 10_000;
+    while (acknowledged() === before && performance.now() < deadline)
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    await new Promise((resolve) => setTimeout(resolve, roll(250)));
     await server.kill();
     isOver = true;
     await Promise.all(running);

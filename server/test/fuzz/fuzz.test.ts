@@ -7,8 +7,7 @@ const seed = Number(process.env["KEYWARD_FUZZ_SEED"] ?? Math.floor(Math.random()
 
 describe(`every route under random requests (KEYWARD_FUZZ_SEED=${seed})`, () => {
   it("answers without a bug, in time, in the envelope or as published, and in bounded memory (S-42, S-46)", async () => {
-    const report = await fuzz({ seed, seconds: 10 });
-    assert.ok(report.requests > 200, `only ${report.requests} requests were made`);
+    const report = await fuzz({ seed, seconds: 10, least: 200 });
     assert.deepEqual(report.findings, [], `seed ${seed}`);
     assert.ok(report.mostHeapMb > 0, "memory was looked at");
   });

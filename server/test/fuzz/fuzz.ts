@@ -48,6 +48,8 @@ export interface FuzzOptions {
   readonly seconds: number;
   readonly only?: readonly string[];
   readonly rounds?: number;
+  /** So many requests at least, also where a machine that has other things to do makes few in time. */
+  readonly least?: number;
   /** Random requests for each visit of a route; 0 = only the documented example. */
   readonly drafts?: number;
   readonly progress?: (line: string) => void;
@@ -251,7 +253,7 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
   };
 
   const until = performance.now() + options.seconds * 1000;
-  const isOver = () => performance.now() > until;
+  const isOver = () => performance.now() > until && requests >= (options.least ?? 0);
   let callers: Callers = await newCallers();
   try {
     for (; !isOver() && round < (options.rounds ?? Infinity); round += 1) {
