@@ -10,6 +10,10 @@ const MAIN = fileURLToPath(new URL("../server/dist/src/main.js", import.meta.url
 
 const children = new Set();
 const folders = new Set();
+const farewells = [];
+
+/** What else is to be done when a run is ended early. */
+export const beforeEarlyEnd = (work) => void farewells.push(work);
 
 /** A folder for data, gone after the run, however it ends. */
 export function dataFolder() {
@@ -21,7 +25,7 @@ export function dataFolder() {
 // Whoever ends a run early should find no servers and no gigabytes left behind.
 for (const signal of ["SIGINT", "SIGTERM"])
   process.once(signal, async () => {
-    await Promise.all([...children].map(stop));
+    await Promise.all([...[...children].map(stop), ...farewells.map((work) => work())]);
     for (const folder of folders) rmSync(folder, { recursive: true, force: true });
     process.exit(130);
   });

@@ -12,7 +12,7 @@ import { revocationRows } from "./certificates/revocation.mjs";
 import { eventRows } from "./events/index.mjs";
 import { growthCurves, GROWTH_TOPICS, streamCurve } from "./growth.mjs";
 import { load } from "./load.mjs";
-import { usageOf } from "./processes.mjs";
+import { beforeEarlyEnd, usageOf } from "./processes.mjs";
 import { progress } from "./progress.mjs";
 import { writeResults } from "./report.mjs";
 import { secretLists } from "./secret-lists.mjs";
@@ -184,8 +184,7 @@ async function run() {
   return writeResults({ startedAt, settings, idleMb, cases, lists, growth, rows, isKept: given.isKept });
 }
 
-for (const signal of ["SIGINT", "SIGTERM"])
-  process.once(signal, () => void closeWorlds({ isForeignOnly: true }).finally(() => process.exit(1)));
+beforeEarlyEnd(() => closeWorlds({ isForeignOnly: true }));
 try {
   console.log(await run());
 } catch (error) {
