@@ -74,6 +74,24 @@ describe("jobs", () => {
     assert.equal(runs, 2);
   });
 
+  const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+  it("do not wait for one another", async () => {
+    let runs = 0;
+    const jobs = node("endless", () => new Promise(() => undefined));
+    jobs.add({ name: "beside", everySeconds: 1, run: async () => void (runs += 1) });
+    jobs.start();
+    const deadline = Date.now() + 8000;
+    while (runs < 2 && Date.now() < deadline) await pause(20);
+    assert.ok(runs >= 2);
+    const stoppedAt = Date.now();
+    await jobs.stop();
+    assert.ok(Date.now() - stoppedAt < 10_000, "a stop does not wait for ever");
+    let heirRuns = 0;
+    await node("endless", async () => void (heirRuns += 1)).runDue();
+    assert.equal(heirRuns, 1, "what was cut off is free for the next node");
+  });
+
   it("do large clean-ups in bites until nothing is left", async () => {
     const bites: number[] = [];
     let left = 12_000;

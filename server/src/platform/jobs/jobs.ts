@@ -27,7 +27,12 @@ export interface Jobs {
   stop(): Promise<void>;
 }
 
+/** Before the first turn, and the least that a node waits after it was told that a job is not due. */
 const TICK_MS = 1000;
+/** After a turn that the database was away for. */
+const TRY_AGAIN_MS = 10_000;
+/** For how long a stop waits for a job. It is safe to run again, so it is also safe to be cut off. */
+const STOP_PATIENCE_MS = 5000;
 /** How far nodes' clocks may differ before one is called wrong. */
 const CLOCK_SLACK_MS = 300_000;
 
@@ -42,6 +47,8 @@ const finish = sql(
   `UPDATE jobs SET next_at = $2, leased_until = NULL, leased_by = NULL, last_finished_at = $3, last_error = $4 WHERE name = $1 AND leased_by = $5`,
 );
 
+const whenDue = sql<{ at: Date }>(`SELECT greatest(next_at, leased_until) AS at FROM jobs WHERE name = $1`);
+const letGo = sql(`UPDATE jobs SET leased_until = NULL, leased_by = NULL WHERE leased_by = $1`);
 const states = sql<{ name: string; finishedAt: Date | null; isFailing: boolean }>(
   `SELECT name, last_finished_at AS "finishedAt", last_error IS NOT NULL AS "isFailing" FROM jobs WHERE last_finished_at IS NOT NULL`,
 );
@@ -76,9 +83,9 @@ export function createJobs(needs: { readonly db: Db; readonly clock: Clock; read
   const { db, clock, log } = needs;
   const node = newId();
   const jobs: Job[] = [];
-  const triedAt = new Map<string, number>();
-  let timer: NodeJS.Timeout | undefined;
-  let running: Promise<unknown> = Promise.resolve();
+  const timers = new Map<string, NodeJS.Timeout>();
+  const underWay = new Set<Promise<void>>();
+  let isStarted = false;
 
   const runOne = async (job: Job): Promise<boolean> => {
     const now = clock.now();
@@ -100,31 +107,45 @@ export function createJobs(needs: { readonly db: Db; readonly clock: Clock; read
     return true;
   };
 
-  // A node asks the database for a job only when its interval may have passed, so idle nodes ask rarely.
-  const mayBeDue = (job: Job): boolean => {
-    const last = triedAt.get(job.name);
-    return last === undefined || clock.elapsed() - last >= job.everySeconds * 1000;
+  /**
+   * In how many milliseconds to ask for a job again: when it is due, which the one who ran it last has written down.
+   * Not simply an interval after we asked: that is a moment too early, and the turn would be in vain.
+   */
+  const pauseOf = async (job: Job): Promise<number> => {
+    const due = await db.read((q) => q.first(whenDue, [job.name]));
+    const left = (due?.at.getTime() ?? 0) - clock.millis();
+    return Math.min(Math.max(left, TICK_MS), job.everySeconds * 1000);
   };
 
-  const tick = async (): Promise<void> => {
-    for (const job of jobs.filter(mayBeDue)) {
-      triedAt.set(job.name, clock.elapsed());
-      await runOne(job).catch((error: unknown) =>
-        log.warn({ job: job.name, reason: (error as Error).message }, "a job could not be claimed"),
-      );
+  const takeTurn = async (job: Job): Promise<number> => {
+    try {
+      await runOne(job);
+      return await pauseOf(job);
+    } catch (error) {
+      if (isStarted)
+        log.warn({ job: job.name, reason: (error as Error).message }, "a job could not be claimed");
+      return Math.min(TRY_AGAIN_MS, job.everySeconds * 1000);
     }
+  };
+
+  /** Each job has turns of its own: one that takes an hour (thousands of renewals) holds up no other. */
+  const takeTurnIn = (job: Job, ms: number): void => {
+    const begin = (): void => {
+      const turn = takeTurn(job).then((pauseMs) => {
+        underWay.delete(turn);
+        if (isStarted) takeTurnIn(job, pauseMs);
+      });
+      underWay.add(turn);
+    };
+    timers.set(job.name, setTimeout(begin, ms).unref());
   };
 
   return {
     add: (...more) => void jobs.push(...more),
     measures: measuresOf(db),
     start() {
-      const loop = () => {
-        running = tick().finally(() => {
-          if (timer) timer = setTimeout(loop, TICK_MS).unref();
-        });
-      };
-      timer = setTimeout(loop, TICK_MS).unref();
+      isStarted = true;
+      for (const job of jobs) takeTurnIn(job, TICK_MS);
     },
     async runDue() {
       const ran: string[] = [];
@@ -132,9 +153,19 @@ export function createJobs(needs: { readonly db: Db; readonly clock: Clock; read
       return ran;
     },
     async stop() {
-      clearTimeout(timer);
-      timer = undefined;
-      await running;
+      isStarted = false;
+      for (const timer of timers.values()) clearTimeout(timer);
+      if (underWay.size === 0) return;
+      let patience: NodeJS.Timeout | undefined;
+      const isOver = await Promise.race([
+        Promise.all(underWay).then(() => true),
+        new Promise<boolean>((resolve) => {
+          patience = setTimeout(() => resolve(false), STOP_PATIENCE_MS);
+        }),
+      ]);
+      clearTimeout(patience);
+      // What is cut off need not wait for its lease to end.
+      if (!isOver) await db.write((tx) => tx.rows(letGo, [node]), { audited: false }).catch(() => undefined);
     },
   };
 }
