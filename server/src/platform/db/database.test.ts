@@ -1,11 +1,17 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { createTestDatabase, stopOwnPostgres, type TestDatabase } from "../../../test/postgres.ts";
+import type pg from "pg";
+import {
+  createTestDatabase,
+  stopOwnPostgres,
+  withClient,
+  type TestDatabase,
+} from "../../../test/postgres.ts";
 import { systemActor } from "../actor.ts";
 import { systemClock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import { Problem } from "../problem.ts";
-import { escapeLike, openDatabase, sql, type Database } from "./index.ts";
+import { escapeLike, openDatabase, slowSql, sql, type Database } from "./index.ts";
 
 const actor = systemActor("test");
 const entry = { event: "test", orgId: null };
@@ -171,6 +177,86 @@ describe("the database", () => {
       isAway,
     );
     await nowhere.close();
+  });
+
+  const opened = (connection: pg.ClientConfig, connections: number): Database =>
+    openDatabase({ connection, connections, clock: systemClock, onError: () => undefined });
+
+  it("makes do with fewer connections than it may have, where the database gives no more", async () => {
+    const role = `few_${newId().replaceAll("-", "")}`;
+    await withClient(test.server, test.connection.database, async (client) => {
+      await client.query(`CREATE ROLE ${role} LOGIN CONNECTION LIMIT 3`);
+      await client.query(`GRANT ALL ON ALL TABLES IN SCHEMA public TO ${role}`);
+    });
+    const few = opened({ ...test.connection, user: role }, 8);
+    const rest = sql<{ n: number }>(`SELECT $1::int AS n FROM pg_sleep(0.01)`);
+    try {
+      // One for each way in, so that each of them has to share.
+      await few.read((q) => q.first(rest, [0]));
+      await few.read((q) => q.first(slowSql<{ n: number }>(`SELECT 1 AS n`)));
+      await few.write((tx) => tx.first(rest, [0]), { audited: false });
+      const answers = await Promise.all(
+        Array.from({ length: 90 }, async (_, n) => {
+          const look =
+            n % 3 === 0
+              ? few.write((tx) => tx.first(rest, [n]), { audited: false })
+              : few.read((q) => q.first(n % 3 === 1 ? rest : slowSql<{ n: number }>(rest.text), [n]));
+          return (await look)?.n;
+        }),
+      );
+      assert.deepEqual(
+        answers,
+        answers.map((_, n) => n),
+      );
+    } finally {
+      await few.close();
+      await withClient(test.server, test.connection.database, (client) =>
+        client.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`),
+      );
+    }
+  });
+
+  it("keeps its own settings whatever options a connection string brings", async () => {
+    const { host, port, user, database: name } = test.connection;
+    const options = encodeURIComponent("-c search_path=public -c statement_timeout=1 -c TimeZone=Asia/Tokyo");
+    const connectionString = `postgres://${user}@localhost:${port}/${name}?host=${encodeURIComponent(host)}&sslmode=disable&options=${options}`;
+    const own = opened({ connectionString }, 2);
+    const show = sql<{ timeout: string; zone: string; path: string }>(
+      `SELECT current_setting('statement_timeout') AS timeout, current_setting('TimeZone') AS zone, current_setting('search_path') AS path`,
+    );
+    const expected = { timeout: "30s", zone: "UTC", path: "public" };
+    try {
+      assert.deepEqual(await own.read((q) => q.first(show)), expected);
+      assert.deepEqual(await own.write((tx) => tx.first(show), { audited: false }), expected);
+      await assert.rejects(own.read((q) => q.rows(insertJob, ["by-reading"])));
+    } finally {
+      await own.close();
+    }
+  });
+
+  it("says that it is too busy, not that we have a bug, when two changes keep standing in each other's way", async () => {
+    const clash = sql(`DO $$ BEGIN RAISE EXCEPTION 'again' USING ERRCODE = '40P01'; END $$`);
+    const isBusy = (error: unknown) =>
+      error instanceof Problem && error.status === 503 && error.retryAfterSeconds !== undefined;
+    await assert.rejects(
+      database.write((tx) => tx.rows(clash), { audited: false }),
+      isBusy,
+    );
+    await assert.rejects(
+      database.read((q) => q.rows(clash)),
+      isBusy,
+    );
+  });
+
+  it("counts a database that lets nobody in as away", async () => {
+    for (const wrong of [{ user: "nobody_of_that_name" }, { database: "nothing_of_that_name" }]) {
+      const closed = opened({ ...test.connection, ...wrong }, 2);
+      await assert.rejects(
+        closed.read((q) => q.first(countAudit)),
+        (error: unknown) => error instanceof Problem && error.status === 503,
+      );
+      await closed.close();
+    }
   });
 
   it("takes the wildcards of LIKE literally in a search term", () =>

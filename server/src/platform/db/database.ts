@@ -12,10 +12,11 @@ import type { Clock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import type { Measure } from "../measure.ts";
 import type { Fact, NumberedFact } from "../outbox/fact.ts";
-import { isAway, isRetryable, translate } from "./errors.ts";
+import { isAway, isFull, isRetryable, translate } from "./errors.ts";
 import { createAppender } from "./append.ts";
 import type { AuditEntry, Db, Query, Tx } from "./handles.ts";
 import { openLanes } from "./lanes.ts";
+import { SessionClient, type SessionConfig } from "./session.ts";
 import { sql, type Statement } from "./statement.ts";
 import { NeverRan, Wire } from "./wire.ts";
 
@@ -46,6 +47,23 @@ const STATEMENT_MS = 30_000;
  */
 const WIRE_MS = STATEMENT_MS + 5000;
 const TAIL_WIRE_MS = 10_000;
+
+/** What a role or a database may be set to differently, and what our statements and their reading rely on. */
+const UNIFORM = {
+  TimeZone: "UTC",
+  DateStyle: "ISO",
+  IntervalStyle: "postgres",
+  default_transaction_isolation: "read committed",
+};
+const LIMITS = {
+  ...UNIFORM,
+  statement_timeout: STATEMENT_MS,
+  lock_timeout: 10_000,
+  idle_in_transaction_session_timeout: 15_000,
+  max_parallel_workers_per_gather: 0,
+};
+const LOOK_ONLY = { default_transaction_read_only: "on" };
+const PATIENT = { statement_timeout: 0, lock_timeout: 0, idle_in_transaction_session_timeout: 0 };
 
 // int8 arrives as text because it may pass 2^53; our counters never do.
 pg.types.setTypeParser(pg.types.builtins.INT8, Number);
@@ -148,8 +166,32 @@ async function commit(wire: Wire, pending: Pending): Promise<NumberedFact[]> {
   return facts;
 }
 
+/** For how long we ask for no more connections where the database gave us none. */
+const CONTENT_MS = 10_000;
+const wished = new WeakMap<pg.Pool, number>();
+
+/** Where there are no more connections to be had, those that we have go round: one becomes free soon. */
+async function borrow(pool: pg.Pool): Promise<pg.PoolClient> {
+  for (;;) {
+    try {
+      return await pool.connect();
+    } catch (error) {
+      const { options, totalCount } = pool;
+      if (!isFull(error) || totalCount === 0) throw error;
+      if (!wished.has(pool)) {
+        wished.set(pool, options.max);
+        setTimeout(() => {
+          options.max = wished.get(pool) ?? options.max;
+          wished.delete(pool);
+        }, CONTENT_MS).unref();
+      }
+      options.max = Math.min(options.max, totalCount);
+    }
+  }
+}
+
 async function transact<T>(pool: pg.Pool, clock: Clock, change: (tx: Tx) => Promise<T>, mustAudit: boolean) {
-  const client = await pool.connect();
+  const client = await borrow(pool);
   const wire = wireOf(client);
   let broken = false;
   // pg takes a failure of a connection that is lent out for nobody's business unless someone listens.
@@ -196,29 +238,49 @@ const measuresOf = (pool: pg.Pool): Measure[] => [
   },
 ];
 
+async function lookSlowly<Row>(
+  pool: pg.Pool,
+  { name, text }: Statement<Row>,
+  values: readonly unknown[],
+): Promise<Row[]> {
+  const client = await borrow(pool);
+  let isOver = true;
+  try {
+    const { rows } = await client.query({ name, text, values } as pg.QueryConfig);
+    isOver = (client as unknown as SessionClient).isStandby; // see lanes.ts
+    return rows as Row[];
+  } finally {
+    client.release(isOver);
+  }
+}
+
 export function openDatabase({ connection, connections, clock, onError }: DatabaseOptions): Database {
-  const limits = `-c statement_timeout=${STATEMENT_MS} -c lock_timeout=10000 -c idle_in_transaction_session_timeout=15000 -c max_parallel_workers_per_gather=0`;
-  const base: pg.ClientConfig = {
+  const base: SessionConfig = {
     ...connection,
     application_name: "keyward",
     connectionTimeoutMillis: 5000,
     keepAlive: true,
+    // Lanes may rest for hours; what is between us and the database forgets a silent connection within minutes.
+    keepAliveInitialDelayMillis: 30_000,
     query_timeout: WIRE_MS,
+    settings: LIMITS,
   };
   // Our named statements are probes by key whose plan does not depend on the values: planned once per connection.
-  const quick = `${limits} -c plan_cache_mode=force_generic_plan`;
+  const quick = { ...LIMITS, plan_cache_mode: "force_generic_plan" };
   const pool = new pg.Pool({
     ...base,
-    options: quick,
+    settings: quick,
+    Client: SessionClient,
     max: connections,
     idleTimeoutMillis: 60_000,
-  });
+  } as pg.PoolConfig);
   const slowPool = new pg.Pool({
     ...base,
-    options: `${limits} -c default_transaction_read_only=on`,
+    settings: { ...LIMITS, ...LOOK_ONLY },
+    Client: SessionClient,
     max: 4,
     idleTimeoutMillis: 30_000,
-  });
+  } as pg.PoolConfig);
   for (const each of [pool, slowPool]) {
     each.on("error", onError);
     // The pool listens to its idle connections only. One that is lent out can break between two statements, when
@@ -226,21 +288,14 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
     each.on("connect", (client) => void client.on("error", onError));
   }
   const lanes = openLanes(
-    { ...base, options: `${quick} -c default_transaction_read_only=on`, query_timeout: LANE_SILENCE_MS },
+    { ...base, settings: { ...quick, ...LOOK_ONLY }, query_timeout: LANE_SILENCE_MS },
     READING_LANES,
   );
   const listeners: ((facts: readonly NumberedFact[]) => void)[] = [];
 
   const looking = asQuery(async (statement, values) => {
     try {
-      if (!statement.isSlow) return await lanes.rows(statement, values);
-      return (
-        await slowPool.query({
-          name: statement.name,
-          text: statement.text,
-          values: values as unknown[],
-        } as pg.QueryConfig)
-      ).rows;
+      return await (statement.isSlow ? lookSlowly(slowPool, statement, values) : lanes.rows(statement, values));
     } catch (error) {
       throw translate(error);
     }
@@ -276,8 +331,10 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
     onCommitted: (listener) => void listeners.push(listener),
     measures: measuresOf(pool),
     async connect(options) {
-      const { query_timeout: _ours, ...patient } = base;
-      const client = new pg.Client(options?.isPatient ? patient : { ...base, query_timeout: TAIL_WIRE_MS });
+      const { query_timeout: _ours, ...patient } = { ...base, settings: { ...UNIFORM, ...PATIENT } };
+      const client = new SessionClient(
+        options?.isPatient ? patient : { ...base, settings: UNIFORM, query_timeout: TAIL_WIRE_MS },
+      );
       client.on("error", onError);
       try {
         await client.connect();

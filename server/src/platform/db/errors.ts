@@ -4,6 +4,10 @@ import { Problem, unavailable } from "../problem.ts";
 const AWAY_CODES = new Set([
   "ECONNREFUSED",
   "ECONNRESET",
+  "ECONNABORTED",
+  "ENETUNREACH",
+  "ENETDOWN",
+  "EHOSTDOWN",
   "ENOENT",
   "EPIPE",
   "ETIMEDOUT",
@@ -13,17 +17,22 @@ const AWAY_CODES = new Set([
   "57P01",
   "57P02",
   "57P03",
-  "57P05", // shut down, crashed, starting up, idle session ended
+  "57P04",
+  "57P05", // shut down, crashed, starting up, dropped, idle session ended
   "53000",
   "53100",
   "53200",
-  "53300", // out of resources, disk, memory, connections
+  "53300",
+  "53400", // out of resources, disk, memory, connections
+  "3D000", // not there (yet): it is being restored
   "25P03", // a transaction of a node that slept (paused, swapped out, a clock that jumped) was ended
   "25006", // read-only: a standby, or a disk that filled up
   "58030", // I/O error
 ]);
+/** It is there and does not let us in: a password that was changed (class 28), a certificate that ended. */
+const CLOSED_CODES = /^28...$|CERT|^ERR_(SSL|TLS)_|^UNABLE_TO_|^HOSTNAME_MISMATCH$|^INVALID_(CA|PURPOSE)$/;
 const AWAY_WORDS =
-  /connection terminated|timeout expired|timeout exceeded when trying to connect|connection ended|client has encountered a connection error|not queryable|query read timeout/i;
+  /SSL connection|^SASL:|connection terminated|timeout expired|timeout exceeded when trying to connect|connection ended|client has encountered a connection error|not queryable|query read timeout/i;
 
 interface DatabaseError {
   readonly code?: string;
@@ -36,7 +45,7 @@ const look = (error: unknown): DatabaseError => (typeof error === "object" && er
 export function isAway(error: unknown): boolean {
   if (error instanceof Problem) return false;
   const { code, message } = look(error);
-  if (code !== undefined) return AWAY_CODES.has(code) || code.startsWith("08");
+  if (code !== undefined) return AWAY_CODES.has(code) || code.startsWith("08") || CLOSED_CODES.test(code);
   return AWAY_WORDS.test(message ?? "");
 }
 
@@ -49,8 +58,15 @@ export const isUniqueViolation = (error: unknown, constraint?: string): boolean 
 export const isForeignKeyViolation = (error: unknown, constraint?: string): boolean =>
   look(error).code === "23503" && (constraint === undefined || look(error).constraint === constraint);
 
-/** It is there and did not come to it in time: a lock that another holds, or a statement that took too long. */
-const isBusy = (error: unknown): boolean => ["55P03", "57014"].includes(look(error).code ?? "");
+/**
+ * It is there and did not come to it in time: a lock that another holds, or a statement that took too long. Or one that
+ * others stood in the way of each time it was tried; on a standby that may be what comes from its primary.
+ */
+const isBusy = (error: unknown): boolean =>
+  ["55P03", "57014"].includes(look(error).code ?? "") || isRetryable(error);
+
+/** The database takes no further connection from us. */
+export const isFull = (error: unknown): boolean => look(error).code === "53300";
 
 export function translate(error: unknown): unknown {
   if (error instanceof Problem) return error;

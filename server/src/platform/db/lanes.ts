@@ -3,8 +3,8 @@
  * twice as fast as lending out a connection per statement. A lane can only look: its sessions are
  * read-only, so a statement that changes something fails by construction. Slow statements never come here.
  */
-import pg from "pg";
 import { isAway } from "./errors.ts";
+import { SessionClient, type SessionConfig } from "./session.ts";
 import type { Statement } from "./statement.ts";
 import { NeverRan, sever, Wire } from "./wire.ts";
 
@@ -12,12 +12,22 @@ import { NeverRan, sever, Wire } from "./wire.ts";
 const FULL = 16;
 /** A bundle of quick looks is back long before; behind one that is not, nobody should line up while a lane is free. */
 const STUCK_MS = 5;
+/** A lane that the database had no connection for is left alone for this long. */
+const REST_MS = 1000;
 
 interface Lane {
-  client: pg.Client | undefined;
-  wire: Wire | undefined;
-  opening: Promise<Wire> | undefined;
+  line: Line | undefined;
+  opening: Promise<Line> | undefined;
   waiting: number;
+  restsUntil: number;
+}
+
+/** A lane's connection, and how many are on it. */
+interface Line {
+  readonly lane: Lane;
+  readonly client: SessionClient;
+  readonly wire: Wire;
+  riders: number;
 }
 
 export interface Lanes {
@@ -31,65 +41,90 @@ const isLost = (error: unknown): boolean => {
   return isAway(error) && !(code !== undefined && /^(25006|53|58)/.test(code));
 };
 
-async function openWire(config: pg.ClientConfig, lane: Lane): Promise<Wire> {
-  const client = new pg.Client(config);
+async function openLine(config: SessionConfig, lane: Lane): Promise<Line> {
+  const client = new SessionClient(config);
+  const line: Line = { lane, client, wire: new Wire(client), riders: 0 };
   const drop = () => {
-    if (lane.client !== client) return;
-    lane.client = undefined;
-    lane.wire = undefined;
+    if (lane.line === line) lane.line = undefined;
   };
   client.on("error", drop);
   client.on("end", drop);
   await client.connect();
-  lane.client = client;
-  lane.wire = new Wire(client);
-  return lane.wire;
+  // A standby may answer those who wait for it, but nobody stays there: once the primary is somewhere else, it would
+  // answer from the past for as long as the connection lives, and what it says would be remembered as true.
+  if (!client.isStandby) lane.line = line;
+  return line;
 }
 
-export function openLanes(config: pg.ClientConfig, count: number): Lanes {
+/** At once, because who is told of the loss asks again before the connection has said that it ended. */
+function forget(line: Line): void {
+  if (line.lane.line === line) line.lane.line = undefined;
+  sever(line.client);
+}
+
+/** The last one to leave a connection that is nobody's lane, as one to a standby is, ends it. */
+function leave(line: Line): void {
+  line.riders -= 1;
+  if (line.riders === 0 && line.lane.line !== line) sever(line.client);
+}
+
+export function openLanes(config: SessionConfig, count: number): Lanes {
   const lanes: Lane[] = Array.from({ length: count }, () => ({
-    client: undefined,
-    wire: undefined,
+    line: undefined,
     opening: undefined,
     waiting: 0,
+    restsUntil: Number.NEGATIVE_INFINITY,
   }));
   let isClosed = false;
 
+  const busyness = (lane: Lane): number => lane.waiting + (lane.line?.riders ?? 0);
+  const canCarry = (lane: Lane): boolean => lane.line !== undefined || performance.now() >= lane.restsUntil;
   // One after the other, not evenly: a bundle of eight costs little more than a bundle of one. The next lane is for
   // when there is more to do than one can carry, or something slow in it.
   const isFree = (lane: Lane): boolean =>
-    lane.waiting < FULL && (lane.wire === undefined || lane.wire.waitingMs() < STUCK_MS);
+    busyness(lane) < FULL && canCarry(lane) && (lane.line?.wire.waitingMs() ?? 0) < STUCK_MS;
+  const leastBusy = (some: readonly Lane[]): Lane | undefined =>
+    some.reduce<Lane | undefined>(
+      (best, lane) => (best && busyness(best) <= busyness(lane) ? best : lane),
+      undefined,
+    );
   const pick = (): Lane =>
-    lanes.find(isFree) ?? lanes.reduce((best, lane) => (lane.waiting < best.waiting ? lane : best));
+    lanes.find(isFree) ?? leastBusy(lanes.filter(canCarry)) ?? (leastBusy(lanes) as Lane);
 
-  /** At once, because who is told of the loss asks again before the connection has said that it ended. */
-  const forget = (lane: Lane, wire: Wire): void => {
-    if (lane.wire !== wire) return;
-    if (lane.client) sever(lane.client);
-    lane.client = undefined;
-    lane.wire = undefined;
-  };
-
-  const open = (lane: Lane): Promise<Wire> => {
+  const open = (lane: Lane): Promise<Line> => {
     if (isClosed) throw new Error("Connection terminated: the database is closed");
-    lane.opening ??= openWire(config, lane).finally(() => {
+    lane.opening ??= openLine(config, lane).finally(() => {
       lane.opening = undefined;
     });
     return lane.opening;
   };
 
-  const once = async <Row>(statement: Statement<Row>, values: readonly unknown[]): Promise<Row[]> => {
-    const lane = pick();
+  /** A lane that cannot be opened (the limit of connections is reached) leaves its work to those that are. */
+  const lineOf = async (lane: Lane): Promise<Line> => {
     lane.waiting += 1;
-    let wire: Wire | undefined;
     try {
-      wire = lane.wire ?? (await open(lane));
-      return await wire.rows(statement, values);
+      return await open(lane);
     } catch (error) {
-      if (wire && isLost(error instanceof NeverRan ? error.cause : error)) forget(lane, wire);
-      throw error;
+      const other = leastBusy(lanes.filter(({ line }) => line !== undefined))?.line;
+      if (!other) throw error;
+      lane.restsUntil = performance.now() + REST_MS;
+      return other;
     } finally {
       lane.waiting -= 1;
+    }
+  };
+
+  const once = async <Row>(statement: Statement<Row>, values: readonly unknown[]): Promise<Row[]> => {
+    const lane = pick();
+    const line = lane.line ?? (await lineOf(lane));
+    line.riders += 1;
+    try {
+      return await line.wire.rows(statement, values);
+    } catch (error) {
+      if (isLost(error instanceof NeverRan ? error.cause : error)) forget(line);
+      throw error;
+    } finally {
+      leave(line);
     }
   };
 
@@ -113,7 +148,7 @@ export function openLanes(config: pg.ClientConfig, count: number): Lanes {
       isClosed = true;
       const end = async (lane: Lane): Promise<void> => {
         await lane.opening?.catch(() => undefined);
-        await lane.client?.end().catch(() => undefined);
+        await lane.line?.client.end().catch(() => undefined);
       };
       await Promise.all(lanes.map(end));
     },

@@ -65,11 +65,13 @@ export function createFactCache<Value extends {}>(
 
   return {
     async get(key, load) {
-      const known = tail.isFresh() ? entries.get(key) : undefined;
+      // Also what to keep: while we do not hear, what we read may come from a database that is no longer the one.
+      const isFresh = tail.isFresh();
+      const known = isFresh ? entries.get(key) : undefined;
       if (known !== undefined) return known;
       const epochAtStart = epoch;
       const value = await load();
-      if (value !== undefined && epoch === epochAtStart) {
+      if (value !== undefined && isFresh && epoch === epochAtStart) {
         entries.set(key, value);
         groups.add(key, value);
       }

@@ -283,6 +283,20 @@ describe("a cache that facts keep true", () => {
     assert.equal(cache.peek("k"), undefined);
   });
 
+  it("keeps nothing that was read while the tail was not fresh", async () => {
+    let isFresh = false;
+    const cache = createFactCache<{ v: string }>(
+      stub(() => isFresh),
+      10,
+    );
+    const slow = cache.get("k", async () => {
+      isFresh = true;
+      return { v: "from a standby" };
+    });
+    assert.equal((await slow)?.v, "from a standby");
+    assert.equal((await cache.get("k", async () => ({ v: "from the primary" })))?.v, "from the primary");
+  });
+
   it("drops a group and nothing else, also after entries were evicted and replaced", async () => {
     const cache = createFactCache<{ group: string }>(
       stub(() => true),
