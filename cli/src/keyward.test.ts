@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { createPublicKey, generateKeyPairSync, verify } from "node:crypto";
 import { once } from "node:events";
 import { chmod, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
@@ -7,6 +8,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { fileURLToPath } from "node:url";
 import { after, afterEach, before, beforeEach, describe, it } from "node:test";
 import { licences } from "@keyward/server";
 import { COMMANDS } from "./commands/index.ts";
@@ -95,7 +97,16 @@ describe("the keyward command", () => {
   };
 
   describe("logs in", () => {
-    it("and keeps the token in a file that only its owner reads", async () => {
+    it("ends quietly when whoever reads its output has seen enough", async () => {
+    const bin = fileURLToPath(new URL("../bin/keyward.mjs", import.meta.url));
+    const child = spawn(process.execPath, [bin, "--help"], { stdio: ["ignore", "pipe", "pipe"] });
+    child.stdout.destroy();
+    const complaints = text(child.stderr);
+    assert.deepEqual(await once(child, "exit"), [0, null]);
+    assert.equal(await complaints, "");
+  });
+
+  it("and keeps the token in a file that only its owner reads", async () => {
       const { code, out } = await logIn();
       assert.equal(code, 0);
       assert.deepEqual(seen[0]?.body, { clientId: "my-id", clientSecret: "my-secret" });

@@ -40,7 +40,7 @@ import { createMailer, createNotifications } from "./notifications/index.ts";
 import { createOrganizations, organizationRoutes } from "./organizations/index.ts";
 import { createPermissions } from "./permissions/index.ts";
 import type { Clock } from "./platform/clock.ts";
-import type { Config } from "./platform/config.ts";
+import { ConfigError, type Config } from "./platform/config.ts";
 import { checkRootKey, openKeyring } from "./platform/crypto/index.ts";
 import { migrate, MIGRATIONS, openDatabase, type Database } from "./platform/db/index.ts";
 import {
@@ -101,11 +101,20 @@ async function prepareDatabase(database: Database, options: HouseOptions): Promi
   } finally {
     await client.end();
   }
+  if (!(await database.hasOwnSettings()))
+    throw new ConfigError(
+      "DATABASE_URL leads through a pooler that drops the settings of a session. Name the database itself, or a pooler in session mode that passes startup options on.",
+    );
 }
 
 /** What nearly every room stands on. */
 async function openGround({ config, clock, log, rootKey }: HouseOptions, db: Database, tail: Tail) {
   const keyring = await openKeyring(db, rootKey.open(), config.rootKeyPrevious?.open());
+  if (keyring.strays > 0)
+    log.error(
+      { keys: keyring.strays },
+      "the root key does not open some organisations' keys; start once more with KEYWARD_ROOT_KEY_PREVIOUS",
+    );
   const permissions = createPermissions({ db, tail, clock });
   const memberships = createMemberships({ db, clock, permissions });
   const projects = createProjects({ db, clock, tail, keyring, permissions });

@@ -1,4 +1,5 @@
 /** Reads the configuration, opens the house, listens, and closes it in order when told to stop. */
+import { isIPv6 } from "node:net";
 import { systemClock } from "./platform/clock.ts";
 import { configHelp, ConfigError, readConfig, type Config } from "./platform/config.ts";
 import { RootKeyError } from "./platform/crypto/index.ts";
@@ -42,9 +43,21 @@ interface KeptPostgres {
   stop(): Promise<void>;
 }
 
-async function keepPostgres(dataDir: string, log: Log): Promise<KeptPostgres> {
+/** For reading, listening, PostgreSQL's own reserve, and whoever looks in with psql. */
+const OTHER_CONNECTIONS = 30;
+
+async function keepPostgres(
+  { dataDir, databaseConnections }: Pick<Config, "dataDir" | "databaseConnections">,
+  log: Log,
+): Promise<KeptPostgres> {
   const launch = () =>
-    startEmbeddedPostgres({ dataDir, log: (line) => log.debug({ postgres: line }, "postgres") });
+    startEmbeddedPostgres({
+      dataDir,
+      // A panic is why it ended; nobody should have to ask for it.
+      log: (line) =>
+        line.startsWith("PANIC:") ? log.error({ reason: line }, "postgres") : log.debug({ postgres: line }, "postgres"),
+      settings: { max_connections: String(Math.max(100, databaseConnections + OTHER_CONNECTIONS)) },
+    });
   let current = await launch();
   let isStopping = false;
   const { connection } = current;
@@ -89,7 +102,7 @@ interface Running {
 async function start(config: Config, log: Log): Promise<Running> {
   const startedAt = performance.now();
   const rootKey = config.rootKey ?? (await readOrCreateRootKey(config.dataDir));
-  const postgres = config.databaseUrl ? undefined : await keepPostgres(config.dataDir, log);
+  const postgres = config.databaseUrl ? undefined : await keepPostgres(config, log);
   try {
     const connection = postgres
       ? { ...postgres.connection, ssl: false }
@@ -98,7 +111,7 @@ async function start(config: Config, log: Log): Promise<Running> {
     house.startWork();
     const port = await house.listen();
     log.info(
-      { url: `http://${config.host}:${port}`, ms: Math.round(performance.now() - startedAt) },
+      { url: `http://${isIPv6(config.host) ? `[${config.host}]` : config.host}:${port}`, ms: Math.round(performance.now() - startedAt) },
       "Keyward is ready",
     );
     return { house, postgres };
@@ -131,6 +144,13 @@ async function main(): Promise<void> {
   stopOnSignal(await start(config, log), log);
 }
 
+/** What went wrong in the words of who refused. A name with several addresses fails at each of them, without words of its own. */
+function wordsOf(error: unknown): string {
+  const { message, errors, code } = (error ?? {}) as Partial<AggregateError> & { readonly code?: string };
+  const [first] = (errors ?? []) as readonly Error[];
+  return (message || first?.message || code || "no answer").replace(/\.$/, "");
+}
+
 /** One line for what a person can mend; a stack only for what is our bug. */
 function explain(error: unknown): string {
   const { code, port } = error as { code?: string; port?: number };
@@ -138,7 +158,10 @@ function explain(error: unknown): string {
   if (code === "EACCES" && port !== undefined)
     return `PORT ${port} may not be opened by this user. Set PORT to one above 1023.`;
   if (error instanceof Problem && error.status === 503)
-    return `DATABASE_URL: the database cannot be reached: ${(error.cause as Error | undefined)?.message ?? "no answer"}.`;
+    return `DATABASE_URL: the database cannot be reached: ${wordsOf(error.cause)}.`;
+  // PostgreSQL's own: a right that is missing, mostly.
+  if (typeof error === "object" && error !== null && "severity" in error)
+    return `DATABASE_URL: the database refuses: ${wordsOf(error)}.`;
   if (EXPLAINED.some((kind) => error instanceof kind)) return (error as Error).message;
   return (error as Error).stack ?? String(error);
 }

@@ -138,6 +138,20 @@ describe("keyward certs", () => {
     assert.equal(listed.length, 1, "what had no place was not issued");
   });
 
+  it("never loses a key that finds no place: refused before it is issued, or printed", async () => {
+    const given = ["issue", "--profile", "web", "--project", projectId, "--common-name", "lost.example.com"];
+    const names = [...given, "--san", "lost.example.com", "--out"];
+    const file = join(folder, "a-file");
+    await writeFile(file, "");
+    assert.match((await keyward(...names, file)).errors, /there is no folder/);
+    // Its owner is root, who is told only by writing that nobody can.
+    const { code, out, errors } = await keyward(...names, "/proc");
+    if (code === 2) return assert.match(errors, /nothing can be written/);
+    assert.equal(code, 1);
+    assert.match(out, /BEGIN CERTIFICATE[\s\S]*PRIVATE KEY/);
+    assert.match(errors, /was issued but not written to \/proc/);
+  });
+
   it("issue says with --dry-run what speaks against it, and issues nothing", async () => {
     const before = await json<Listed[]>("list", "--profile", profileId);
     const { code, out } = await keyward(

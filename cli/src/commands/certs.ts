@@ -1,10 +1,10 @@
-import { access, readFile, writeFile } from "node:fs/promises";
+import { access, constants, readFile, stat, writeFile } from "node:fs/promises";
 import { isIP } from "node:net";
 import { join } from "node:path";
 import { certificateInventory, certificateProfiles, certificateRevocation, issuance } from "@keyward/server";
 import type { Client, Reply } from "../client.ts";
 import type { Arguments, Call, Command } from "../command.ts";
-import { UsageError } from "../failure.ts";
+import { Failure, UsageError } from "../failure.ts";
 import { facts, plain, table } from "../printing.ts";
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
@@ -68,7 +68,14 @@ async function requirePlace(folder: string | undefined): Promise<void> {
       () => true,
       () => false,
     );
-  if (!(await isThere(folder))) throw new UsageError(`--out: there is no folder ${folder}.`);
+  const isFolder = await stat(folder).then(
+    (found) => found.isDirectory(),
+    () => false,
+  );
+  if (!isFolder) throw new UsageError(`--out: there is no folder ${folder}.`);
+  await access(folder, constants.W_OK | constants.X_OK).catch(() => {
+    throw new UsageError(`--out: nothing can be written to ${folder}.`);
+  });
   for (const name of FILES)
     if (await isThere(join(folder, name)))
       throw new UsageError(`--out: ${join(folder, name)} exists, and nothing is written over it.`);
@@ -83,14 +90,29 @@ async function readRequest(file: string): Promise<string> {
 }
 
 /** The key is for its owner alone, and never replaces a file that is there. */
-async function deliver(issued: Issued, folder: string | undefined): Promise<string> {
-  const { certificate, certificateChain, privateKey, serialNumber, certificateId } = issued;
-  if (folder === undefined)
-    return [certificate, certificateChain, privateKey].filter((part) => part).join("\n");
+async function writeFiles(issued: Issued, folder: string): Promise<void> {
+  const { certificate, certificateChain, privateKey } = issued;
+  // The key first: of the rest the server has a copy.
+  if (privateKey) await writeFile(join(folder, "key.pem"), `${privateKey}\n`, { flag: "wx", mode: 0o600 });
   await writeFile(join(folder, "cert.pem"), `${certificate}\n`, { flag: "wx" });
   await writeFile(join(folder, "chain.pem"), `${certificateChain}\n`, { flag: "wx" });
-  if (privateKey) await writeFile(join(folder, "key.pem"), `${privateKey}\n`, { flag: "wx", mode: 0o600 });
-  return facts({ id: certificateId, serial: serialNumber, written: folder });
+}
+
+async function deliver(issued: Issued, { arguments: given, answer, world }: Call): Promise<void> {
+  const folder = given.text("out");
+  const pem = [issued.certificate, issued.certificateChain, issued.privateKey].filter((part) => part).join("\n");
+  if (folder === undefined) return answer(issued, () => pem);
+  try {
+    await writeFiles(issued, folder);
+  } catch (error) {
+    // It is issued, and nobody can have its key a second time: better shown than lost.
+    world.print(given.has("json") ? JSON.stringify(issued, null, 2) : pem);
+    throw new Failure(
+      `The certificate ${issued.certificateId} was issued but not written to ${folder}: ${(error as Error).message}. It is printed instead.`,
+    );
+  }
+  const { certificateId: id, serialNumber: serial } = issued;
+  answer(issued, () => facts({ id, serial, written: folder }));
 }
 
 const issue: Command = {
@@ -112,7 +134,8 @@ const issue: Command = {
     "dry-run": { type: "boolean", about: "Say what would be found, and issue nothing" },
     out,
   },
-  async run({ client, arguments: given, answer }) {
+  async run(call) {
+    const { client, arguments: given, answer } = call;
     const [commonName, ttl, keyAlgorithm, file] = [
       given.text("common-name"),
       given.text("ttl"),
@@ -147,8 +170,7 @@ const issue: Command = {
           `${dryRun?.wouldIssue ? "It would be issued." : "It would be refused."}\n${table(["severity", "field", "rule", "message"], rows)}`,
       );
     }
-    const shown = await deliver(certificate, given.text("out"));
-    answer(certificate, () => shown);
+    await deliver(certificate, call);
   },
 };
 
@@ -230,7 +252,8 @@ const renew: Command = {
     csr: { type: "string", value: "<file>", about: "Certify the key of this request" },
     out,
   },
-  async run({ client, arguments: given, answer }) {
+  async run(call) {
+    const { client, arguments: given } = call;
     const file = given.text("csr");
     await requirePlace(given.text("out"));
     const body = {
@@ -241,8 +264,7 @@ const renew: Command = {
       params: { id: given.operandOr(0, "id") },
       body,
     });
-    const shown = await deliver(renewed, given.text("out"));
-    answer(renewed, () => shown);
+    await deliver(renewed, call);
   },
 };
 

@@ -139,6 +139,35 @@ describe("a server on a data folder", () => {
     assert.match(away.errors.trim(), /^DATABASE_URL: the database cannot be reached: .*$/);
   });
 
+  it("says in one line why a database does not let it in", async () => {
+    const database = await createTestDatabase();
+    const { host, port, user } = database.server;
+    const KEYWARD_ROOT_KEY = randomBytes(32).toString("base64");
+    const url = (who: string, name: string, more = "&sslmode=disable") =>
+      `postgres://${who}@localhost:${port}/${name}?host=${encodeURIComponent(host)}${more}`;
+    await withClient(database.server, "postgres", (client) =>
+      client.query("CREATE ROLE start_test_stranger LOGIN"),
+    );
+    try {
+      for (const [DATABASE_URL, reason] of [
+        [url("nobody", "keyward"), /role "nobody" does not exist/],
+        [url(user, "nothing"), /database "nothing" does not exist/],
+        [url(user, "keyward", "&sslmode=verify-full&sslrootcert=/no/such/file"), /no such file/],
+        ["postgres://keyward@localhost:1/keyward", /ECONNREFUSED/],
+        [url("start_test_stranger", database.connection.database), /permission denied for/],
+      ] as const) {
+        const refused = await failToStart({ DATABASE_URL, KEYWARD_ROOT_KEY });
+        assert.equal(refused.code, 1);
+        assert.equal(refused.errors.trim().split("\n").length, 1, refused.errors);
+        assert.match(refused.errors, /^DATABASE_URL: /);
+        assert.match(refused.errors, reason);
+      }
+    } finally {
+      await withClient(database.server, "postgres", (client) => client.query("DROP ROLE start_test_stranger"));
+      await database.drop();
+    }
+  });
+
   it("says in one line that a data folder cannot be used", async () => {
     const folder = dataFolder();
     const file = join(folder, "file");

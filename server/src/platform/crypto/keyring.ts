@@ -57,6 +57,7 @@ const retireProjectKey = sql<{ id: string }>(
   `UPDATE data_keys SET retired_at = now() WHERE project_id = $1 AND retired_at IS NULL RETURNING id`,
 );
 const rootWrapped = sql<KeyRow>(`SELECT ${COLUMNS} FROM data_keys WHERE parent_id IS NULL FOR UPDATE`);
+const rootWrappedNow = sql<KeyRow>(`SELECT ${COLUMNS} FROM data_keys WHERE parent_id IS NULL`);
 const rewrap = sql(`UPDATE data_keys SET wrapped = $2 WHERE id = $1`);
 const replaceRootKey = sql(`UPDATE root_key SET check_value = $1`);
 const insertRootKey = sql(`INSERT INTO root_key (check_value) VALUES ($1) ON CONFLICT DO NOTHING`);
@@ -100,6 +101,11 @@ const wrapContext = (row: Pick<KeyRow, "id" | "orgId" | "projectId">): string[] 
 ];
 
 export interface Keyring {
+  /**
+   * How many keys the root key does not open: made by a node that still ran with the previous root key when the others
+   * had the new one already. What is encrypted with them can be read again after a start with the previous one.
+   */
+  readonly strays: number;
   instanceKey(purpose: InstancePurpose): Buffer;
   createOrgKey(tx: Tx, orgId: string): Promise<void>;
   createProjectKey(tx: Tx, orgId: string, projectId: string): Promise<void>;
@@ -119,6 +125,7 @@ class EnvelopeKeyring implements Keyring {
   /** While the root key is being changed: a node that still has the previous one may wrap keys with it. */
   readonly #previousKek: Buffer | undefined;
   readonly #instance = new Map<string, Buffer>();
+  strays = 0;
   // Keys are immutable once made, so remembering them needs no invalidation; which one is active is asked anew
   // only when it is not known, and a rotation drops it.
   readonly #plain = new LRUCache<string, Buffer>({ max: 20_000 });
@@ -138,6 +145,7 @@ class EnvelopeKeyring implements Keyring {
         const isCurrent = stored && isKeyOf(stored.checkValue, rootKey);
         if (!isCurrent && !(stored && previous && isKeyOf(stored.checkValue, previous))) throw wrongKey();
         if (previous) await this.#rewrapAll(tx, rootKey);
+        else this.strays = (await tx.rows(rootWrappedNow)).filter((row) => !this.#isOurs(row)).length;
         for (const purpose of INSTANCE_PURPOSES) {
           const id = newId();
           const context = wrapContext({ id, orgId: null, projectId: null });
@@ -158,6 +166,14 @@ class EnvelopeKeyring implements Keyring {
       if (isOld) await tx.rows(rewrap, [row.id, encrypt(this.#kek, plain, wrapContext(row))]);
     }
     await tx.rows(replaceRootKey, [checkValueOf(rootKey)]);
+  }
+
+  #isOurs(row: KeyRow): boolean {
+    try {
+      return this.#openRootWrapped(row).plain.length > 0;
+    } catch {
+      return false;
+    }
   }
 
   #openRootWrapped(row: KeyRow): { readonly plain: Buffer; readonly isOld: boolean } {

@@ -26,6 +26,8 @@ export interface Database extends Db {
   /** A connection of its own, for LISTEN and for migrations; only the latter may take as long as they need. */
   connect(options?: { readonly isPatient?: boolean }): Promise<pg.Client>;
   readonly measures: readonly Measure[];
+  /** Are the limits in force that we connect with? Not behind a pooler that ignores them. */
+  hasOwnSettings(): Promise<boolean>;
   close(): Promise<void>;
 }
 
@@ -116,6 +118,9 @@ function auditRow(at: Date, actor: Actor, entry: AuditEntry): unknown[] {
   ];
 }
 
+const ownSettings = sql<{ timeout: string; isReadOnly: string }>(
+  `SELECT current_setting('statement_timeout') AS timeout, current_setting('default_transaction_read_only') AS "isReadOnly"`,
+);
 const planAnew = sql("SET LOCAL plan_cache_mode = force_custom_plan");
 
 function asTx(wire: Wire, pending: Pending, clock: Clock): Tx {
@@ -330,18 +335,22 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
     append: createAppender(write),
     onCommitted: (listener) => void listeners.push(listener),
     measures: measuresOf(pool),
+    async hasOwnSettings() {
+      const shown = await looking.first(ownSettings);
+      return shown?.timeout === `${STATEMENT_MS / 1000}s` && shown.isReadOnly === "on";
+    },
     async connect(options) {
       const { query_timeout: _ours, ...patient } = { ...base, settings: { ...UNIFORM, ...PATIENT } };
-      const client = new SessionClient(
-        options?.isPatient ? patient : { ...base, settings: UNIFORM, query_timeout: TAIL_WIRE_MS },
-      );
-      client.on("error", onError);
       try {
+        const client = new SessionClient(
+          options?.isPatient ? patient : { ...base, settings: UNIFORM, query_timeout: TAIL_WIRE_MS },
+        );
+        client.on("error", onError);
         await client.connect();
+        return client;
       } catch (error) {
         throw translate(error);
       }
-      return client;
     },
     async close() {
       await Promise.all([pool.end(), slowPool.end(), lanes.close()]);

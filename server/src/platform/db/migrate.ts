@@ -51,8 +51,29 @@ async function apply(client: pg.Client, migration: Migration): Promise<void> {
   }
 }
 
+const OLDEST_VERSION = 15;
+
+/** Said here, because otherwise it would be a riddle: a syntax error in a migration, or a name that cannot be stored. */
+async function checkServer(client: pg.Client): Promise<void> {
+  const { rows } = await client.query<{ number: string; version: string; encoding: string }>(
+    `SELECT current_setting('server_version_num') AS number, current_setting('server_version') AS version,
+            current_setting('server_encoding') AS encoding`,
+  );
+  const [server] = rows;
+  if (!server) return;
+  if (Number(server.number) < OLDEST_VERSION * 10_000)
+    throw new MigrationError(
+      `The database is PostgreSQL ${server.version}; Keyward needs ${OLDEST_VERSION} or newer.`,
+    );
+  if (server.encoding !== "UTF8")
+    throw new MigrationError(
+      `The database stores text as ${server.encoding}; Keyward needs UTF8 (CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0).`,
+    );
+}
+
 /** Brings the schema up to date and answers the ids it applied. */
 export async function migrate(client: pg.Client, folder: string): Promise<string[]> {
+  await checkServer(client);
   const wanted = await readMigrations(folder);
   await client.query("SELECT pg_advisory_lock($1)", [LOCK_KEY]);
   try {

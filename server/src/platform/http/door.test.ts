@@ -13,7 +13,7 @@ const raw = (base: string, text: string): Promise<string> =>
   new Promise((resolve, reject) => {
     const { hostname, port } = new URL(base);
     let answer = "";
-    const socket = connect(Number(port), hostname, () => socket.end(text));
+    const socket = connect(Number(port), hostname, () => socket.end(text, "latin1"));
     socket.on("data", (chunk) => (answer += chunk.toString()));
     socket.on("close", () => resolve(answer));
     socket.on("error", reject);
@@ -109,6 +109,24 @@ describe("the door", () => {
       rawBody: '{"projectName":"a \\ud83d\\ude00"}',
     });
     assert.deepEqual([whole.status, whole.body.project.name], [200, "a 😀"]);
+  });
+
+  it("refuses a body that is not UTF-8 instead of reading other characters into it", async () => {
+    const body = Buffer.concat([Buffer.from('{"projectName":"caf'), Buffer.of(0xe9), Buffer.from('"}')]);
+    const head = `POST /api/v1/projects HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${house.owner.token}\r\ncontent-type: application/json\r\nconnection: close\r\n`;
+    const sent = async (framing: string, end = "") =>
+      raw(
+        house.base,
+        Buffer.concat([Buffer.from(`${head}${framing}`), body, Buffer.from(end)]).toString("latin1"),
+      );
+    const answers = [
+      await sent(`content-length: ${body.length}\r\n\r\n`),
+      await sent(`transfer-encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n`, "\r\n0\r\n\r\n"),
+    ];
+    for (const answer of answers) {
+      assert.match(answer, /^HTTP\/1\.1 400/);
+      assert.match(answer, /not valid UTF-8/);
+    }
   });
 
   it("answers 413 to a body over a mebibyte and 415 to one that is not JSON", async () => {

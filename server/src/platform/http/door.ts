@@ -3,6 +3,7 @@
  * answered by one line of a room's routes, and its reply is picked field by field. The order of checks is fixed
  * here: authentication, then validation, then the room's own look-up, permission and rules.
  */
+import { isUtf8 } from "node:buffer";
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { BlockList } from "node:net";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
@@ -106,15 +107,20 @@ export function createDoor(needs: DoorNeeds): FastifyInstance {
   return app;
 }
 
+/** A decoder would quietly put another character in place of what it cannot read, and a secret would be another one. */
+const notText = () => badRequest("The body is not valid UTF-8.");
+
 function addBodyParsers(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser("application/json", { parseAs: "string" }, (request, text, done) => {
-    if (text === "") return done(null, undefined);
-    if (hasTooManyParts(text as string))
+  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (request, body, done) => {
+    if (body.length === 0) return done(null, undefined);
+    if (!isUtf8(body as Buffer)) return done(notText());
+    const text = body.toString();
+    if (hasTooManyParts(text))
       return done(new Problem(413, "PayloadTooLarge", "The request body has too many keys and items."));
     try {
-      request.visit.bodyHasEscapes = UNSTORABLE_ESCAPES.test(text as string);
-      done(null, JSON.parse(text as string));
+      request.visit.bodyHasEscapes = UNSTORABLE_ESCAPES.test(text);
+      done(null, JSON.parse(text));
     } catch {
       done(badRequest("The body is not valid JSON."));
     }
@@ -125,9 +131,9 @@ function addBodyParsers(app: FastifyInstance): void {
   );
   app.addContentTypeParser(
     "application/x-www-form-urlencoded",
-    { parseAs: "string" },
-    (request, text, done) => {
-      if (text !== "" && !request.routeOptions.config.route?.endpoint.acceptsForm) {
+    { parseAs: "buffer" },
+    (request, body, done) => {
+      if (body.length > 0 && !request.routeOptions.config.route?.endpoint.acceptsForm) {
         return done(
           new Problem(
             415,
@@ -136,8 +142,9 @@ function addBodyParsers(app: FastifyInstance): void {
           ),
         );
       }
+      if (!isUtf8(body as Buffer)) return done(notText());
       request.visit.bodyHasEscapes = true;
-      done(null, Object.fromEntries(new URLSearchParams(text as string)));
+      done(null, Object.fromEntries(new URLSearchParams(body.toString())));
     },
   );
 }

@@ -65,7 +65,12 @@ export function issuesOf(error: z.ZodError): Issue[] {
 }
 
 export function asProblem(error: unknown, log: Log, reqId: string): Problem {
-  if (error instanceof Problem) return error;
+  if (error instanceof Problem) {
+    // The caller is told to come back; why it was so only the operator can use.
+    if (error.status === 503 && error.cause instanceof Error)
+      log.warn({ reqId, reason: error.cause.message }, "a request was put off");
+    return error;
+  }
   const { code, statusCode } = (typeof error === "object" && error !== null ? error : {}) as {
     code?: string;
     statusCode?: number;

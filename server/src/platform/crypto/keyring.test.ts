@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { after, before, describe, it } from "node:test";
+import { createTestDatabase, stopOwnPostgres, type TestDatabase } from "../../../test/postgres.ts";
+import { systemClock } from "../clock.ts";
+import { openDatabase, sql, type Database } from "../db/index.ts";
+import { newId } from "../ids.ts";
+import { openKeyring, RootKeyError, type Keyring } from "./keyring.ts";
+
+const insertOrganization = sql(
+  `INSERT INTO organizations (id, name, slug, created_at, updated_at) VALUES ($1::uuid, 'x', $1::uuid::text, now(), now())`,
+);
+const place = { table: "t", row: "r", column: "c" };
+
+describe("a root key that is changed while nodes run", () => {
+  let test: TestDatabase;
+  let db: Database;
+  const [old, next] = [randomBytes(32), randomBytes(32)];
+
+  before(async () => {
+    test = await createTestDatabase();
+    db = openDatabase({
+      connection: test.connection,
+      connections: 4,
+      clock: systemClock,
+      onError: () => undefined,
+    });
+  });
+  after(async () => {
+    await db.close();
+    await test.drop();
+    await stopOwnPostgres();
+  });
+
+  const found = async (keyring: Keyring): Promise<string> => {
+    const orgId = newId();
+    await db.write(
+      async (tx) => {
+        await tx.rows(insertOrganization, [orgId]);
+        await keyring.createOrgKey(tx, orgId);
+      },
+      { audited: false },
+    );
+    return orgId;
+  };
+  const reads = async (keyring: Keyring, orgId: string): Promise<boolean> => {
+    const vault = await keyring.vaultOf({ orgId });
+    return vault.decrypt(vault.encrypt("x", place), place).toString() === "x";
+  };
+
+  it("can be opened by every node throughout, if each is given both keys first", async () => {
+    const before = await openKeyring(db, old);
+    const orgs = [await found(before)];
+    // First round: both keys, the old one in force. Second round: both keys, the new one in force.
+    const [waiting, changed] = [await openKeyring(db, old, next), await openKeyring(db, next, old)];
+    orgs.push(await found(waiting), await found(changed));
+    for (const keyring of [waiting, changed]) for (const org of orgs) assert.ok(await reads(keyring, org));
+    await openKeyring(db, next, old);
+    const after = await openKeyring(db, next);
+    assert.equal(after.strays, 0);
+    for (const org of orgs) assert.ok(await reads(after, org));
+    await assert.rejects(openKeyring(db, old), RootKeyError);
+  });
+
+  it("tells of keys that a late node made with the previous one, and takes them in when it is named again", async () => {
+    const last = randomBytes(32);
+    const late = await openKeyring(db, next);
+    await openKeyring(db, last, next);
+    const org = await found(late);
+    const alone = await openKeyring(db, last);
+    assert.equal(alone.strays, 1);
+    await assert.rejects(reads(alone, org));
+    await openKeyring(db, last, next);
+    const healed = await openKeyring(db, last);
+    assert.equal(healed.strays, 0);
+    assert.ok(await reads(healed, org));
+  });
+});
