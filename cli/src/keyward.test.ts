@@ -98,15 +98,15 @@ describe("the keyward command", () => {
 
   describe("logs in", () => {
     it("ends quietly when whoever reads its output has seen enough", async () => {
-    const bin = fileURLToPath(new URL("../bin/keyward.mjs", import.meta.url));
-    const child = spawn(process.execPath, [bin, "--help"], { stdio: ["ignore", "pipe", "pipe"] });
-    child.stdout.destroy();
-    const complaints = text(child.stderr);
-    assert.deepEqual(await once(child, "exit"), [0, null]);
-    assert.equal(await complaints, "");
-  });
+      const bin = fileURLToPath(new URL("../bin/keyward.mjs", import.meta.url));
+      const child = spawn(process.execPath, [bin, "--help"], { stdio: ["ignore", "pipe", "pipe"] });
+      child.stdout.destroy();
+      const complaints = text(child.stderr);
+      assert.deepEqual(await once(child, "exit"), [0, null]);
+      assert.equal(await complaints, "");
+    });
 
-  it("and keeps the token in a file that only its owner reads", async () => {
+    it("and keeps the token in a file that only its owner reads", async () => {
       const { code, out } = await logIn();
       assert.equal(code, 0);
       assert.deepEqual(seen[0]?.body, { clientId: "my-id", clientSecret: "my-secret" });

@@ -51,7 +51,7 @@ import {
   type Route,
 } from "./platform/http/index.ts";
 import { createJobs, type Jobs } from "./platform/jobs/index.ts";
-import type { Log } from "./platform/log.ts";
+import { reasonOf, type Log } from "./platform/log.ts";
 import { createOutbound } from "./platform/outbound.ts";
 import { createTail, outboxJobs, type Tail } from "./platform/outbox/index.ts";
 import type { Sealed } from "./platform/sealed.ts";
@@ -286,7 +286,7 @@ function assemble(
     await secrets
       .flush()
       .catch((error: unknown) =>
-        log.error({ reason: (error as Error).message }, "readings were not written to the audit log"),
+        log.error({ reason: reasonOf(error) }, "readings were not written to the audit log"),
       );
     clearInterval(flushing);
     rateLimits.stop();

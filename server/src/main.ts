@@ -9,7 +9,7 @@ import {
   startEmbeddedPostgres,
   type EmbeddedPostgres,
 } from "./platform/db/embedded/index.ts";
-import { createLog, type Log } from "./platform/log.ts";
+import { createLog, reasonOf, type Log } from "./platform/log.ts";
 import { Problem } from "./platform/problem.ts";
 import { readOrCreateRootKey } from "./platform/root-key.ts";
 import { openHouse, type House } from "./house.ts";
@@ -55,7 +55,9 @@ async function keepPostgres(
       dataDir,
       // A panic is why it ended; nobody should have to ask for it.
       log: (line) =>
-        line.startsWith("PANIC:") ? log.error({ reason: line }, "postgres") : log.debug({ postgres: line }, "postgres"),
+        line.startsWith("PANIC:")
+          ? log.error({ reason: line }, "postgres")
+          : log.debug({ postgres: line }, "postgres"),
       settings: { max_connections: String(Math.max(100, databaseConnections + OTHER_CONNECTIONS)) },
     });
   let current = await launch();
@@ -111,7 +113,10 @@ async function start(config: Config, log: Log): Promise<Running> {
     house.startWork();
     const port = await house.listen();
     log.info(
-      { url: `http://${isIPv6(config.host) ? `[${config.host}]` : config.host}:${port}`, ms: Math.round(performance.now() - startedAt) },
+      {
+        url: `http://${isIPv6(config.host) ? `[${config.host}]` : config.host}:${port}`,
+        ms: Math.round(performance.now() - startedAt),
+      },
       "Keyward is ready",
     );
     return { house, postgres };
@@ -144,12 +149,7 @@ async function main(): Promise<void> {
   stopOnSignal(await start(config, log), log);
 }
 
-/** What went wrong in the words of who refused. A name with several addresses fails at each of them, without words of its own. */
-function wordsOf(error: unknown): string {
-  const { message, errors, code } = (error ?? {}) as Partial<AggregateError> & { readonly code?: string };
-  const [first] = (errors ?? []) as readonly Error[];
-  return (message || first?.message || code || "no answer").replace(/\.$/, "");
-}
+const sentence = (error: unknown): string => `${reasonOf(error).replace(/\.$/, "")}.`;
 
 /** One line for what a person can mend; a stack only for what is our bug. */
 function explain(error: unknown): string {
@@ -158,10 +158,10 @@ function explain(error: unknown): string {
   if (code === "EACCES" && port !== undefined)
     return `PORT ${port} may not be opened by this user. Set PORT to one above 1023.`;
   if (error instanceof Problem && error.status === 503)
-    return `DATABASE_URL: the database cannot be reached: ${wordsOf(error.cause)}.`;
+    return `DATABASE_URL: the database cannot be reached: ${sentence(error)}`;
   // PostgreSQL's own: a right that is missing, mostly.
   if (typeof error === "object" && error !== null && "severity" in error)
-    return `DATABASE_URL: the database refuses: ${wordsOf(error)}.`;
+    return `DATABASE_URL: the database refuses: ${sentence(error)}`;
   if (EXPLAINED.some((kind) => error instanceof kind)) return (error as Error).message;
   return (error as Error).stack ?? String(error);
 }

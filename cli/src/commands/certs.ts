@@ -100,7 +100,9 @@ async function writeFiles(issued: Issued, folder: string): Promise<void> {
 
 async function deliver(issued: Issued, { arguments: given, answer, world }: Call): Promise<void> {
   const folder = given.text("out");
-  const pem = [issued.certificate, issued.certificateChain, issued.privateKey].filter((part) => part).join("\n");
+  const pem = [issued.certificate, issued.certificateChain, issued.privateKey]
+    .filter((part) => part)
+    .join("\n");
   if (folder === undefined) return answer(issued, () => pem);
   try {
     await writeFiles(issued, folder);

@@ -44,4 +44,17 @@ export function createLog(
     : pino(options, pino.destination({ fd: 1, sync: false }));
 }
 
+/**
+ * Why, in the words of who said it first: what callers are told ("the database cannot be reached") carries its cause, and a
+ * name with several addresses fails at each of them without words of its own.
+ */
+export function reasonOf(error: unknown): string {
+  const { message, cause, errors, code } = (error ?? {}) as Partial<AggregateError> & {
+    readonly code?: string;
+  };
+  if (cause instanceof Error) return reasonOf(cause);
+  const [first] = (errors ?? []) as readonly Error[];
+  return message || first?.message || code || "no reason given";
+}
+
 export const silentLog: Log = pino({ level: "silent" });

@@ -163,7 +163,9 @@ describe("a server on a data folder", () => {
         assert.match(refused.errors, reason);
       }
     } finally {
-      await withClient(database.server, "postgres", (client) => client.query("DROP ROLE start_test_stranger"));
+      await withClient(database.server, "postgres", (client) =>
+        client.query("DROP ROLE start_test_stranger"),
+      );
       await database.drop();
     }
   });

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { connect, createServer, type AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import type pg from "pg";
 import {
@@ -11,13 +12,26 @@ import { systemActor } from "../actor.ts";
 import { systemClock } from "../clock.ts";
 import { newId } from "../ids.ts";
 import { Problem } from "../problem.ts";
-import { escapeLike, openDatabase, slowSql, sql, type Database } from "./index.ts";
+import { escapeLike, migrate, openDatabase, slowSql, sql, type Database } from "./index.ts";
 
 const actor = systemActor("test");
 const entry = { event: "test", orgId: null };
 const insertJob = sql(`INSERT INTO jobs (name, next_at) VALUES ($1, now())`);
 const countJobs = sql<{ count: number }>(`SELECT count(*) AS count FROM jobs WHERE name = $1`);
 const countAudit = sql<{ count: number }>(`SELECT count(*) AS count FROM audit_log`);
+
+/** A startup message is its length, the protocol, and names and values, each with a zero behind it. */
+function withoutOptions(startup: Buffer): Buffer {
+  const words = startup.subarray(8, -2).toString().split("\0");
+  const kept = words.flatMap((word, n) =>
+    n % 2 === 0 && word !== "options" ? [word, words[n + 1] ?? ""] : [],
+  );
+  const body = Buffer.from(`${kept.join("\0")}\0\0`);
+  const head = Buffer.alloc(8);
+  head.writeInt32BE(8 + body.length);
+  startup.copy(head, 4, 4, 8);
+  return Buffer.concat([head, body]);
+}
 
 describe("the database", () => {
   let test: TestDatabase;
@@ -232,6 +246,40 @@ describe("the database", () => {
     } finally {
       await own.close();
     }
+  });
+
+  it("notices a pooler that drops its settings", async () => {
+    const { host, port } = test.connection;
+    const pooler = createServer((client) => {
+      const server = connect(`${host}/.s.PGSQL.${port}`);
+      client.once("data", (startup: Buffer) => {
+        server.write(withoutOptions(startup));
+        client.pipe(server);
+      });
+      server.pipe(client);
+      for (const side of [client, server])
+        side.on("error", () => [client, server].forEach((each) => each.destroy()));
+    });
+    await new Promise<void>((resolve) => pooler.listen(0, "127.0.0.1", resolve));
+    const { port: poolerPort } = pooler.address() as AddressInfo;
+    const behind = opened({ ...test.connection, host: "127.0.0.1", port: poolerPort }, 2);
+    assert.deepEqual([await behind.hasOwnSettings(), await database.hasOwnSettings()], [false, true]);
+    await behind.close();
+    pooler.close();
+  });
+
+  it("says of a database that cannot hold every text that it cannot be used", async () => {
+    const name = `ascii_${newId().replaceAll("-", "")}`;
+    const inPostgres = (text: string) =>
+      withClient(test.server, "postgres", async (client) => void (await client.query(text)));
+    await inPostgres(
+      `CREATE DATABASE ${name} ENCODING 'SQL_ASCII' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0`,
+    );
+    await assert.rejects(
+      withClient(test.server, name, (client) => migrate(client, "/nowhere")),
+      /stores text as SQL_ASCII; Keyward needs UTF8/,
+    );
+    await inPostgres(`DROP DATABASE ${name}`);
   });
 
   it("says that it is too busy, not that we have a bug, when two changes keep standing in each other's way", async () => {

@@ -300,7 +300,9 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
 
   const looking = asQuery(async (statement, values) => {
     try {
-      return await (statement.isSlow ? lookSlowly(slowPool, statement, values) : lanes.rows(statement, values));
+      return await (statement.isSlow
+        ? lookSlowly(slowPool, statement, values)
+        : lanes.rows(statement, values));
     } catch (error) {
       throw translate(error);
     }

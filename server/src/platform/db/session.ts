@@ -34,7 +34,8 @@ export class SessionClient extends pg.Client {
   constructor(config: SessionConfig = {}) {
     super(config);
     const { connectionParameters, connection } = this as unknown as Inside;
-    connectionParameters.options = `${connectionParameters.options ?? ""} ${asOptions(config.settings)}`.trim();
+    connectionParameters.options =
+      `${connectionParameters.options ?? ""} ${asOptions(config.settings)}`.trim();
     connection.on("parameterStatus", ({ parameterName, parameterValue }) => {
       if (parameterName === "in_hot_standby") this.isStandby = parameterValue === "on";
     });

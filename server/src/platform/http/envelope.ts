@@ -1,6 +1,6 @@
 /** One error envelope for every route: `{reqId, statusCode, error, message, details?}` and no other key. */
 import { z } from "zod";
-import type { Log } from "../log.ts";
+import { reasonOf, type Log } from "../log.ts";
 import { Problem, type Issue } from "../problem.ts";
 
 export interface Envelope {
@@ -68,7 +68,7 @@ export function asProblem(error: unknown, log: Log, reqId: string): Problem {
   if (error instanceof Problem) {
     // The caller is told to come back; why it was so only the operator can use.
     if (error.status === 503 && error.cause instanceof Error)
-      log.warn({ reqId, reason: error.cause.message }, "a request was put off");
+      log.warn({ reqId, reason: reasonOf(error) }, "a request was put off");
     return error;
   }
   const { code, statusCode } = (typeof error === "object" && error !== null ? error : {}) as {

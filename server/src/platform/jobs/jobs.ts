@@ -7,7 +7,7 @@ import type { Clock } from "../clock.ts";
 import type { Db } from "../db/index.ts";
 import { sql } from "../db/index.ts";
 import { newId } from "../ids.ts";
-import type { Log } from "../log.ts";
+import { reasonOf, type Log } from "../log.ts";
 import type { Measure } from "../measure.ts";
 
 export interface Job {
@@ -99,7 +99,7 @@ export function createJobs(needs: { readonly db: Db; readonly clock: Clock; read
     try {
       await job.run();
     } catch (error) {
-      failure = (error as Error).message;
+      failure = reasonOf(error);
       log.error({ job: job.name, reason: failure }, "a job failed; it runs again at its next time");
     }
     const next = new Date(clock.millis() + job.everySeconds * 1000);
@@ -123,7 +123,7 @@ export function createJobs(needs: { readonly db: Db; readonly clock: Clock; read
       return await pauseOf(job);
     } catch (error) {
       if (isStarted)
-        log.warn({ job: job.name, reason: (error as Error).message }, "a job could not be claimed");
+        log.warn({ job: job.name, reason: reasonOf(error) }, "a job could not be claimed");
       return Math.min(TRY_AGAIN_MS, job.everySeconds * 1000);
     }
   };

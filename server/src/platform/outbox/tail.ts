@@ -19,7 +19,7 @@
 import type pg from "pg";
 import type { Clock } from "../clock.ts";
 import { sever, type Database } from "../db/index.ts";
-import type { Log } from "../log.ts";
+import { reasonOf, type Log } from "../log.ts";
 import type { Measure } from "../measure.ts";
 import { Bell } from "./bell.ts";
 import type { Fact, NumberedFact } from "./fact.ts";
@@ -251,7 +251,7 @@ class OutboxTail implements Tail {
       // Only where reading works: a database that is away is not to be asked hundreds of times a second.
       if (this.#early.size > 0) delay = Math.min(delay, HOLE_POLL_MS);
     } catch (error) {
-      this.#needs.log.warn({ reason: (error as Error).message }, "the outbox cannot be read; trying again");
+      this.#needs.log.warn({ reason: reasonOf(error) }, "the outbox cannot be read; trying again");
       // Not asked to end, which could wait for ever on a host that is gone: cut.
       if (this.#client) sever(this.#client);
       this.#client = undefined;
