@@ -122,8 +122,7 @@ export function createJobs(needs: { readonly db: Db; readonly clock: Clock; read
       await runOne(job);
       return await pauseOf(job);
     } catch (error) {
-      if (isStarted)
-        log.warn({ job: job.name, reason: reasonOf(error) }, "a job could not be claimed");
+      if (isStarted) log.warn({ job: job.name, reason: reasonOf(error) }, "a job could not be claimed");
       return Math.min(TRY_AGAIN_MS, job.everySeconds * 1000);
     }
   };
