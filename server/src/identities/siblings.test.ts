@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { aProject, anIdentity, aRole, unique, until } from "../../test/builders.ts";
 import { clientOf, openTestHouse, type Client, type Tenant, type TestHouse } from "../../test/harness.ts";
+import { against } from "../../test/people.ts";
 import { newId } from "../platform/ids.ts";
 
 describe("the identities of a project", () => {
@@ -359,6 +360,30 @@ describe("the identities of a project", () => {
         404,
       );
     });
+  });
+
+  it("end with the roles of one of two changes at once, not with those of both", async () => {
+    const bot = await anIdentity(tenant, house.base, project.id, { roles: [{ role: "viewer" }] });
+    const path = `/api/v1/projects/${project.id}/memberships/identities/${bot.id}`;
+    const { id } = (await tenant.get(path)).body.identityMembership;
+    const answer = await against(
+      house,
+      [
+        ["UPDATE memberships SET updated_at = now() WHERE id = $1", [id]],
+        ["DELETE FROM membership_roles WHERE membership_id = $1", [id]],
+        [
+          "INSERT INTO membership_roles (id, membership_id, role) VALUES (gen_random_uuid(), $1, 'admin')",
+          [id],
+        ],
+      ],
+      () => tenant.patch(path, { roles: [{ role: "no-access" }] }),
+    );
+    assert.equal(answer.status, 200);
+    const { roles } = (await tenant.get(path)).body.identityMembership;
+    assert.deepEqual(
+      roles.map((held: { role: string }) => held.role),
+      ["no-access"],
+    );
   });
 
   it("answer 404, not a bug, when a role is deleted at the moment it is given", async () => {

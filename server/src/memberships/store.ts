@@ -1,4 +1,5 @@
-import { sql, type Query, type Tx } from "../platform/db/index.ts";
+import { isForeignKeyViolation, sql, type Query, type Tx } from "../platform/db/index.ts";
+import { notFound } from "../platform/problem.ts";
 import type { Rule } from "../permissions/index.ts";
 
 export interface NewRole {
@@ -54,6 +55,12 @@ export interface NewMembership {
   readonly at: Date;
 }
 
+/** What a row would point at was deleted since it was looked at. */
+const orGone = <T>(written: Promise<T>): Promise<T> =>
+  written.catch((error: unknown) => {
+    throw isForeignKeyViolation(error) ? notFound("The project, the member or one of the roles") : error;
+  });
+
 export async function addMembership(
   tx: Tx,
   membership: NewMembership,
@@ -61,10 +68,12 @@ export async function addMembership(
 ): Promise<void> {
   const { id, orgId, projectId, userId, identityId, at } = membership;
   // Sent together: neither needs the other's answer.
-  await Promise.all([
-    tx.rows(insertMembership, [id, orgId, projectId, userId ?? null, identityId ?? null, at]),
-    tx.rows(insertRoles, [id, JSON.stringify(roles)]),
-  ]);
+  await orGone(
+    Promise.all([
+      tx.rows(insertMembership, [id, orgId, projectId, userId ?? null, identityId ?? null, at]),
+      tx.rows(insertRoles, [id, JSON.stringify(roles)]),
+    ]),
+  );
 }
 
 export async function replaceRoles(
@@ -73,11 +82,15 @@ export async function replaceRoles(
   roles: readonly NewRole[],
   at: Date,
 ): Promise<void> {
-  await Promise.all([
-    tx.rows(deleteRoles, [membershipId]),
-    tx.rows(insertRoles, [membershipId, JSON.stringify(roles)]),
-    tx.rows(touchMembership, [membershipId, at]),
-  ]);
+  // The membership first: its row lets one replacement through at a time. The next one's deletion begins after that and
+  // sees what was put in; otherwise of two at once both sets of roles would stay.
+  await orGone(
+    Promise.all([
+      tx.rows(touchMembership, [membershipId, at]),
+      tx.rows(deleteRoles, [membershipId]),
+      tx.rows(insertRoles, [membershipId, JSON.stringify(roles)]),
+    ]),
+  );
 }
 
 export const removeMembership = (tx: Tx, membershipId: string) => tx.rows(deleteMembership, [membershipId]);

@@ -5,6 +5,7 @@ import { clientOf, openTestHouse, type Tenant, type TestHouse } from "../../../t
 import { newId } from "../../platform/ids.ts";
 import {
   accept,
+  against,
   anOrgRole,
   aPerson,
   eventsOf,
@@ -170,6 +171,14 @@ describe("members of an organisation", () => {
       const own = { ...edit, conditions: { userEmail: { $eq: ada.email } } };
       await giveRole(tenant, ada, await anOrgRole(tenant, [own]));
       assert.equal((await ada.patch(`${PATH}/${ada.membershipId}`, { role: "no-access" })).status, 200);
+    });
+
+    test("answers 404, not a bug, when the role is deleted at the same moment", async () => {
+      const slug = await anOrgRole(tenant, [{ subject: "audit-logs", action: "read" }]);
+      const answer = await against(t, [["DELETE FROM roles WHERE slug = $1", [slug]]], () =>
+        tenant.patch(`${PATH}/${ada.membershipId}`, { role: slug }),
+      );
+      assert.equal(answer.status, 404);
     });
 
     test("answers 404 for an unknown role", async () => {
