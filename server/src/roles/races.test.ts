@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { aProject, credentials } from "../../test/builders.ts";
+import { anIdentity, aProject, aRole, credentials } from "../../test/builders.ts";
 import { openTestHouse, type TestHouse } from "../../test/harness.ts";
+import { against } from "../../test/people.ts";
 
 describe("two changes at once", () => {
   let house: TestHouse;
@@ -33,6 +34,33 @@ describe("two changes at once", () => {
         [[], `Name ${round}`, `Text ${round}`],
       );
     }
+  });
+
+  it("of a role: one who may not delete what it has come to say does not delete it", async () => {
+    const project = await aProject(house.owner);
+    const path = `/api/v1/projects/${project.id}`;
+    const clerkRole = await aRole(house.owner, project.id, [{ subject: "role", action: ["read", "delete"] }]);
+    const clerk = await anIdentity(house.owner, house.base, project.id, { roles: [{ role: clerkRole }] });
+    const made = await house.owner.post(`${path}/roles`, { slug: "growing", name: "Grows", permissions: [] });
+    const { id } = made.body.role;
+    const more = JSON.stringify([{ subject: "secrets", action: "readValue" }]);
+    const answer = await against(house, [["UPDATE roles SET rules = $2 WHERE id = $1", [id, more]]], () =>
+      clerk.client.delete(`${path}/roles/${id}`),
+    );
+    assert.deepEqual([answer.status, answer.body.error], [403, "PermissionBoundaryError"]);
+  });
+
+  it("a role goes while one of its holders leaves", async () => {
+    const project = await aProject(house.owner);
+    const path = `/api/v1/projects/${project.id}`;
+    const made = await house.owner.post(`${path}/roles`, { slug: "held", name: "Held", permissions: [] });
+    const identity = await house.owner.post(`${path}/identities`, { name: "x", roles: [{ role: "held" }] });
+    const answer = await against(
+      house,
+      [["DELETE FROM memberships WHERE identity_id = $1", [identity.body.identity.id]]],
+      () => house.owner.delete(`${path}/roles/${made.body.role.id}`),
+    );
+    assert.equal(answer.status, 200);
   });
 
   it("of how an identity logs in: neither undoes the other", async () => {

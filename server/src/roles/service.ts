@@ -239,19 +239,23 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
 
     async delete(actor: MemberActor, place: RolePlace, roleId: string): Promise<RoleView> {
       const scope = await locate(actor, place);
-      const before = await find(scope, roleId);
+      await find(scope, roleId);
       const ability = await require(actor, scope, "delete");
-      permissions.requireHolds(
-        ability,
-        [...lifted(before.rules, []), ...withdrawn(before.rules, [])],
-        `what the role ${before.slug} says`,
-      );
-      await db.write(async (tx) => {
-        if (!(await deleteRole(tx, roleId))) throw notFound("The role", roleId);
-        tx.audit(actor, { event: "delete-role", ...scope, metadata: { roleId, slug: before.slug } });
+      return db.write(async (tx) => {
+        // As it is under the lock: it may have come to say more since it was looked at.
+        const before = await lockRole(tx, scope, roleId);
+        if (!before) throw notFound("The role", roleId);
+        permissions.requireHolds(
+          ability,
+          [...lifted(before.rules, []), ...withdrawn(before.rules, [])],
+          `what the role ${before.slug} says`,
+        );
+        await deleteRole(tx, roleId);
+        const metadata = { roleId, slug: before.slug, permissionsBefore: before.rules };
+        tx.audit(actor, { event: "delete-role", ...scope, metadata });
         tx.emit(accessChanged({ ...scope, actorId: null }));
+        return toView(before);
       });
-      return toView(before);
     },
   };
 }

@@ -29,7 +29,9 @@ const lockById = sql<RoleRow>(`SELECT ${COLUMNS} FROM roles WHERE ${IN_SCOPE} AN
 const update = sql<RoleRow>(`
   UPDATE roles SET slug = $2, name = $3, description = $4, rules = $5, updated_at = $6 WHERE id = $1 RETURNING ${COLUMNS}`);
 const remove = sql<{ id: string }>(`DELETE FROM roles WHERE id = $1 RETURNING id`);
-const lock = sql(`SELECT id FROM roles WHERE id = $1 FOR UPDATE`);
+// Who is leaving right now is waited for: a role cannot be put into a membership that is gone when it counts.
+const holdHolders = sql(`
+  SELECT id FROM memberships WHERE id IN (SELECT membership_id FROM membership_roles WHERE role_id = $1) ORDER BY id FOR KEY SHARE`);
 // A membership that held nothing but this role stays a membership, without rights.
 const keepMemberships = sql(`
   INSERT INTO membership_roles (id, membership_id, role)
@@ -69,9 +71,9 @@ export const lockRole = (tx: Tx, scope: RoleScope, id: string) =>
   tx.first(lockById, [scope.orgId, scope.projectId, id]);
 export const updateRole = (tx: Tx, r: RoleRow, at: Date) =>
   tx.first(update, [r.id, r.slug, r.name, r.description, JSON.stringify(r.rules), at]);
+/** After `lockRole`: whoever is giving the role right now was waited for, and is counted among its holders. */
 export async function deleteRole(tx: Tx, id: string) {
-  // First the lock: whoever is giving the role right now is waited for, and then counted among its holders.
-  await tx.rows(lock, [id]);
+  await tx.rows(holdHolders, [id]);
   await tx.rows(keepMemberships, [id]);
   return tx.first(remove, [id]);
 }
