@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { openTestHouse, type TestHouse } from "../../test/harness.ts";
-import { aProject, anIdentity } from "../../test/builders.ts";
+import { aProject, anIdentity, aRole } from "../../test/builders.ts";
 
 describe("S-21 who holds a role for an hour", () => {
   let house: TestHouse;
@@ -55,6 +55,28 @@ describe("S-21 who holds a role for an hour", () => {
       {},
     );
     assert.deepEqual([secret.status, secret.body.error], [403, "PermissionBoundaryError"]);
+  });
+
+  it("that will deny something cannot hand that on now for longer than until then", async () => {
+    const project = await aProject(house.owner);
+    const path = `/api/v1/projects/${project.id}`;
+    const denial = await aRole(house.owner, project.id, [
+      { subject: "secrets", action: "readValue", inverted: true },
+    ]);
+    const tomorrow = new Date(house.clock.millis() + 86_400_000).toISOString();
+    const identity = await anIdentity(house.owner, house.base, project.id, {
+      roles: [
+        { role: "admin" },
+        { role: denial, isTemporary: true, temporaryRange: "1h", temporaryAccessStartTime: tomorrow },
+      ],
+    });
+    const give = async (role: Record<string, unknown>) =>
+      (await identity.client.post(`${path}/identities`, { name: "heir", roles: [role] })).status;
+    assert.equal(await give({ role: "viewer" }), 403);
+    assert.equal(await give({ role: "viewer", isTemporary: true, temporaryRange: "25h" }), 403);
+    assert.equal(await give({ role: "viewer", isTemporary: true, temporaryRange: "23h" }), 200);
+    const harmless = await aRole(house.owner, project.id, [{ subject: "tags", action: "read" }]);
+    assert.equal(await give({ role: harmless }), 200);
   });
 
   it("works as an admin until the hour is over", async () => {

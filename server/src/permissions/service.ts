@@ -42,7 +42,7 @@ interface Rights extends Standing {
    * count, and a denial that ends by itself does not.
    */
   readonly prospects: readonly Rule[];
-  /** The part of the ability that lasts until then. Denials count, however short they are. */
+  /** The part of the ability that lasts until then. Denials count, however short they are and when they begin. */
   readonly lastingUntil: (until: number) => Ability;
 }
 
@@ -84,6 +84,7 @@ function rightsFrom(
 ): Omit<Rights, "orgId" | "projectId" | "actorId"> {
   const rules: Rule[] = [];
   const ending: { readonly rule: Rule; readonly ends: number }[] = [];
+  const comingDenials: { readonly rule: Rule; readonly starts: number }[] = [];
   const prospects: Rule[] = [];
   let validUntil = Number.POSITIVE_INFINITY;
   for (const role of held) {
@@ -96,16 +97,17 @@ function rightsFrom(
     if (now >= starts) {
       rules.push(...given);
       ending.push(...given.map((rule) => ({ rule, ends })));
-    }
+    } else comingDenials.push(...given.filter((rule) => rule.inverted).map((rule) => ({ rule, starts })));
     validUntil = Math.min(validUntil, now < starts ? starts : ends);
   }
   const ability = compileRules(rules);
-  const lastingUntil = (until: number): Ability =>
-    ending.every(({ ends }) => ends >= until)
-      ? ability
-      : compileRules(
-          ending.filter(({ rule, ends }) => rule.inverted || ends >= until).map(({ rule }) => rule),
-        );
+  const lastingUntil = (until: number): Ability => {
+    // What one will be kept from while the grant still stands must not be had through the one it was granted to.
+    const coming = comingDenials.filter(({ starts }) => starts < until);
+    if (coming.length === 0 && ending.every(({ ends }) => ends >= until)) return ability;
+    const lasting = ending.filter(({ rule, ends }) => rule.inverted || ends >= until);
+    return compileRules([...lasting, ...coming].map(({ rule }) => rule));
+  };
   return { ability, prospects, lastingUntil, isMember: held.length > 0, validUntil };
 }
 
