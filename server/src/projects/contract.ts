@@ -138,7 +138,7 @@ export const setAuditRetention = endpoint({
   method: "PUT",
   path: "/api/v1/workspace/{projectId}/audit-logs-retention",
   room,
-  summary: "How long the project's audit rows are kept, in days",
+  summary: "How long the project's audit rows are kept, in days; needs edit on audit-logs",
   params,
   body: z.object({ auditLogsRetentionDays: z.number().int().min(0).max(36500) }),
   reply: z.object({ message: z.string(), workspace: project }),

@@ -181,6 +181,34 @@ describe("projects", () => {
     );
   });
 
+  it("have the past forgotten sooner only by who may edit the audit log, and that is written where it stays", async () => {
+    const project = await aProject(tenant);
+    const path = `/api/v1/workspace/${project.id}/audit-logs-retention`;
+    const clerkRole = await aRole(tenant, project.id, [{ subject: "project", action: "edit" }]);
+    const clerk = await anIdentity(tenant, house.base, project.id, { roles: [{ role: clerkRole }] });
+    assert.equal((await clerk.client.patch(`/api/v1/projects/${project.id}`, { name: "x" })).status, 200);
+    const refused = await clerk.client.put(path, { auditLogsRetentionDays: 1 });
+    assert.deepEqual([refused.status, refused.body.error], [403, "PermissionDenied"]);
+    assert.equal((await tenant.put(path, { auditLogsRetentionDays: 90 })).status, 200);
+    assert.equal((await tenant.put(path, { auditLogsRetentionDays: 30 })).status, 200);
+    const { auditLogs } = (
+      await tenant.get("/api/v1/organization/audit-logs?eventType=set-audit-retention&limit=2")
+    ).body;
+    assert.deepEqual(
+      auditLogs
+        .map((log: { projectId: string | null; event: { metadata: Record<string, unknown> } }) => [
+          log.projectId,
+          log.event.metadata["daysBefore"],
+          log.event.metadata["days"],
+        ])
+        .sort(([a]: [string | null], [b]: [string | null]) => Number(a === null) - Number(b === null)),
+      [
+        [project.id, 90, 30],
+        [null, 90, 30],
+      ],
+    );
+  });
+
   describe("environments", () => {
     it("are added, found by id and slug, renamed, moved and deleted", async () => {
       const project = await aProject(tenant);

@@ -83,7 +83,6 @@ export function createProjects(needs: ProjectNeeds) {
     actor: MemberActor,
     ref: string,
     patch: ProjectPatch,
-    event: string,
   ): Promise<ProjectView> => {
     const row = await resolve(actor, ref);
     await permissions.requireInProject(actor, row.id, { action: "edit", subject: "workspace" });
@@ -91,7 +90,7 @@ export function createProjects(needs: ProjectNeeds) {
       return await db.write(async (tx) => {
         await updateProject(tx, row.id, patch, clock.now());
         tx.audit(actor, {
-          event,
+          event: "update-project",
           orgId: row.orgId,
           projectId: row.id,
           metadata: {
@@ -170,11 +169,22 @@ export function createProjects(needs: ProjectNeeds) {
 
     update: (actor: MemberActor, ref: string, input: ProjectChange) => {
       const { pitVersionLimit, ...rest } = input;
-      return change(actor, ref, { ...rest, versionLimit: pitVersionLimit }, "update-project");
+      return change(actor, ref, { ...rest, versionLimit: pitVersionLimit });
     },
 
-    setAuditRetention: (actor: MemberActor, ref: string, days: number) =>
-      change(actor, ref, { auditRetentionDays: days }, "update-project"),
+    async setAuditRetention(actor: MemberActor, ref: string, days: number): Promise<ProjectView> {
+      const { id, orgId, auditRetentionDays } = await resolve(actor, ref);
+      await permissions.requireInProject(actor, id, { action: "edit", subject: "audit-logs" });
+      return db.write(async (tx) => {
+        await updateProject(tx, id, { auditRetentionDays: days }, clock.now());
+        const metadata = { projectId: id, daysBefore: auditRetentionDays, days };
+        // In the organisation's trail, too: what is only in the project's is forgotten by what was set.
+        for (const projectId of [id, null])
+          tx.audit(actor, { event: "set-audit-retention", orgId, projectId, metadata });
+        tx.emit(projectChanged({ orgId, projectId: id }));
+        return reread(tx, orgId, id);
+      });
+    },
 
     async delete(actor: MemberActor, ref: string): Promise<ProjectView> {
       const row = await resolve(actor, ref);

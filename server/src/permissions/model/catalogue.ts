@@ -169,7 +169,8 @@ const projectSubjects: readonly SubjectEntry[] = [
     actions: [...CRUD, ...GRANT, ...AUTH],
     attributes: { identityId: "text", ...ASSIGNABLE },
   },
-  { subject: "audit-logs", actions: ["read"], attributes: {} },
+  // To edit is to say how long it is kept: whoever may do that can have the past forgotten.
+  { subject: "audit-logs", actions: ["read", "edit"], attributes: {} },
   { subject: "settings", actions: CRUD, attributes: {} },
   { subject: "project", aliases: ["workspace"], actions: ["edit", "delete"], attributes: {} },
   { subject: "kms", actions: ["edit"], attributes: {} },
