@@ -7,7 +7,7 @@ import { newId } from "../../platform/ids.ts";
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
 import type { Keyring } from "../../platform/crypto/index.ts";
-import { isUniqueViolation, type Db } from "../../platform/db/index.ts";
+import { isForeignKeyViolation, isUniqueViolation, type Db } from "../../platform/db/index.ts";
 import { badRequest, conflict, notFound } from "../../platform/problem.ts";
 import type { IdentityControl } from "../../identities/index.ts";
 import { dropTokensOfMethod } from "../access-tokens/store.ts";
@@ -99,7 +99,7 @@ export function createUniversalAuths({ db, clock, keyring, control }: UniversalA
       } catch (error) {
         if (isUniqueViolation(error, "universal_auths_identity_unique"))
           throw conflict("This identity has universal auth already.");
-        throw error;
+        throw isForeignKeyViolation(error) ? notFound("The identity", identityId) : error;
       }
     },
 
@@ -177,7 +177,7 @@ export function createUniversalAuths({ db, clock, keyring, control }: UniversalA
       const secret = randomBytes(32).toString("hex");
       const at = clock.now();
       const expiresAt = input.ttl === 0 ? null : new Date(at.getTime() + input.ttl * 1000);
-      const clientSecretData = await db.write(async (tx) => {
+      const write = db.write(async (tx) => {
         const row = await insertClientSecret(tx, {
           id: newId(),
           universalAuthId: auth.id,
@@ -196,6 +196,9 @@ export function createUniversalAuths({ db, clock, keyring, control }: UniversalA
           metadata: { identityId, clientSecretId: row?.id },
         });
         return row as ClientSecretRow;
+      });
+      const clientSecretData = await write.catch((error: unknown) => {
+        throw isForeignKeyViolation(error) ? notFound("Universal auth of the identity", identityId) : error;
       });
       return { clientSecret: secret, clientSecretData };
     },

@@ -36,6 +36,8 @@ export interface ClientSecretRow {
 /** All that a login is decided by, in one look. */
 export interface LoginState extends UniversalAuthRow {
   readonly orgId: string;
+  /** The project that the identity belongs to; null for one of the organisation. */
+  readonly projectId: string | null;
   readonly orgSlug: string;
   readonly identityName: string;
   readonly lockedUntil: Date | null;
@@ -57,7 +59,7 @@ const SECRET = `c.id, c.created_at AS "createdAt", c.updated_at AS "updatedAt", 
   c.is_revoked AS "isClientSecretRevoked"`;
 
 const login = sql<LoginState>(`
-  SELECT ${COLUMNS}, i.org_id AS "orgId", o.slug AS "orgSlug", i.name AS "identityName", l.locked_until AS "lockedUntil", l.subject_id IS NOT NULL AS "hasFailures",
+  SELECT ${COLUMNS}, i.org_id AS "orgId", i.project_id AS "projectId", o.slug AS "orgSlug", i.name AS "identityName", l.locked_until AS "lockedUntil", l.subject_id IS NOT NULL AS "hasFailures",
     c.id AS "secretId", c.uses AS "secretUses", c.uses_limit AS "secretUsesLimit", c.expires_at AS "secretExpiresAt", c.is_revoked AS "secretIsRevoked"
   FROM universal_auths u JOIN identities i ON i.id = u.identity_id JOIN organizations o ON o.id = i.org_id
   LEFT JOIN client_secrets c ON c.universal_auth_id = u.id AND c.digest = $2

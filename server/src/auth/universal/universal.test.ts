@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { aProject, credentials, login, unique, until } from "../../../test/builders.ts";
 import { clientOf, openTestHouse, type Answer, type Tenant, type TestHouse } from "../../../test/harness.ts";
+import { against } from "../../../test/people.ts";
 import { withClient } from "../../../test/postgres.ts";
 import { newId } from "../../platform/ids.ts";
 
@@ -245,6 +246,32 @@ describe("universal auth", () => {
       }
     });
 
+    it("answers 401, not a bug, when the method is detached at the same moment", async () => {
+      const { clientId, clientSecret, identityId } = await attach();
+      const answer = await against(
+        house,
+        [["DELETE FROM universal_auths WHERE identity_id = $1", [identityId]]],
+        () => tryLogin({ clientId, clientSecret }),
+      );
+      assert.deepEqual([answer.status, answer.body.message], [401, "Invalid credentials."]);
+    });
+
+    it("is in the trail of the project that the identity belongs to", async () => {
+      const { clientId, clientSecret, identityId } = await attach();
+      await tryLogin({ clientId, clientSecret: "wrong" });
+      const { accessToken } = (await tryLogin({ clientId, clientSecret })).body;
+      await house.anonymous.post("/api/v1/auth/token/renew", { accessToken });
+      const { auditLogs } = (
+        await tenant.get(
+          `/api/v1/organization/audit-logs?projectId=${project.id}&actorId=${identityId}&limit=10`,
+        )
+      ).body;
+      assert.deepEqual(
+        auditLogs.map((log: { eventType: string }) => log.eventType),
+        ["renew-access-token", "login", "login-refused"],
+      );
+    });
+
     it("writes down every refusal, in the words of the audit trail", async () => {
       const { clientId, clientSecret, identityId, clientSecretId } = await attach({ lockoutThreshold: 1 });
       await tenant.post(at(identityId, `/client-secrets/${clientSecretId}/revoke`));
@@ -451,6 +478,15 @@ describe("universal auth", () => {
       house.clock.advance(61_000);
       assert.deepEqual(await locked(identityId), []);
       assert.equal((await tryLogin({ clientId, clientSecret })).status, 200);
+    });
+
+    it("is told only to who has the secret: to anyone else a locked client looks like an unknown one", async () => {
+      const { clientId, clientSecret } = await attach();
+      const guesses = await Promise.all([...(await fail(clientId, 5)), ...(await fail(clientId, 1))]);
+      const unknown = await tryLogin({ clientId: newId(), clientSecret: "wrong" });
+      for (const { status, body } of guesses)
+        assert.deepEqual([status, { ...body, reqId: "" }], [401, { ...unknown.body, reqId: "" }]);
+      assert.match((await tryLogin({ clientId, clientSecret })).body.message, /^Locked/);
     });
 
     it("starts to count anew after a good login, and after the reset time", async () => {

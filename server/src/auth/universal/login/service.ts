@@ -3,7 +3,7 @@ import { isUuid, newId } from "../../../platform/ids.ts";
 import { systemActor, type Caller, type IdentityActor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Keyring } from "../../../platform/crypto/index.ts";
-import type { Db, Pen } from "../../../platform/db/index.ts";
+import { isForeignKeyViolation, type Db, type Pen } from "../../../platform/db/index.ts";
 import { networkOf } from "../../../platform/http/index.ts";
 import { addressForbidden, type Problem } from "../../../platform/problem.ts";
 import type { Sealed } from "../../../platform/sealed.ts";
@@ -65,6 +65,7 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
       tx.audit(actor, {
         event: "login-refused",
         orgId: state?.orgId ?? null,
+        projectId: state?.projectId ?? null,
         metadata: {
           method: METHOD,
           reason,
@@ -113,7 +114,8 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
     const clientSecretId = secretOf(state);
     const token = tokens.issue(pen, { bearer: state, method: METHOD, settings, clientSecretId });
     const metadata = { method: METHOD, clientSecretId };
-    pen.audit(asActor(state, caller), { event: "login", orgId: state.orgId, metadata });
+    const { orgId, projectId } = state;
+    pen.audit(asActor(state, caller), { event: "login", orgId, projectId, metadata });
     return token;
   };
 
@@ -137,6 +139,7 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
         tx.audit(asActor(state, caller), {
           event: "login-refused",
           orgId: state.orgId,
+          projectId: state.projectId,
           metadata: { method: METHOD, reason: "used-up-secret", clientId },
         });
         return undefined;
@@ -154,11 +157,14 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
       );
       if (!state) throw await refuse(undefined, caller, clientId, "unknown-client");
       const now = clock.now();
-      if (state.lockedUntil !== null && state.lockedUntil > now) {
-        await refuse(state, caller, clientId, "locked-out");
-        throw lockedOut(Math.ceil((state.lockedUntil.getTime() - now.getTime()) / 1000));
-      }
       const reason = objection(state, organizationSlug, now);
+      if (state.lockedUntil !== null && state.lockedUntil > now) {
+        const words = await refuse(state, caller, clientId, "locked-out");
+        // Only who has the secret is told of the lock. To everyone else a locked client looks like an unknown one.
+        throw reason === undefined
+          ? lockedOut(Math.ceil((state.lockedUntil.getTime() - now.getTime()) / 1000))
+          : words;
+      }
       if (reason !== undefined) throw await refuse(state, caller, clientId, reason);
       if (!isTrusted(addressList(state.clientSecretTrustedIps), caller.ip)) {
         await refuse(state, caller, clientId, "untrusted-address");
@@ -167,9 +173,16 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
         );
       }
       const isCounted = (state.secretUsesLimit ?? 0) > 0;
-      const granted = await (isCounted || state.hasFailures
-        ? grantWithCare(state, caller, { clientId, now, isCounted })
-        : grantAtOnce(state, caller));
+      const granted = await (
+        isCounted || state.hasFailures
+          ? grantWithCare(state, caller, { clientId, now, isCounted })
+          : grantAtOnce(state, caller)
+      ).catch(async (error: unknown) => {
+        // The identity, or this way of logging in, was ended since we looked.
+        throw isForeignKeyViolation(error)
+          ? await refuse(undefined, caller, clientId, "unknown-client")
+          : error;
+      });
       if (!granted) throw credentialsWrong();
       // Counting every login on one row would line all logins of an identity up behind each other's commits.
       note({ secretId: secretOf(state), identityId: state.identityId, uses: isCounted ? 0 : 1, at: now });
