@@ -391,6 +391,7 @@ export const PUBLIC: Readonly<Record<string, string>> = {
 export const EXEMPT: Readonly<Record<string, string>> = {
   selectOrganization: "for people's sessions; tested in auth/sessions",
   issueLicence: "for instance admins: refused before anything is looked up",
+  listInstanceAuditLogs: "for instance admins: refused before anything is looked up",
   revokeLicence: "for instance admins: refused before anything is looked up",
   "createSecret.secretName": "what the new secret shall be called",
   "createRawSecret.secretName": "what the new secret shall be called",

@@ -50,32 +50,42 @@ const eventTypes = z
 
 const date = z.union([z.iso.datetime({ offset: true }), z.iso.date()]).transform((text) => new Date(text));
 
+const asked = {
+  eventType: eventTypes.optional(),
+  actorType: z.enum(AUDIT_ACTOR_TYPES).optional(),
+  actorId: uuid.optional(),
+  /** A part of it, in any case. */
+  userAgent: z.string().max(256).optional(),
+  startDate: date.optional(),
+  endDate: date.optional(),
+  limit: queryInteger(1, 1000, 20),
+  /** `nextCursor` of the page before. */
+  cursor: z.string().max(128).optional(),
+  /** For older clients; pages by offset shift when rows are added, pages by cursor do not. */
+  offset: queryInteger(0, 1_000_000, 0),
+};
+const isPeriod = (query: { startDate?: Date | undefined; endDate?: Date | undefined }): boolean =>
+  !query.startDate || !query.endDate || query.startDate <= query.endDate;
+const PERIOD_RULE = { path: ["startDate"], message: "must not be later than endDate" };
+const reply = z.object({ auditLogs: z.array(auditLog), nextCursor: z.string().nullable() });
+
 export const listAuditLogs = endpoint({
   id: "listAuditLogs",
   method: "GET",
   path: "/api/v1/organization/audit-logs",
   room: "audit",
   summary: `Who did what, newest first; the last ${AUDIT_DEFAULT_DAYS} days unless startDate says otherwise`,
-  query: z
-    .object({
-      projectId: projectRef.optional(),
-      eventType: eventTypes.optional(),
-      actorType: z.enum(AUDIT_ACTOR_TYPES).optional(),
-      actorId: uuid.optional(),
-      /** A part of it, in any case. */
-      userAgent: z.string().max(256).optional(),
-      startDate: date.optional(),
-      endDate: date.optional(),
-      limit: queryInteger(1, 1000, 20),
-      /** `nextCursor` of the page before. */
-      cursor: z.string().max(128).optional(),
-      /** For older clients; pages by offset shift when rows are added, pages by cursor do not. */
-      offset: queryInteger(0, 1_000_000, 0),
-    })
-    .refine((query) => !query.startDate || !query.endDate || query.startDate <= query.endDate, {
-      path: ["startDate"],
-      message: "must not be later than endDate",
-    }),
-  reply: z.object({ auditLogs: z.array(auditLog), nextCursor: z.string().nullable() }),
+  query: z.object({ projectId: projectRef.optional(), ...asked }).refine(isPeriod, PERIOD_RULE),
+  reply,
 });
 export type AuditQuery = z.output<typeof listAuditLogs.query>;
+
+export const listInstanceAuditLogs = endpoint({
+  id: "listInstanceAuditLogs",
+  method: "GET",
+  path: "/api/v1/admin/audit-logs",
+  room: "audit",
+  summary: "What concerns no organisation, such as logins without an account, newest first (instance admin)",
+  query: z.object(asked).refine(isPeriod, PERIOD_RULE),
+  reply,
+});

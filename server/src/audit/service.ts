@@ -2,10 +2,10 @@ import type { MemberActor } from "../platform/actor.ts";
 import { deny, orgOf, type Permissions } from "../permissions/index.ts";
 import type { Projects } from "../projects/index.ts";
 import type { AuditLogView, AuditQuery } from "./contract.ts";
-import { fromCursor, periodOf, toAuditLog, toCursor } from "./model.ts";
+import { fromCursor, periodOf, toAuditLog, toCursor, type Position } from "./model.ts";
 import { createAuditPartitions, type AuditPartitions, type PartitionNeeds } from "./partitions/service.ts";
 import { createAuditRetention, type AuditRetention, type RetentionNeeds } from "./retention/service.ts";
-import { pageOfAudit } from "./store.ts";
+import { pageOfAudit, type AuditFilter } from "./store.ts";
 
 export interface AuditNeeds extends PartitionNeeds, RetentionNeeds {
   readonly permissions: Permissions;
@@ -16,8 +16,20 @@ export interface Audit extends AuditPartitions, AuditRetention {
   list(
     actor: MemberActor,
     query: AuditQuery,
-  ): Promise<{ auditLogs: AuditLogView[]; nextCursor: string | null }>;
+  ): Promise<AuditPage>;
+  /** What concerns no organisation: for the owner of the instance. */
+  listOfInstance(actor: MemberActor, query: AuditQuery): Promise<AuditPage>;
 }
+
+export interface AuditPage {
+  readonly auditLogs: AuditLogView[];
+  readonly nextCursor: string | null;
+}
+
+type Scope = Pick<AuditFilter, "orgId" | "projectId" | "after">;
+
+const afterOf = ({ cursor }: AuditQuery): Position | undefined =>
+  cursor === undefined ? undefined : fromCursor(cursor);
 
 const READ = { action: "read", subject: "audit-logs" } as const;
 
@@ -32,27 +44,37 @@ export function createAudit(needs: AuditNeeds): Audit {
     if (!(await permissions.inOrganization(actor)).can(READ.action, READ.subject)) deny(inProject, READ);
   };
 
+  const read = async (query: AuditQuery, of: Scope): Promise<AuditPage> => {
+    const { actorType, actorId, userAgent, offset, limit } = query;
+    const who = { actorType, actorId, userAgent, events: query.eventType };
+    const filter = { ...of, ...periodOf(query, clock.now()), ...who, offset };
+    // One more than asked for: its presence is the answer to whether there is a next page.
+    const rows = await db.read((q) => pageOfAudit(q, { ...filter, limit: limit + 1 }));
+    const page = rows.slice(0, limit);
+    const last = page.at(-1);
+    return {
+      auditLogs: page.map(toAuditLog),
+      nextCursor: last && rows.length > limit ? toCursor(last) : null,
+    };
+  };
+
   return {
     ...createAuditPartitions(needs),
     ...createAuditRetention(needs),
 
     async list(actor, query) {
       const orgId = orgOf(actor);
-      const after = query.cursor === undefined ? undefined : fromCursor(query.cursor);
+      const after = afterOf(query);
       const projectId =
         query.projectId === undefined ? undefined : (await projects.resolve(actor, query.projectId)).id;
       await requireReader(actor, projectId);
-      const { actorType, actorId, userAgent, offset, limit } = query;
-      const who = { actorType, actorId, userAgent, events: query.eventType };
-      const filter = { orgId, projectId, ...periodOf(query, clock.now()), ...who, after, offset };
-      // One more than asked for: its presence is the answer to whether there is a next page.
-      const rows = await db.read((q) => pageOfAudit(q, { ...filter, limit: limit + 1 }));
-      const page = rows.slice(0, limit);
-      const last = page.at(-1);
-      return {
-        auditLogs: page.map(toAuditLog),
-        nextCursor: last && rows.length > limit ? toCursor(last) : null,
-      };
+      return read(query, { orgId, projectId, after });
+    },
+
+    async listOfInstance(actor, query) {
+      const after = afterOf(query);
+      permissions.requireInstanceAdmin(actor);
+      return read(query, { orgId: null, projectId: undefined, after });
     },
   };
 }

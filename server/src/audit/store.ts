@@ -5,7 +5,8 @@ const COLUMNS = `id, at, org_id AS "orgId", project_id AS "projectId", event, ac
   actor_name AS "actorName", ip, user_agent AS "userAgent", request_id AS "requestId", metadata`;
 
 export interface AuditFilter {
-  readonly orgId: string;
+  /** Null = what concerns no organisation. */
+  readonly orgId: string | null;
   readonly projectId: string | undefined;
   readonly from: Date;
   readonly to: Date | undefined;
@@ -25,9 +26,10 @@ export interface AuditFilter {
 export function auditPageQuery(filter: AuditFilter): { readonly text: string; readonly values: unknown[] } {
   const values: unknown[] = [];
   const put = (value: unknown): string => `$${values.push(value)}`;
-  const orgId = put(filter.orgId);
+  const orgId = filter.orgId === null ? "NULL" : put(filter.orgId);
   const where = [`at >= ${put(filter.from)}`];
-  if (filter.projectId === undefined) where.push(`org_id = ${orgId}`);
+  if (filter.orgId === null) where.push("org_id IS NULL");
+  else if (filter.projectId === undefined) where.push(`org_id = ${orgId}`);
   // Said so that it is checked but no index is searched by it: a planner that hopes to meet a quiet project's rows
   // soon while walking through its organisation's walks through all of them.
   else where.push(`project_id = ${put(filter.projectId)}`, `org_id IS NOT DISTINCT FROM ${orgId}`);

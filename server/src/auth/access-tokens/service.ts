@@ -191,7 +191,8 @@ export function createAccessTokens({ db, clock, tail, keyring }: AccessTokenNeed
       const expiresAt = new Date(now.getTime() + expiresIn * 1000);
       await db.write(async (tx) => {
         if (!(await renewTokenUntil(tx, tokenId, expiresAt, now))) throw tokenRevoked();
-        tx.audit(actor, { event: "renew-access-token", orgId: actor.orgId, metadata: { tokenId } });
+        const { orgId, projectId } = state;
+        tx.audit(actor, { event: "renew-access-token", orgId, projectId, metadata: { tokenId } });
       });
       return {
         accessToken: sign(state, state.authMethod, tokenId, expiresAt),
@@ -208,7 +209,8 @@ export function createAccessTokens({ db, clock, tail, keyring }: AccessTokenNeed
       const actor = { ...admit({ ...state, addresses: undefined }, caller) };
       await db.write(async (tx) => {
         await revokeToken(tx, tokenId, clock.now());
-        tx.audit(actor, { event: "revoke-access-token", orgId: actor.orgId, metadata: { tokenId } });
+        const { orgId, projectId } = state;
+        tx.audit(actor, { event: "revoke-access-token", orgId, projectId, metadata: { tokenId } });
         tx.emit(tokensChanged({ identityId: state.identityId, tokenId }));
       });
     },

@@ -20,6 +20,7 @@ import {
 import { sessionsChanged } from "../events.ts";
 import { forgetFailures, sweepLockouts } from "../lockouts/store.ts";
 import { credentialsWrong, tokenExpired, tokenInvalid, tokenRevoked } from "../model.ts";
+import { auditAccount } from "../trail/service.ts";
 import { createPasswordAttempts, PASSWORD_METHOD } from "./attempts/service.ts";
 import {
   findSession,
@@ -129,24 +130,10 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
       return attempts.attempt({ email, user, password, caller }, (known) =>
         db.write(async (tx) => {
           await forgetFailures(tx, known.id, PASSWORD_METHOD, networkOf(caller.ip));
-          const { id, email: name, isInstanceAdmin } = known;
-          tx.audit(
-            {
-              kind: "user",
-              id,
-              name,
-              orgId: null,
-              tokenId: "",
-              authMethod: PASSWORD_METHOD,
-              isInstanceAdmin,
-              caller,
-            },
-            {
-              event: "login",
-              orgId: null,
-              metadata: { method: PASSWORD_METHOD },
-            },
-          );
+          const { id: userId, email: knownEmail, isInstanceAdmin } = known;
+          const actor = asActor({ id: "", userId, email: knownEmail, orgId: null, isInstanceAdmin }, caller);
+          const metadata = { method: PASSWORD_METHOD };
+          await auditAccount(tx, actor, userId, { event: "login", metadata });
           return openRoot(tx, known);
         }),
       );
@@ -203,7 +190,7 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
           await forgetFailures(tx, id, PASSWORD_METHOD, networkOf(caller.ip));
           await setPasswordHash(tx, id, hash, clock.now());
           await revokeSessions(tx, id);
-          tx.audit(actingUser, { event: "change-password", orgId: actingUser.orgId, metadata: {} });
+          await auditAccount(tx, actingUser, id, { event: "change-password", metadata: {} });
           tx.emit(sessionsChanged({ userId: id, sessionId: null }));
         });
       });

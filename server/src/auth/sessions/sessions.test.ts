@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { until } from "../../../test/builders.ts";
 import { clientOf, openTestHouse, OWNER, type Answer, type TestHouse } from "../../../test/harness.ts";
+import { look } from "../../../test/people.ts";
 import { withClient } from "../../../test/postgres.ts";
 import { newId } from "../../platform/ids.ts";
 
@@ -194,6 +195,41 @@ describe("a person's session", () => {
     assert.ok(!rows.some((text) => text.includes("canary")));
   });
 
+  it("is in the trail of every organisation of the person, refusals and changed passwords too", async () => {
+    forgetFailures();
+    const [one, other] = [await house.newTenant(), await house.newTenant()];
+    await login(OWNER.email, "wrong wrong");
+    assert.equal((await login(OWNER.email, OWNER.password)).status, 200);
+    for (const tenant of [one, other]) {
+      const { auditLogs } = (
+        await tenant.get("/api/v1/organization/audit-logs?eventType=login,login-refused")
+      ).body;
+      assert.deepEqual(
+        auditLogs.map((log: { eventType: string; ipAddress: string }) => [log.eventType, log.ipAddress]),
+        [
+          ["login", "127.0.0.1"],
+          ["login-refused", "127.0.0.1"],
+        ],
+      );
+      assert.equal(auditLogs[0].actor.metadata.userId, house.ownerUser.id);
+    }
+  });
+
+  it("that concerns no organisation is for instance admins to read, and for nobody else", async () => {
+    forgetFailures();
+    await login("nowhere@example.com", "wrong wrong");
+    const path = "/api/v1/admin/audit-logs?eventType=login-refused&limit=1";
+    const { status, body } = await house.owner.get(path);
+    assert.equal(status, 200);
+    const [row] = body.auditLogs;
+    assert.deepEqual([row.orgId, row.event.metadata.reason], [null, "unknown-account"]);
+    assert.equal(typeof body.nextCursor, "string");
+    const next = (await house.owner.get(`${path}&cursor=${body.nextCursor}`)).body.auditLogs;
+    assert.ok(next.length === 1 && next[0].id !== row.id && next[0].orgId === null);
+    assert.equal((await (await house.newTenant()).get(path)).status, 403);
+    assert.equal((await house.anonymous.get(path)).status, 401);
+  });
+
   it("S-46 S-31 refuses odd bodies without repeating them", async () => {
     for (const body of [
       {},
@@ -235,6 +271,41 @@ describe("a person's session", () => {
         (await change(again.body.accessToken, "another long password", OWNER.password)).status,
         200,
       );
+    });
+
+    it("is over, too, when it was being opened at that very moment", async () => {
+      forgetFailures();
+      const root = await session();
+      const waiting = (count: number) =>
+        until(
+          async () =>
+            (
+              await look(
+                house,
+                "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+              )
+            ).length === count,
+          5000,
+        );
+      const [branch, changed] = await withClient(
+        house.database.server,
+        house.database.connection.database,
+        async (client) => {
+          // Holds up the selection at its last step, when its row is written and cannot be seen yet.
+          await client.query("BEGIN");
+          await client.query("LOCK TABLE audit_log IN SHARE MODE");
+          const selecting = house.as(root).post(SELECT, { organizationId: house.owner.orgId });
+          await waiting(1);
+          const changing = change(root, OWNER.password, "another long password");
+          await waiting(2);
+          await client.query("COMMIT");
+          return Promise.all([selecting, changing]);
+        },
+      );
+      assert.deepEqual([branch.status, changed.status], [200, 200]);
+      assert.equal((await house.as(branch.body.token).get("/api/v1/projects")).status, 401);
+      const again = (await login(OWNER.email, "another long password")).body.accessToken;
+      assert.equal((await change(again, "another long password", OWNER.password)).status, 200);
     });
 
     it("is for people only", async () => {

@@ -19,15 +19,19 @@ const openBranch = sql<{ expiresAt: Date }>(`
   SELECT $1, s.root_id, s.user_id, $3, s.expires_at, $4 FROM user_sessions s
   WHERE s.id = $2 AND NOT s.is_revoked AND s.expires_at > $4 FOR SHARE
   RETURNING expires_at AS "expiresAt"`);
-// A session for an organisation ends with the membership there.
+// A session for an organisation ends with the membership there. And every one ends with the login it goes back to, also
+// one that was being opened while that login was ended, and was seen by nobody then.
 const state = sql<SessionState>(`
   SELECT s.id, u.id AS "userId", u.email, s.org_id AS "orgId", u.is_instance_admin AS "isInstanceAdmin"
-  FROM user_sessions s JOIN users u ON u.id = s.user_id
-  WHERE s.id = $1 AND NOT s.is_revoked
+  FROM user_sessions s JOIN user_sessions r ON r.id = s.root_id JOIN users u ON u.id = s.user_id
+  WHERE s.id = $1 AND NOT s.is_revoked AND NOT r.is_revoked
     AND (s.org_id IS NULL OR EXISTS (SELECT 1 FROM memberships m WHERE m.org_id = s.org_id AND m.project_id IS NULL AND m.user_id = u.id))`);
 const member = sql<{ id: string }>(
   `SELECT id FROM memberships WHERE org_id = $1 AND project_id IS NULL AND user_id = $2`,
 );
+// Far more than anyone belongs to, but for the owner of a large instance.
+const organizations = sql<{ orgId: string }>(`
+  SELECT org_id AS "orgId" FROM memberships WHERE user_id = $1 AND project_id IS NULL ORDER BY created_at, id LIMIT 100`);
 const revoke = sql(`
   UPDATE user_sessions SET is_revoked = true WHERE root_id = (SELECT root_id FROM user_sessions WHERE id = $1)`);
 const revokeAll = sql(`UPDATE user_sessions SET is_revoked = true WHERE user_id = $1`);
@@ -49,6 +53,8 @@ export const insertBranchSession = (tx: Tx, s: { id: string; parentId: string; o
 export const findSession = (q: Query, id: string) => q.first(state, [id]);
 export const isOrgMember = async (q: Query, orgId: string, userId: string) =>
   (await q.first(member, [orgId, userId])) !== undefined;
+export const organizationsOf = async (q: Query, userId: string): Promise<string[]> =>
+  (await q.rows(organizations, [userId])).map((row) => row.orgId);
 /** The session's whole tree: the login it goes back to and every organisation selected from it. */
 export const revokeSession = (tx: Tx, id: string) => tx.rows(revoke, [id]);
 export const revokeSessions = (tx: Tx, userId: string) => tx.rows(revokeAll, [userId]);

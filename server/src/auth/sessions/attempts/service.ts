@@ -15,6 +15,7 @@ import type { Sealed } from "../../../platform/sealed.ts";
 import type { UserRow } from "../../../users/index.ts";
 import { countFailure, findLockout } from "../../lockouts/store.ts";
 import { credentialsWrong, lockedOut } from "../../model.ts";
+import { auditAccount } from "../../trail/service.ts";
 
 export const PASSWORD_METHOD = "password";
 const LOCKOUT = { threshold: 5, lockSeconds: 300, resetSeconds: 900 };
@@ -74,10 +75,9 @@ export function createPasswordAttempts(needs: {
   };
 
   const refused = (user: UserRow | undefined, caller: Caller, reason: string): Promise<void> =>
-    db.write(async (tx) =>
-      tx.audit(systemActor("login", caller), {
+    db.write((tx) =>
+      auditAccount(tx, systemActor("login", caller), user?.id, {
         event: "login-refused",
-        orgId: null,
         metadata: { method: PASSWORD_METHOD, reason, userId: user?.id ?? null },
       }),
     );

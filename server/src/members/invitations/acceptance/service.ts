@@ -177,7 +177,7 @@ export class Acceptances {
       if (!(await takeInvitation(tx, invitationId, at))) throw refused();
       if (isNew) {
         await insertUser(tx, user, at);
-        tx.audit(actor, { event: "create-user", orgId: null, metadata: { userId: user.id } });
+        tx.audit(actor, { event: "create-user", orgId, metadata: { userId: user.id } });
       }
       const member = { orgId, userId: user.id, at };
       await addMembership(tx, { id: newId(), projectId: null, ...member }, granted.roles);
