@@ -13,10 +13,7 @@ export interface AuditNeeds extends PartitionNeeds, RetentionNeeds {
 }
 
 export interface Audit extends AuditPartitions, AuditRetention {
-  list(
-    actor: MemberActor,
-    query: AuditQuery,
-  ): Promise<AuditPage>;
+  list(actor: MemberActor, query: AuditQuery): Promise<AuditPage>;
   /** What concerns no organisation: for the owner of the instance. */
   listOfInstance(actor: MemberActor, query: AuditQuery): Promise<AuditPage>;
 }

@@ -79,11 +79,7 @@ export function createProjects(needs: ProjectNeeds) {
     return toProjectView(row);
   };
 
-  const change = async (
-    actor: MemberActor,
-    ref: string,
-    patch: ProjectPatch,
-  ): Promise<ProjectView> => {
+  const change = async (actor: MemberActor, ref: string, patch: ProjectPatch): Promise<ProjectView> => {
     const row = await resolve(actor, ref);
     await permissions.requireInProject(actor, row.id, { action: "edit", subject: "workspace" });
     try {
