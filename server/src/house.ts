@@ -8,6 +8,7 @@ import {
   authRoutes,
   createAccessTokens,
   createAuthentication,
+  createPasswordResets,
   createSessions,
   createTokenAuths,
   createUniversalAuths,
@@ -36,7 +37,7 @@ import {
   memberRoutes,
 } from "./members/index.ts";
 import { createMemberships } from "./memberships/index.ts";
-import { createMailer, createNotifications } from "./notifications/index.ts";
+import { createMailer, createNotifications, type Mailer } from "./notifications/index.ts";
 import { createOrganizations, organizationRoutes } from "./organizations/index.ts";
 import { createPermissions } from "./permissions/index.ts";
 import type { Clock } from "./platform/clock.ts";
@@ -55,7 +56,7 @@ import { reasonOf, type Log } from "./platform/log.ts";
 import { createOutbound } from "./platform/outbound.ts";
 import { createTail, outboxJobs, type Tail } from "./platform/outbox/index.ts";
 import type { Sealed } from "./platform/sealed.ts";
-import { createEnvironments, createProjects, projectRoutes } from "./projects/index.ts";
+import { createEnvironments, createProjectAccess, createProjects, projectRoutes } from "./projects/index.ts";
 import { createRoles, roleRoutes } from "./roles/index.ts";
 import { createSecrets, secretsJobs, secretsRoutes, type Secrets } from "./secrets/index.ts";
 import { createStatus, statusRoutes } from "./status/index.ts";
@@ -124,8 +125,14 @@ async function openGround({ config, clock, log, rootKey }: HouseOptions, db: Dat
 
 type Ground = Awaited<ReturnType<typeof openGround>>;
 
+/** How the house writes to people, and where it says that it lives. */
+interface Post {
+  readonly mailer: Mailer | undefined;
+  readonly publicUrl: string;
+}
+
 /** Who there is, how they prove it, and what they belong to. */
-function openPeople(ground: Ground) {
+function openPeople(ground: Ground & Post) {
   const { permissions, memberships } = ground;
   const control = createIdentityControl(ground);
   const accessTokens = createAccessTokens(ground);
@@ -133,6 +140,7 @@ function openPeople(ground: Ground) {
   const auth: AuthServices = {
     accessTokens,
     sessions,
+    passwordResets: createPasswordResets(ground),
     tokenAuths: createTokenAuths({ ...ground, control, tokens: accessTokens }),
     universalAuths: createUniversalAuths({ ...ground, control }),
     universalLogin: createUniversalLogin({ ...ground, tokens: accessTokens }),
@@ -181,19 +189,23 @@ async function openOffice({ config }: HouseOptions, ground: Ground, { accessToke
 async function openRooms(options: HouseOptions, database: Database, tail: Tail) {
   const { config } = options;
   const ground = await openGround(options, database, tail);
-  const people = openPeople(ground);
+  const post: Post = {
+    mailer: config.smtpUrl ? createMailer(config.smtpUrl, config.mailFrom) : undefined,
+    publicUrl: config.publicUrl ?? `http://localhost:${config.port}`,
+  };
+  const people = openPeople({ ...ground, ...post });
   const office = await openOffice(options, ground, people.auth);
   const { authentication } = people;
   const secrets = createSecrets({ ...ground, roles: createRoles(ground), auditReads: config.auditReads });
   const events = openEvents(options, { ...ground, licences: office.licences, authentication });
-  const revocationUrl = config.revocationUrl ?? config.publicUrl ?? `http://localhost:${config.port}`;
+  const revocationUrl = config.revocationUrl ?? post.publicUrl;
   const certificates = createCertificates({ ...ground, revocationUrl });
-  const alerts = openAlertRoom(options, ground);
+  const alerts = openAlertRoom(options, ground, post);
 
   const routes: Route[] = [
     ...people.routes,
     ...office.routes,
-    ...projectRoutes(ground.projects, ground.environments),
+    ...projectRoutes(ground.projects, ground.environments, createProjectAccess(ground)),
     ...secretsRoutes(secrets),
     ...eventRoutes(events),
     ...certificates.routes,
@@ -219,13 +231,12 @@ function openEvents(
   return createEvents({ clock, log, ...rooms, slots: createSlots({ db, log, ...limits }) });
 }
 
-function openAlertRoom({ config, clock }: HouseOptions, needs: AlertRoomNeeds) {
+function openAlertRoom({ config, clock }: HouseOptions, needs: AlertRoomNeeds, { mailer, publicUrl }: Post) {
   const outbound = createOutbound({ allowed: config.allowPrivateTargets });
-  const mailer = config.smtpUrl ? createMailer(config.smtpUrl, config.mailFrom) : undefined;
   const notifications = createNotifications({ outbound, clock, mailer, pagerDutyUrl: config.pagerDutyUrl });
   return openAlerts(needs, {
     notifications,
-    publicUrl: config.publicUrl ?? `http://localhost:${config.port}`,
+    publicUrl,
     onStop: () => mailer?.close(),
   });
 }

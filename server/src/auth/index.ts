@@ -4,6 +4,7 @@ export { authJobs, flushUses } from "./jobs.ts";
 export { EVERYWHERE, UNLIMITED_SECONDS } from "./model.ts";
 export { authRoutes, type AuthServices } from "./routes.ts";
 export { createAuthentication, type Authentication } from "./service.ts";
+export { createPasswordResets } from "./resets/service.ts";
 export { createSessions, toUserView } from "./sessions/service.ts";
 export { createTokenAuths } from "./token/service.ts";
 export { foundTokenAuth } from "./token/store.ts";

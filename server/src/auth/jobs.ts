@@ -1,13 +1,14 @@
 import type { Job } from "../platform/jobs/index.ts";
 import type { AuthServices } from "./routes.ts";
 
-export const authJobs = ({ accessTokens, sessions }: AuthServices): Job[] => [
+export const authJobs = ({ accessTokens, sessions, passwordResets }: AuthServices): Job[] => [
   {
     name: "auth-sweep",
     everySeconds: 600,
     async run() {
       await accessTokens.sweep();
       await sessions.sweep();
+      await passwordResets.sweep();
     },
   },
 ];

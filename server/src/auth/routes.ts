@@ -1,7 +1,9 @@
-import { serve, servePublic, type Route } from "../platform/http/index.ts";
+import { formPage, formPageCsp, Raw, serve, servePublic, type Route } from "../platform/http/index.ts";
 import { seal } from "../platform/sealed.ts";
 import * as tokens from "./access-tokens/contract.ts";
 import type { AccessTokens } from "./access-tokens/service.ts";
+import * as resets from "./resets/contract.ts";
+import type { PasswordResets } from "./resets/service.ts";
 import * as sessions from "./sessions/contract.ts";
 import type { Sessions } from "./sessions/service.ts";
 import * as token from "./token/contract.ts";
@@ -13,6 +15,7 @@ import type { UniversalAuths } from "./universal/service.ts";
 export interface AuthServices {
   readonly accessTokens: AccessTokens;
   readonly sessions: Sessions;
+  readonly passwordResets: PasswordResets;
   readonly tokenAuths: TokenAuths;
   readonly universalAuths: UniversalAuths;
   readonly universalLogin: UniversalLogin;
@@ -20,6 +23,7 @@ export interface AuthServices {
 
 export const authRoutes = (services: AuthServices): Route[] => [
   ...loginRoutes(services),
+  ...resetRoutes(services.passwordResets),
   ...universalRoutes(services.universalAuths),
   ...tokenRoutes(services.tokenAuths),
 ];
@@ -58,6 +62,40 @@ const loginRoutes = ({ accessTokens, sessions: people, universalLogin }: AuthSer
     return { message: "The password was changed. Log in again." };
   }),
   serve(sessions.whoAmI, async ({ actor }) => ({ user: await people.whoAmI(actor) })),
+];
+
+const RESET_PAGE = formPage({
+  title: "Choose a new password",
+  words:
+    "Every session of yours ends when it is replaced. At least eight characters; a longer one is stronger.",
+  fields: [
+    {
+      name: "newPassword",
+      label: "New password",
+      type: "password",
+      autocomplete: "new-password",
+      isRequired: true,
+    },
+  ],
+  button: "Replace the password",
+  post: resets.resetPassword.path.slice(1),
+  done: "The password was replaced. You can log in with it now.",
+});
+
+const resetRoutes = (passwords: PasswordResets): Route[] => [
+  servePublic(resets.requestPasswordReset, async ({ body, caller }) => {
+    passwords.request(body.email, caller);
+    return { message: "If this address has an account, a link is on its way there." };
+  }),
+  servePublic(resets.resetPassword, async ({ body, caller }) => {
+    await passwords.confirm(seal(body.token), seal(body.newPassword), caller);
+    return { message: "The password was replaced. Log in with the new one." };
+  }),
+  servePublic(resets.openPasswordResetLink, async ({ reply }) => {
+    reply.header("content-type", "text/html; charset=utf-8");
+    reply.header("content-security-policy", formPageCsp);
+    return new Raw(RESET_PAGE);
+  }),
 ];
 
 const universalRoutes = (auths: UniversalAuths): Route[] => [

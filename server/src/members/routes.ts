@@ -1,4 +1,4 @@
-import { serve, servePublic, type Route } from "../platform/http/index.ts";
+import { formPage, formPageCsp, Raw, serve, servePublic, type Route } from "../platform/http/index.ts";
 import { seal } from "../platform/sealed.ts";
 import type { Acceptances } from "./invitations/acceptance/service.ts";
 import * as invitation from "./invitations/contract.ts";
@@ -31,12 +31,49 @@ const organizationRoutes = (members: OrgMembers): Route[] => [
   })),
 ];
 
+const INVITATION_PAGE = formPage({
+  title: "Accept the invitation",
+  words:
+    "If you have an account here, give its password. Otherwise choose one of at least eight characters: the account is made with it.",
+  fields: [
+    {
+      name: "password",
+      label: "Password",
+      type: "password",
+      autocomplete: "current-password",
+      isRequired: true,
+    },
+    {
+      name: "firstName",
+      label: "First name (new accounts)",
+      type: "text",
+      autocomplete: "given-name",
+      isRequired: false,
+    },
+    {
+      name: "lastName",
+      label: "Last name (new accounts)",
+      type: "text",
+      autocomplete: "family-name",
+      isRequired: false,
+    },
+  ],
+  button: "Accept",
+  post: invitation.acceptInvitation.path.slice(1),
+  done: "You are a member now. You can log in.",
+});
+
 const invitationRoutes = ({ invitations, acceptances }: MemberServices): Route[] => [
   serve(invitation.createInvitation, ({ actor, body }) => invitations.create(actor, body)),
   serve(invitation.listInvitations, ({ actor, query }) => invitations.list(actor, query)),
   serve(invitation.deleteInvitation, async ({ actor, params }) => ({
     invitation: await invitations.delete(actor, params.invitationId),
   })),
+  servePublic(invitation.openInvitationLink, async ({ reply }) => {
+    reply.header("content-type", "text/html; charset=utf-8");
+    reply.header("content-security-policy", formPageCsp);
+    return new Raw(INVITATION_PAGE);
+  }),
   servePublic(invitation.acceptInvitation, ({ body, caller }) =>
     acceptances.accept({ ...body, token: seal(body.token), password: seal(body.password) }, caller),
   ),

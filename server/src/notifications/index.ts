@@ -8,4 +8,5 @@ export {
   type NoticeKind,
   type Outcome,
 } from "./contract.ts";
+export { writeLetter } from "./letters/model.ts";
 export { createNotifications, Notifications, type NotificationNeeds } from "./service.ts";

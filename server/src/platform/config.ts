@@ -176,7 +176,7 @@ export const VARIABLES = {
   ),
   smtpUrl: text(
     "KEYWARD_SMTP_URL",
-    "Mail server for alerts: smtp://user:password@host:587 (STARTTLS; demanded with ?requireTLS=true) or smtps://…",
+    "Mail server for alerts, invitations and forgotten passwords: smtp://user:password@host:587 (STARTTLS; demanded with ?requireTLS=true) or smtps://…",
     "(no mail)",
     (t) => (t === undefined ? undefined : new Sealed(parseUrl(t, ["smtp:", "smtps:"]))),
   ),

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { aProject, anIdentity, aRole, unique } from "../../test/builders.ts";
-import { openTestHouse, type Tenant, type TestHouse } from "../../test/harness.ts";
+import { openTestHouse, type Client, type Tenant, type TestHouse } from "../../test/harness.ts";
+import { aPerson, giveRole } from "../../test/people.ts";
 import { newId } from "../platform/ids.ts";
 
 describe("projects", () => {
@@ -207,6 +208,74 @@ describe("projects", () => {
         [null, 90, 30],
       ],
     );
+  });
+
+  describe("whose last admin has left", () => {
+    const ALL = "/api/v1/organization-admin/projects";
+    const take = (client: Client, ref: string) => client.post(`${ALL}/${ref}/grant-admin-access`);
+
+    it("are found and taken over by an admin of the organisation, in their own audit trail", async () => {
+      const org = await house.newTenant();
+      const maker = await aPerson(house, org, { role: "member" });
+      const project = await aProject(maker);
+      const [other, heir] = [await aProject(org), await anIdentity(maker, house.base, project.id)];
+      assert.equal((await take(org, project.id)).status, 400, "its admin is still there");
+      await maker.patch(`/api/v1/projects/${project.id}/memberships/identities/${heir.id}`, {
+        roles: [{ role: "admin" }],
+      });
+      const left = await org.delete(`/api/v1/organization/members/${maker.membershipId}`);
+      assert.equal(left.status, 200);
+      assert.equal((await org.get(`/api/v1/projects/${project.id}`)).status, 403);
+      const { projects, count } = (await org.get(`${ALL}?limit=10`)).body;
+      assert.equal(count, 2);
+      assert.deepEqual(
+        projects.map((one: { id: string; hasAdmin: boolean }) => [one.id, one.hasAdmin]),
+        [
+          [project.id, false],
+          [other.id, true],
+        ],
+      );
+      assert.equal((await org.get(`${ALL}?search=${other.slug}`)).body.count, 1);
+      const taken = await take(org, project.slug);
+      assert.deepEqual([taken.status, taken.body.membership.projectId], [200, project.id]);
+      assert.equal((await org.patch(`/api/v1/projects/${project.id}`, { name: "Found" })).status, 200);
+      const { auditLogs } = (
+        await org.get(`/api/v1/organization/audit-logs?projectId=${project.id}&eventType=grant-admin-access`)
+      ).body;
+      assert.equal(auditLogs[0].actor.metadata.id, org.identityId);
+      assert.equal((await take(org, project.id)).status, 400, "now it has one");
+    });
+
+    it("give a member who has become the organisation's admin the role beside those they hold", async () => {
+      const org = await house.newTenant();
+      const [maker, heir] = [await aPerson(house, org), await aPerson(house, org)];
+      const project = await aProject(maker);
+      const added = await maker.post(`/api/v1/projects/${project.id}/memberships`, {
+        emails: [heir.email],
+        roleSlugs: ["viewer"],
+      });
+      assert.equal(added.status, 200);
+      await giveRole(org, heir, "admin");
+      await org.delete(`/api/v1/organization/members/${maker.membershipId}`);
+      const answers = await Promise.all([take(heir, project.id), take(heir, project.id)]);
+      assert.ok(answers.some(({ status }) => status === 200));
+      const { memberships } = (await heir.get(`/api/v1/projects/${project.id}/memberships`)).body;
+      assert.deepEqual(memberships[0].roles.map((held: { role: string }) => held.role).sort(), [
+        "admin",
+        "viewer",
+      ]);
+    });
+
+    it("stay closed to everyone else, and unknown to other organisations", async () => {
+      const org = await house.newTenant();
+      const [maker, member] = [await aPerson(house, org), await aPerson(house, org)];
+      const project = await aProject(maker);
+      await org.delete(`/api/v1/organization/members/${maker.membershipId}`);
+      assert.equal((await take(member, project.id)).body.error, "PermissionBoundaryError");
+      assert.equal((await member.get(ALL)).status, 403);
+      assert.equal((await take(tenant, project.id)).status, 404);
+      assert.equal((await take(house.anonymous, project.id)).status, 401);
+    });
   });
 
   describe("environments", () => {

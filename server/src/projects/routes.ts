@@ -2,6 +2,8 @@ import { serve, type Route } from "../platform/http/index.ts";
 import * as contract from "./contract.ts";
 import * as environments from "./environments/contract.ts";
 import type { Environments } from "./environments/service.ts";
+import * as access from "./access/contract.ts";
+import type { ProjectAccess } from "./access/service.ts";
 import type { Projects } from "./service.ts";
 
 const changed = (message: string, environment: environments.EnvironmentView) => ({
@@ -11,7 +13,11 @@ const changed = (message: string, environment: environments.EnvironmentView) => 
   environment,
 });
 
-export const projectRoutes = (projects: Projects, envs: Environments): Route[] => [
+export const projectRoutes = (projects: Projects, envs: Environments, taking: ProjectAccess): Route[] => [
+  serve(access.listAllProjects, ({ actor, query }) => taking.list(actor, query)),
+  serve(access.grantAdminAccess, async ({ actor, params }) => ({
+    membership: await taking.grantAdmin(actor, params.projectId),
+  })),
   serve(contract.createProject, async ({ actor, body }) => ({ project: await projects.create(actor, body) })),
   serve(contract.listProjects, async ({ actor, query }) => ({
     projects: await projects.list(actor, query.type),

@@ -20,6 +20,7 @@ import {
 import { sessionsChanged } from "../events.ts";
 import { forgetFailures, sweepLockouts } from "../lockouts/store.ts";
 import { credentialsWrong, tokenExpired, tokenInvalid, tokenRevoked } from "../model.ts";
+import { dropResetsOf } from "../resets/store.ts";
 import { auditAccount } from "../trail/service.ts";
 import { createPasswordAttempts, PASSWORD_METHOD } from "./attempts/service.ts";
 import {
@@ -190,6 +191,8 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
           await forgetFailures(tx, id, PASSWORD_METHOD, networkOf(caller.ip));
           await setPasswordHash(tx, id, hash, clock.now());
           await revokeSessions(tx, id);
+          // A link that was mailed for the password before is for nobody any more.
+          await dropResetsOf(tx, id);
           await auditAccount(tx, actingUser, id, { event: "change-password", metadata: {} });
           tx.emit(sessionsChanged({ userId: id, sessionId: null }));
         });

@@ -33,9 +33,13 @@ export const createInvitation = endpoint({
   method: "POST",
   path: PATH,
   room,
-  summary: "Invite a person; the token is shown this once, and inviting the same address again replaces it",
+  summary:
+    "Invite a person by mail, or with a token that is shown this once; inviting the same address again replaces",
+  description:
+    "On an instance with a mail server (`KEYWARD_SMTP_URL`) the invitation is mailed, so that accepting it proves the address, and the answer holds no `inviteToken`; nobody is invited if the mail server does not take the mail (503, or 400 if it never will). Without one the token is answered: send it over a channel that proves the address.",
+  rateCost: 10,
   body: newInvitation,
-  reply: z.object({ invitation, inviteToken: z.string() }),
+  reply: z.object({ invitation, inviteToken: z.string().optional() }),
   example: { body: { email: "grace@example.com", role: "member" } },
 });
 
@@ -57,6 +61,17 @@ export const deleteInvitation = endpoint({
   summary: "Withdraw an invitation; its token is worth nothing from then on",
   params: z.object({ invitationId: uuid }),
   reply: z.object({ invitation }),
+});
+
+export const openInvitationLink = endpoint({
+  id: "openInvitationLink",
+  method: "GET",
+  path: "/accept-invitation",
+  room,
+  summary: "The page behind a mailed invitation: it asks for a password, and accepts",
+  access: "public",
+  reply: z.unknown(),
+  replyType: "text/html",
 });
 
 export const acceptInvitation = endpoint({

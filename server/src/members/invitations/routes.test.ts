@@ -232,8 +232,10 @@ describe("invitations", () => {
         (role: { role: string; isTemporary: boolean }) => `${role.role} ${role.isTemporary}`,
       );
       assert.deepEqual(held.sort(), ["no-access false", "viewer true"]);
-      assert.deepEqual((await eventsOf(t, org.orgId)).slice(-2), [
+      assert.deepEqual((await eventsOf(t, org.orgId)).slice(-4), [
+        "create-user",
         "accept-invitation",
+        "login",
         "select-organization",
       ]);
     });

@@ -11,7 +11,9 @@ import type { Clock } from "../../platform/clock.ts";
 import type { Keyring } from "../../platform/crypto/index.ts";
 import type { Db } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
-import { badRequest, notFound } from "../../platform/problem.ts";
+import { badRequest, notFound, Problem } from "../../platform/problem.ts";
+import { writeLetter, type Mailer } from "../../notifications/index.ts";
+import { findOrganization } from "../../organizations/index.ts";
 import { orgOf, type Permissions } from "../../permissions/index.ts";
 import type { Projects } from "../../projects/index.ts";
 import { MOST_LOOKED_THROUGH, visiblePart, type Page } from "../model.ts";
@@ -34,6 +36,10 @@ export interface InvitationNeeds {
   readonly permissions: Permissions;
   readonly projects: Projects;
   readonly grants: InvitationGrants;
+  /** With one, an invitation goes to the address itself, and who invites never holds its token. */
+  readonly mailer: Mailer | undefined;
+  /** Where people reach this server. */
+  readonly publicUrl: string;
 }
 
 const VALID_SECONDS = 7 * 86_400;
@@ -53,8 +59,8 @@ export class Invitations {
   async create(
     actor: MemberActor,
     input: NewInvitation,
-  ): Promise<{ invitation: InvitationView; inviteToken: string }> {
-    const { db, clock, keyring, grants } = this.#needs;
+  ): Promise<{ invitation: InvitationView; inviteToken?: string }> {
+    const { db, clock, keyring, grants, mailer } = this.#needs;
     const orgId = orgOf(actor);
     const createdAt = clock.now();
     const row: InvitationRow = {
@@ -69,6 +75,9 @@ export class Invitations {
     };
     await grants.prepare(actor, row);
     const inviteToken = `${PREFIX}${randomBytes(32).toString("base64url")}`;
+    // First: an invitation that nobody got would be in the way of nothing but the list. A link that comes to nothing,
+    // because writing failed, is harmless.
+    if (mailer) await this.#mail(mailer, actor, row, inviteToken);
     await db.write(async (tx) => {
       await putInvitation(tx, row, digestOf(keyring, inviteToken));
       const { id: invitationId, email, role } = row;
@@ -79,7 +88,7 @@ export class Invitations {
         metadata: { invitationId, email, role, projectIds },
       });
     });
-    return { invitation: row, inviteToken };
+    return { invitation: row, ...(mailer ? {} : { inviteToken }) };
   }
 
   async list(
@@ -112,6 +121,24 @@ export class Invitations {
   async sweep(): Promise<void> {
     const { db, clock } = this.#needs;
     await db.write((tx) => sweepInvitations(tx, clock.now()), { audited: false });
+  }
+
+  async #mail(mailer: Mailer, actor: MemberActor, row: InvitationRow, token: string): Promise<void> {
+    const { db, publicUrl } = this.#needs;
+    const organization = await db.read((q) => findOrganization(q, row.orgId));
+    const letter = writeLetter({
+      subject: `You are invited to ${organization?.name ?? "an organisation"}`,
+      sentences: [
+        `${actor.name} invites you to the organisation "${organization?.name ?? ""}" at ${publicUrl}.`,
+      ],
+      link: { words: "Accept the invitation", url: `${publicUrl}/accept-invitation#${token}` },
+      after: ["The link works once, within seven days. If you do not know who this is, do nothing."],
+    });
+    const outcome = await mailer.send({ id: row.id, to: [row.email], ...letter });
+    if (outcome.kind === "taken") return;
+    const words = `Nobody was invited: the mail server did not take the mail (${outcome.reason}).`;
+    if (outcome.kind === "refused") throw badRequest(words);
+    throw new Problem(503, "ServiceUnavailable", words, { retryAfterSeconds: 60 });
   }
 
   async #resolvePlaces(actor: MemberActor, named: NewInvitation["projects"]): Promise<InvitedPlace[]> {

@@ -1,4 +1,5 @@
 export { clientAddress, isListed, networkOf, plainAddress } from "./client-address.ts";
+export { formPage, formPageCsp, type FormPage } from "./form-page.ts";
 export { docsPage, docsPageCsp } from "./docs-page.ts";
 export { createDoor } from "./door.ts";
 export { endpoint, moment, name, queryBoolean, queryInteger, slug, uuid, type Endpoint } from "./endpoint.ts";

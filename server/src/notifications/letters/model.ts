@@ -1,0 +1,39 @@
+/** A letter to one person: a few sentences and one link, as text and as HTML that loads nothing from anywhere. */
+import { oneLine } from "../model.ts";
+
+export interface Letter {
+  readonly subject: string;
+  readonly sentences: readonly string[];
+  readonly link: { readonly words: string; readonly url: string };
+  readonly after: readonly string[];
+}
+
+export interface WrittenLetter {
+  readonly subject: string;
+  readonly text: string;
+  readonly html: string;
+}
+
+const escaped = (text: string): string => text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
+const paragraph = (text: string): string => `<p>${escaped(text)}</p>`;
+
+export function writeLetter({ subject, sentences, link, after }: Letter): WrittenLetter {
+  const title = oneLine(`[Keyward] ${subject}`, 180);
+  // Names that people chose stand in some of them: none may begin a line of its own.
+  const [before, behind] = [sentences, after].map((list) => list.map((one) => oneLine(one, 1000))) as [
+    string[],
+    string[],
+  ];
+  return {
+    subject: title,
+    text: `${[...before, `${link.words}:\n${link.url}`, ...behind].join("\n\n")}\n`,
+    html: `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>${escaped(title)}</title></head>
+<body style="margin:0;padding:24px;font-family:-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif;color:#1d2733;">
+${before.map(paragraph).join("\n")}
+<p><a href="${escaped(link.url)}" style="color:#0b5cad;font-weight:bold;">${escaped(link.words)}</a></p>
+${behind.map(paragraph).join("\n")}
+</body></html>
+`,
+  };
+}
