@@ -5,6 +5,7 @@ import {
   type NoticeContent,
   type NoticeKind,
 } from "../../notifications/contract.ts";
+import type { EventType } from "../contract.ts";
 import { DAY_MS, utcDay, type AlertRow } from "../model.ts";
 
 export interface CertificateRow {
@@ -42,6 +43,9 @@ export function needsFullLook(alert: AlertRow, now: Date): boolean {
     return true;
   return alert.isDaily && utcDay(alert.lookedAt) !== utcDay(now);
 }
+
+/** A fact that waits for a digest. What kind it is of is said, because the alert may be one of another kind by then. */
+export const factOccasion = (type: EventType, factId: number): string => `${type}:${factId}`;
 
 export const expiryOccasion = (alert: Pick<AlertRow, "isDaily">, now: Date): string =>
   alert.isDaily ? `day:${utcDay(now)}` : "";

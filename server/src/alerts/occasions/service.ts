@@ -10,7 +10,7 @@
 import { createGatherer } from "./service/gather.ts";
 import { createLooker } from "./service/look-for-due.ts";
 import { UPKEEP, type OccasionNeeds } from "./service/ready.ts";
-import { createFactReader, FACT_BATCH } from "./service/take-facts.ts";
+import { createFactReader } from "./service/take-facts.ts";
 import * as store from "./store.ts";
 
 const HISTORY_DAYS = 90;
@@ -27,11 +27,10 @@ export function createOccasions(needs: OccasionNeeds) {
   return {
     /** Takes in waiting facts until there are none; answers how many. */
     async takeFacts(): Promise<number> {
-      let all = 0;
-      for (;;) {
-        const taken = await needs.db.write((tx) => facts(tx), UPKEEP);
+      for (let all = 0; ;) {
+        const { taken, isMore } = await needs.db.write((tx) => facts(tx), UPKEEP);
         all += taken;
-        if (taken < FACT_BATCH) return all;
+        if (!isMore) return all;
       }
     },
     async lookForDue(): Promise<void> {

@@ -48,6 +48,7 @@ const expiring = slowSql<AlertRow>(
 const ofProjects = sql<AlertRow>(
   `SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.project_id = ANY($1::uuid[]) AND a.enabled AND ${HAS_CHANNEL}`,
 );
+const byAlertIds = sql<AlertRow>(`SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.id = ANY($1::uuid[])`);
 // Grows with every alert that comes, goes or changes.
 const stamps = sql<{ projectId: string; stamp: number }>(`
   SELECT scope_id AS "projectId", sum(changes)::bigint AS stamp FROM alert_counts WHERE scope_id = ANY($1::uuid[]) GROUP BY scope_id`);
@@ -103,12 +104,13 @@ const insertMessageRows = sql(`
   INSERT INTO alert_messages (id, alert_id, kind, content, total, created_at)
   SELECT w.id, w.alert_id, w.kind, w.content::jsonb, w.total, $6
   FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::integer[]) AS w(id, alert_id, kind, content, total)`);
-// One delivery per channel that is enabled at this moment; for a resolution only where it was told before.
+// One delivery per channel that is enabled at this moment. A resolution is for channels of some kinds, also for one that
+// is disabled: it is held like everything that waits there, and an incident does not stay open for good.
 const insertDeliveryRows = sql(`
   INSERT INTO alert_deliveries (id, alert_id, message_id, channel_id, channel_type, destination, status, next_at, created_at, updated_at)
   SELECT gen_random_uuid(), c.alert_id, w.message_id, c.id, c.channel_type, c.destination, 'pending', $3, $3, $3
   FROM unnest($1::uuid[], $2::uuid[]) AS w(alert_id, message_id)
-  JOIN alert_channels c ON c.alert_id = w.alert_id AND c.enabled AND ($4::text[] IS NULL OR c.channel_type = ANY($4))`);
+  JOIN alert_channels c ON c.alert_id = w.alert_id AND CASE WHEN $4::text[] IS NULL THEN c.enabled ELSE c.channel_type = ANY($4) END`);
 
 // One node at a time; a lock per fact would be one more write per fact.
 const enterInbox = sql<{ isOurs: boolean }>(
@@ -120,7 +122,7 @@ const removeInbox = sql(`DELETE FROM alert_inbox WHERE id = ANY($1::bigint[])`);
 const toldAlerts = sql<{ alertId: string; certificateId: string }>(`
   SELECT DISTINCT o.alert_id AS "alertId", o.certificate_id AS "certificateId" FROM alert_occasions o JOIN alerts a ON a.id = o.alert_id AND a.event_type IN ('expiration', 'renewal-failed')
   WHERE o.certificate_id = ANY($1::uuid[]) AND o.message_id IS NOT NULL
-    AND EXISTS (SELECT 1 FROM alert_channels c WHERE c.alert_id = o.alert_id AND c.enabled AND c.channel_type = ANY($2::text[]))`);
+    AND EXISTS (SELECT 1 FROM alert_channels c WHERE c.alert_id = o.alert_id AND c.channel_type = ANY($2::text[]))`);
 
 // A renewal that failed and then succeeded before anyone was told needs nobody's attention.
 const dropFailures = sql(`
@@ -180,6 +182,7 @@ export const readDueAuthorities = (q: Query, projectIds: readonly string[], now:
 export const readCertificates = (q: Query, ids: readonly string[]) => q.rows(byIds, [ids]);
 export const readExpiring = (q: Query) => q.rows(expiring);
 export const readAlertsOf = (q: Query, projectIds: readonly string[]) => q.rows(ofProjects, [projectIds]);
+export const readAlerts = (q: Query, ids: readonly string[]) => q.rows(byAlertIds, [ids]);
 export const readStamps = (q: Query, projectIds: readonly string[]) => q.rows(stamps, [projectIds]);
 export const readEvaluatedUntil = async (q: Query): Promise<Date | null> =>
   (await q.first(readCursor))?.at ?? null;
@@ -220,23 +223,33 @@ export async function assignOccasions(
 export const markGathered = (tx: Tx, alertIds: readonly string[], at: Date) =>
   tx.later(setGathered, [alertIds, at]);
 
-/** Messages and their deliveries; `onlyTypes` limits them to some kinds of channel. */
-export function addMessages(
+const MESSAGES_PER_STATEMENT = 1000;
+
+/**
+ * Messages and their deliveries; `onlyTypes` limits them to some kinds of channel. All that is done later has to end in
+ * the time of one statement, so of very many only the last part is.
+ */
+export async function addMessages(
   tx: Tx,
   all: readonly MessageRow[],
   at: Date,
   onlyTypes: readonly string[] | null,
-): void {
-  const [ids, alertIds] = [all.map((m) => m.id), all.map((m) => m.alertId)];
-  tx.later(insertMessageRows, [
-    ids,
-    alertIds,
-    all.map((m) => m.kind),
-    all.map((m) => JSON.stringify(m.content)),
-    all.map((m) => m.total),
-    at,
-  ]);
-  tx.later(insertDeliveryRows, [alertIds, ids, at, onlyTypes]);
+): Promise<void> {
+  for (let from = 0; from < all.length; from += MESSAGES_PER_STATEMENT) {
+    const part = all.slice(from, from + MESSAGES_PER_STATEMENT);
+    const [ids, alertIds] = [part.map((m) => m.id), part.map((m) => m.alertId)];
+    const kinds = part.map((m) => m.kind);
+    const contents = part.map((m) => JSON.stringify(m.content));
+    const totals = part.map((m) => m.total);
+    const messages = [ids, alertIds, kinds, contents, totals, at];
+    const deliveries = [alertIds, ids, at, onlyTypes];
+    if (from + MESSAGES_PER_STATEMENT < all.length) {
+      await Promise.all([tx.rows(insertMessageRows, messages), tx.rows(insertDeliveryRows, deliveries)]);
+    } else {
+      tx.later(insertMessageRows, messages);
+      tx.later(insertDeliveryRows, deliveries);
+    }
+  }
 }
 /** Waiting facts; none while another node is at them. The second statement sees what its predecessor left. */
 export async function takeFacts(tx: Tx, limit: number): Promise<InboxRow[]> {

@@ -73,7 +73,7 @@ export function createGatherer({ db, clock, publicUrl }: OccasionNeeds) {
     );
     if (urgent.length === 0) return;
     const messages = await compose(tx, alerts, urgent, now);
-    store.addMessages(tx, messages, now, null);
+    await store.addMessages(tx, messages, now, null);
     store.markGathered(
       tx,
       messages.map((message) => message.alertId),
