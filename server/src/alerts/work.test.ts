@@ -141,6 +141,17 @@ describe("expiration", () => {
     assert.ok(id);
   });
 
+  test("an alert that is made to speak once does not repeat what it told by the day", async () => {
+    const alert = await anAlert({ notificationConfig: { enableDailyNotification: true } });
+    const [id, next] = [await store.issue(wish(5)), await store.issue(wish(8))];
+    await run();
+    assert.deepEqual(told(), [["expiration", [id]]]);
+    await house.owner.patch(`${PATH}/${alert.id}`, { notificationConfig: null });
+    house.clock.advance(2 * DAY);
+    await run();
+    assert.deepEqual(told(), [["expiration", [next]]]);
+  });
+
   test("a clock that jumps a month ahead causes one message, not thirty", async () => {
     await anAlert({ alertBefore: "90d", notificationConfig: { enableDailyNotification: true } });
     await store.seed(Array.from({ length: 5 }, (_, index) => wish(60 + index)));
@@ -371,6 +382,75 @@ describe("facts", () => {
     );
   });
 
+  test("what waits for a digest is not told by an alert that watches for something else by then", async () => {
+    const digest = { notificationConfig: { digest: "hourly" } };
+    const changes = [
+      ["expiration", "revocation"],
+      ["expiration", "issuance"],
+      ["issuance", "revocation"],
+      ["revocation", "expiration"],
+      ["renewal-failed", "renewal"],
+    ];
+    for (const [from, to] of changes) {
+      const alert = await anAlert({ eventType: from, ...digest });
+      const id = await store.issue(wish(3, { commonName: "x" }));
+      await store.failRenewal(id, projectId, "no");
+      await store.revoke(await store.issue(wish(90)), projectId, house.clock.now());
+      await run();
+      assert.equal((await house.owner.patch(`${PATH}/${alert.id}`, { eventType: to })).status, 200);
+      house.clock.advance(HOUR);
+      await run();
+      const expected = to === "expiration" ? [["expiration", [id]]] : [];
+      assert.deepEqual(told(), expected, `${from} → ${to}`);
+    }
+  });
+
+  test("what waits for a digest is told as the alert is meant by then", async () => {
+    const alert = await anAlert({ notificationConfig: { digest: "hourly" } });
+    const [soon] = await store.seed([
+      wish(2, { commonName: "a" }),
+      wish(2, { commonName: "b" }),
+      wish(6, { commonName: "a" }),
+    ]);
+    await run();
+    await house.owner.patch(`${PATH}/${alert.id}`, {
+      filters: [{ field: "common_name", operator: "equals", value: "a" }],
+      alertBefore: "3d",
+    });
+    house.clock.advance(HOUR);
+    await run();
+    assert.deepEqual(told(), [["expiration", [soon]]]);
+  });
+
+  test("what many facts mean to many alerts is not one transaction", async () => {
+    await anAlert({ eventType: "issuance" });
+    const sql = <Row>(text: string, values: unknown[]): Promise<Row[]> =>
+      house.house.database.write((tx) => tx.rows<Row>({ name: undefined, isSlow: true, text }, values), {
+        audited: false,
+      });
+    await sql(
+      `WITH copies AS (
+         INSERT INTO alerts SELECT gen_random_uuid(), org_id, project_id, application_id, name, description, event_type, alert_before, filters,
+           enabled, is_daily, digest, looked_at, gathered_at, created_at, updated_at FROM alerts, generate_series(1, 79) WHERE project_id = $1 RETURNING id)
+       INSERT INTO alert_channels SELECT gen_random_uuid(), copies.id, c.position, c.channel_type, c.enabled, c.destination, c.data_key_id, c.settings, c.created_at, c.updated_at
+       FROM copies, alert_channels c JOIN alerts a ON a.id = c.alert_id WHERE a.project_id = $1`,
+      [projectId],
+    );
+    for (let part = 0; part < 10; part += 1)
+      await Promise.all(Array.from({ length: 20 }, () => store.issue(wish(90))));
+    await house.house.alertWork.jobs.find((job) => job.name === "alert-facts")?.run();
+    const portions = await sql<{ count: number }>(
+      `SELECT count(*) FROM alert_messages m JOIN alerts a ON a.id = m.alert_id WHERE a.project_id = $1 GROUP BY m.xmin::text`,
+      [projectId],
+    );
+    const counts = portions.map(({ count }) => count);
+    assert.equal(
+      counts.reduce((sum, count) => sum + count, 0),
+      200 * 80,
+    );
+    assert.ok(Math.max(...counts) <= 5080, String(counts));
+  });
+
   test("PagerDuty is told when what it was told of is replaced", async () => {
     await anAlert({
       channels: [
@@ -438,6 +518,38 @@ describe("PagerDuty", () => {
       ["trigger", second],
       ["resolve", first],
     ]);
+  });
+
+  test("what was told so long ago that it is forgotten is resolved all the same", async () => {
+    await anAlert({ channels, alertBefore: "1y" });
+    const id = await store.issue(wish(300));
+    await run();
+    assert.deepEqual(paged(), [["trigger", id]]);
+    house.clock.advance(100 * DAY);
+    await house.house.alertWork.jobs.find((job) => job.name === "alert-sweep")?.run();
+    await store.renew(id, wish(400));
+    await run();
+    assert.deepEqual(paged(), [["resolve", id]]);
+  });
+
+  test("what is replaced while the alert or its channel is disabled is resolved when it may speak again", async () => {
+    const alert = await anAlert({ channels });
+    const silence = (isSilent: boolean) => [
+      { enabled: !isSilent },
+      { channels: [{ ...channels[0], enabled: !isSilent }] },
+    ];
+    for (const way of [0, 1]) {
+      const id = await store.issue(wish(3));
+      await run();
+      assert.deepEqual(paged(), [["trigger", id]]);
+      assert.equal((await house.owner.patch(`${PATH}/${alert.id}`, silence(true)[way])).status, 200);
+      await store.renew(id, wish(90));
+      await run();
+      assert.deepEqual(paged(), []);
+      await house.owner.patch(`${PATH}/${alert.id}`, silence(false)[way]);
+      await run();
+      assert.deepEqual(paged(), [["resolve", id]]);
+    }
   });
 
   test("a failed renewal is over when the certificate is renewed or revoked", async () => {
@@ -986,6 +1098,12 @@ describe("delivery", () => {
         (await house.owner.post(path, { projectId, url: `${receiver.url}/x`, signingSecret: "s" })).body,
         { success: true },
       );
+    }
+    for (const { json } of take()) {
+      const { viewUrl } = json.data.metadata;
+      assert.ok(viewUrl.startsWith(`https://keyward.example/projects/${projectId}/alerts/`), viewUrl);
+      const page = await house.anonymous.get(viewUrl.replace("https://keyward.example", ""));
+      assert.equal(page.status, 200);
     }
     receiver.answer = () => 401;
     assert.deepEqual(

@@ -128,11 +128,13 @@ const anyLive = sql<{ isLive: boolean }>(`
 const anyLiveTold = slowSql<{ isLive: boolean }>(`
   SELECT EXISTS (SELECT 1 FROM alert_occasions o JOIN certificates c ON c.id = o.certificate_id WHERE o.alert_id = $2 AND o.message_id = $3 AND ${LIVE})
     OR EXISTS (SELECT 1 FROM alert_occasions o JOIN ${AUTHORITIES} ON c.id = o.certificate_id WHERE o.alert_id = $2 AND o.message_id = $3) AS "isLive"`);
-// An attempt counts as told: what a receiver made of a request that failed half-way is not known.
+// An attempt counts as told: what a receiver made of a request that failed half-way is not known. So does a message that
+// is so old that it was forgotten: telling the end of what was never begun does no harm.
 const toldThere = sql<{ isTold: boolean; busyUntil: Date | null }>(`
   SELECT EXISTS (
-      SELECT 1 FROM alert_occasions o JOIN alert_deliveries d ON d.message_id = o.message_id AND d.channel_id = $2
-      WHERE o.certificate_id = ANY($3::uuid[]) AND o.alert_id = $1 AND (d.status = 'delivered' OR d.attempts > 0)) AS "isTold",
+      SELECT 1 FROM alert_occasions o WHERE o.certificate_id = ANY($3::uuid[]) AND o.alert_id = $1 AND o.message_id IS NOT NULL AND (
+        NOT EXISTS (SELECT 1 FROM alert_messages m WHERE m.id = o.message_id)
+        OR EXISTS (SELECT 1 FROM alert_deliveries d WHERE d.message_id = o.message_id AND d.channel_id = $2 AND (d.status = 'delivered' OR d.attempts > 0)))) AS "isTold",
     (SELECT max(d.next_at) FROM alert_deliveries d JOIN alert_messages m ON m.id = d.message_id
       WHERE d.alert_id = $1 AND d.channel_id = $2 AND d.status = 'pending' AND m.kind <> 'resolution' AND d.created_at <= $4) AS "busyUntil"`);
 const insertMessage = sql(

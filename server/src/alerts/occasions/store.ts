@@ -67,12 +67,16 @@ export interface Waiting {
   readonly detail?: string | undefined;
 }
 
-// An alert that was deleted since it was read takes its occasions with it; the join keeps that from being an error.
+// An alert that was deleted since it was read takes its occasions with it; the join keeps that from being an error. What
+// was told by the day is not told once more when the alert is made to speak once.
 const insertOccasions = sql(`
   INSERT INTO alert_occasions (certificate_id, alert_id, occasion, not_after, detail, created_at)
   SELECT w.certificate_id, w.alert_id, w.occasion, w.not_after, w.detail, $6
   FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[], $5::text[]) AS w(certificate_id, alert_id, occasion, not_after, detail)
-  JOIN alerts a ON a.id = w.alert_id ON CONFLICT DO NOTHING`);
+  JOIN alerts a ON a.id = w.alert_id
+  WHERE w.occasion <> '' OR NOT EXISTS (
+    SELECT 1 FROM alert_occasions t WHERE t.certificate_id = w.certificate_id AND t.alert_id = w.alert_id AND t.occasion LIKE 'day:%' AND t.message_id IS NOT NULL)
+  ON CONFLICT DO NOTHING`);
 const waitingAlerts = slowSql<WaitingAlert>(`
   SELECT a.id, a.digest, a.gathered_at AS "gatheredAt", w.count FROM alerts a
   JOIN (SELECT alert_id, count(*) FROM alert_occasions WHERE message_id IS NULL GROUP BY alert_id) w ON w.alert_id = a.id
@@ -80,6 +84,15 @@ const waitingAlerts = slowSql<WaitingAlert>(`
 const lockAlerts = sql<AlertRow>(
   `SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.id = ANY($1::uuid[]) ORDER BY a.id FOR UPDATE`,
 );
+// While they waited, the alert was made one of another kind: it would say "was revoked" of what only ends soon. ('fact' is
+// how those that wait for a digest were called before they said their kind.)
+const dropForeign = sql(`
+  DELETE FROM alert_occasions o USING alerts a
+  WHERE o.alert_id = ANY($1::uuid[]) AND o.message_id IS NULL AND a.id = o.alert_id AND split_part(o.occasion, ':', 1) <> ALL (
+    CASE a.event_type WHEN 'expiration' THEN ARRAY['', 'day'] WHEN 'renewal-failed' THEN ARRAY['failed'] ELSE ARRAY[a.event_type, 'fact'] END)`);
+// Other filters, another time ahead: the next look finds those that are still meant.
+const dropExpiries = sql(`
+  DELETE FROM alert_occasions WHERE alert_id = $1 AND message_id IS NULL AND split_part(occasion, ':', 1) IN ('', 'day')`);
 // While they waited, some have been replaced or revoked or have ended: nobody needs to hear of them any more.
 const dropOver = sql(`
   DELETE FROM alert_occasions o USING certificates c
@@ -202,6 +215,9 @@ export const readWaitingAlerts = (q: Query) => q.rows(waitingAlerts);
 export const lockForGathering = (tx: Tx, alertIds: readonly string[]) => tx.rows(lockAlerts, [alertIds]);
 export const dropOccasionsThatAreOver = (tx: Tx, alertIds: readonly string[], now: Date) =>
   tx.rows(dropOver, [alertIds, now]);
+export const dropOccasionsOfOtherKinds = (tx: Tx, alertIds: readonly string[]) =>
+  tx.rows(dropForeign, [alertIds]);
+export const dropWaitingExpiries = (tx: Tx, alertId: string) => tx.later(dropExpiries, [alertId]);
 /** So many of each alert, those that end soonest first. */
 export const readMostUrgent = (tx: Tx, alertIds: readonly string[], limit: number) =>
   tx.rows(urgent, [alertIds, limit]);

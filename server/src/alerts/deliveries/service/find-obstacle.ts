@@ -64,8 +64,6 @@ export async function findObstacle(
   const { kind } = delivery.content;
   if (kind === "expiration" && (await expirationIsOver(q, delivery, now)))
     return end(delivery, "Not sent: its certificates were replaced or revoked or have ended.");
-  return (
-    obstacleOfSilence(delivery, speaker, now) ??
-    (kind === "resolution" ? await obstacleToResolution(q, delivery, now) : undefined)
-  );
+  const obstacle = kind === "resolution" ? await obstacleToResolution(q, delivery, now) : undefined;
+  return obstacle ?? obstacleOfSilence(delivery, speaker, now);
 }

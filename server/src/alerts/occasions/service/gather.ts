@@ -64,6 +64,10 @@ export function createGatherer({ db, clock, publicUrl }: OccasionNeeds) {
     const alerts = (await store.lockForGathering(tx, alertIds)).filter(
       (alert) => alert.enabled && digestIsDue(alert.digest, alert.gatheredAt, now),
     );
+    await store.dropOccasionsOfOtherKinds(
+      tx,
+      alerts.map((alert) => alert.id),
+    );
     const expiring = alerts.filter((alert) => alert.eventType === "expiration").map((alert) => alert.id);
     if (expiring.length > 0) await store.dropOccasionsThatAreOver(tx, expiring, now);
     const urgent = await store.readMostUrgent(
