@@ -1,15 +1,16 @@
 /** Alerts: what to watch for and whom to tell. Deciding and sending are the sub-rooms' work; this is the caller's side. */
 import type { MemberActor } from "../platform/actor.ts";
 import type { Clock } from "../platform/clock.ts";
-import type { Db } from "../platform/db/index.ts";
+import type { Db, Tx } from "../platform/db/index.ts";
 import { newId } from "../platform/ids.ts";
-import { invalidField, notFound } from "../platform/problem.ts";
+import { conflict, invalidField, notFound } from "../platform/problem.ts";
 import { orgOf, type Permissions } from "../permissions/index.ts";
 import type { Channels } from "./channels/service.ts";
 import type { AlertChange, AlertQuery, AlertView, EventType, ListedAlert, NewAlert } from "./contract.ts";
 import { hastenDeliveries, rehomeDeliveries } from "./deliveries/store.ts";
 import { includesAuthorities } from "./filters/model.ts";
 import { DEFAULT_BEFORE, type AlertRow } from "./model.ts";
+import { dropWaitingExpiries } from "./occasions/store.ts";
 import type { Scopes } from "./scopes/service.ts";
 import {
   deleteAlertRow,
@@ -19,9 +20,11 @@ import {
   insertAlert,
   keepOnlyChannels,
   listAlertProjects,
+  lockAlert,
   putChannel,
   searchAlerts,
   updateAlertRow,
+  type ChannelRow,
 } from "./store.ts";
 
 export interface AlertNeeds {
@@ -33,6 +36,19 @@ export interface AlertNeeds {
 }
 
 const SUBJECT = "pki-alerts";
+const CHANGE_ATTEMPTS = 5;
+const NO_AUTHORITIES =
+  "include_cas cannot be true with an applicationId: authorities belong to no application";
+
+/** Somebody else changed an alert's channels between our look at them and our change. */
+class ChannelsMoved extends Error {}
+
+const areSame = (before: readonly ChannelRow[], now: readonly ChannelRow[]): boolean =>
+  before.length === now.length &&
+  before.every((row, index) => {
+    const other = now[index];
+    return other !== undefined && row.id === other.id && row.settings.equals(other.settings);
+  });
 
 const beforeOf = (type: EventType, given: string | null | undefined): string =>
   type === "expiration" ? given || DEFAULT_BEFORE : "";
@@ -73,6 +89,39 @@ function changed(before: AlertRow, change: AlertChange): AlertRow {
     isDaily: config === undefined ? before.isDaily : (config?.enableDailyNotification ?? false),
     digest: config === undefined ? before.digest : (config?.digest ?? null),
   };
+}
+
+interface Change {
+  readonly before: AlertRow;
+  readonly alert: AlertRow;
+  readonly current: readonly ChannelRow[];
+  readonly rows: readonly ChannelRow[];
+  /** The ids of channels that were there before and get other settings. */
+  readonly isChanged: ReadonlySet<string>;
+}
+
+function writeChange(tx: Tx, { before, alert, current, rows, isChanged }: Change): void {
+  const at = alert.updatedAt;
+  updateAlertRow(tx, alert);
+  if (rows !== current) {
+    keepOnlyChannels(
+      tx,
+      alert.id,
+      rows.map((channel) => channel.id),
+    );
+    for (const channel of rows) putChannel(tx, channel);
+    rehomeDeliveries(tx, alert.id, rows, at);
+  }
+  const wasSpeaking = new Map(current.map((row) => [row.id, before.enabled && row.enabled]));
+  for (const row of rows) {
+    const speaksAnew = alert.enabled && row.enabled && wasSpeaking.get(row.id) === false;
+    const hasChanged = isChanged.has(row.id);
+    if (speaksAnew || hasChanged) hastenDeliveries(tx, { ...row, isChanged: hasChanged }, at);
+  }
+  const isAboutOthers =
+    before.alertBefore !== alert.alertBefore ||
+    JSON.stringify(before.filters) !== JSON.stringify(alert.filters);
+  if (isAboutOthers) dropWaitingExpiries(tx, alert.id);
 }
 
 export type Alerts = ReturnType<typeof createAlerts>;
@@ -181,48 +230,41 @@ export function createAlerts({ db, clock, permissions, scopes, channels }: Alert
     },
 
     async update(actor: MemberActor, alertId: string, change: AlertChange): Promise<AlertView> {
-      // Faults in the channels are told before anything is looked up, like all others.
-      if (change.channels)
-        await channels.parse(
-          change.channels.map((channel) => ({ ...channel, config: withoutMasks(channel.config) })),
+      const { orgId, projectId } = await enter(actor, alertId, "edit");
+      for (let attempt = 1; attempt <= CHANGE_ATTEMPTS; attempt += 1) {
+        const stored = await db.read((q) => findChannels(q, [alertId]));
+        const parsed = change.channels && (await channels.parse(change.channels, stored));
+        const given = parsed && (await channels.seal(parsed, { orgId, projectId, alertId }));
+        const isChanged = new Set(
+          parsed?.flatMap((one) => (one.isChanged && one.stored ? [one.stored.id] : [])),
         );
-      const before = await enter(actor, alertId, "edit");
-      const stored = await db.read((q) => findChannels(q, [alertId]));
-      const parsed = change.channels && (await channels.parse(change.channels, stored));
-      const rows = parsed ? await channels.seal(parsed, { ...before, alertId }) : stored;
-      const at = clock.now();
-      const after = { ...changed(before, change), updatedAt: at };
-      if (change.filters && after.applicationId !== null && includesAuthorities(after.filters))
-        throw invalidField(
-          ["filters"],
-          "include_cas cannot be true with an applicationId: authorities belong to no application",
-        );
-      const wasSpeaking = new Map(stored.map((row) => [row.id, before.enabled && row.enabled]));
-      const hastened = rows.flatMap((row, index) => {
-        const speaksAnew = after.enabled && row.enabled && wasSpeaking.get(row.id) === false;
-        const isChanged = wasSpeaking.has(row.id) && parsed?.[index]?.isChanged === true;
-        return speaksAnew || isChanged ? [{ ...row, isChanged }] : [];
-      });
-      await db.write(async (tx) => {
-        if (!(await updateAlertRow(tx, after, at))) throw notFound("The alert", alertId);
-        if (change.channels) {
-          keepOnlyChannels(
-            tx,
-            alertId,
-            rows.map((channel) => channel.id),
-          );
-          for (const channel of rows) putChannel(tx, channel);
-          rehomeDeliveries(tx, alertId, rows, at);
+        try {
+          const { alert, rows } = await db.write(async (tx) => {
+            const [before, current] = await Promise.all([
+              lockAlert(tx, alertId),
+              findChannels(tx, [alertId]),
+            ]);
+            if (!before) throw notFound("The alert", alertId);
+            if (given && !areSame(stored, current)) throw new ChannelsMoved();
+            const alert = { ...changed(before, change), updatedAt: clock.now() };
+            const rows = given ?? current;
+            if (change.filters && alert.applicationId !== null && includesAuthorities(alert.filters))
+              throw invalidField(["filters"], NO_AUTHORITIES);
+            writeChange(tx, { before, alert, current, rows, isChanged });
+            tx.audit(actor, {
+              event: "update-alert",
+              orgId,
+              projectId,
+              metadata: { alertId, changed: Object.keys(change) },
+            });
+            return { alert, rows };
+          });
+          return toView(alert, await channels.show(rows));
+        } catch (error) {
+          if (!(error instanceof ChannelsMoved)) throw error;
         }
-        for (const channel of hastened) hastenDeliveries(tx, channel, at);
-        tx.audit(actor, {
-          event: "update-alert",
-          orgId: before.orgId,
-          projectId: before.projectId,
-          metadata: { alertId, changed: Object.keys(change) },
-        });
-      });
-      return toView(after, await channels.show(rows));
+      }
+      throw conflict("The channels of this alert are being changed by others at this moment. Try again.");
     },
 
     async delete(actor: MemberActor, alertId: string): Promise<AlertView> {

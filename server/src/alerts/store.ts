@@ -33,11 +33,13 @@ const insert = sql(`
   INSERT INTO alerts (id, org_id, project_id, application_id, name, description, event_type, alert_before, filters, enabled,
     is_daily, digest, gathered_at, created_at, updated_at)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13, $13)`);
-const update = sql<{ id: string }>(`
+const update = sql(`
   UPDATE alerts SET name = $2, description = $3, event_type = $4, alert_before = $5, filters = $6, enabled = $7, is_daily = $8,
-    digest = $9, looked_at = NULL, updated_at = $10 WHERE id = $1 RETURNING id`);
+    digest = $9, looked_at = NULL, updated_at = $10 WHERE id = $1`);
 const remove = sql<{ id: string }>(`DELETE FROM alerts WHERE id = $1 RETURNING id`);
 const byId = sql<AlertRow>(`SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.id = $1 AND a.org_id = $2`);
+// Whoever changes it next waits and sees what this change made of it.
+const locked = sql<AlertRow>(`SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.id = $1 FOR NO KEY UPDATE`);
 const projectsOf = sql<{ projectId: string }>(
   `SELECT DISTINCT project_id AS "projectId" FROM alerts WHERE org_id = $1`,
 );
@@ -98,8 +100,8 @@ export const insertAlert = (tx: Tx, a: Omit<AlertRow, "lookedAt" | "gatheredAt" 
     a.digest,
     a.createdAt,
   ]);
-export const updateAlertRow = (tx: Tx, a: AlertRow, at: Date) =>
-  tx.first(update, [
+export const updateAlertRow = (tx: Tx, a: AlertRow) =>
+  tx.later(update, [
     a.id,
     a.name,
     a.description,
@@ -109,10 +111,11 @@ export const updateAlertRow = (tx: Tx, a: AlertRow, at: Date) =>
     a.enabled,
     a.isDaily,
     a.digest,
-    at,
+    a.updatedAt,
   ]);
 export const deleteAlertRow = (tx: Tx, id: string) => tx.first(remove, [id]);
 export const findAlert = (q: Query, orgId: string, id: string) => q.first(byId, [id, orgId]);
+export const lockAlert = (tx: Tx, id: string) => tx.first(locked, [id]);
 export const listAlertProjects = (q: Query, orgId: string) => q.rows(projectsOf, [orgId]);
 
 export const putChannel = (tx: Tx, c: ChannelRow) =>
