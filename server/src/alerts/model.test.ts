@@ -84,7 +84,13 @@ test("a digest is due when its hour or day is over", () => {
 
 describe("after an attempt", () => {
   const now = at("2026-05-10T10:00:00Z");
-  const attempt = { attempts: 3, firstAttemptAt: at("2026-05-10T09:00:00Z"), now, chance: 0.5 };
+  const attempt = {
+    attempts: 3,
+    firstAttemptAt: at("2026-05-10T09:00:00Z"),
+    createdAt: at("2026-05-10T09:58:00Z"),
+    now,
+    chance: 0.5,
+  };
 
   test("distances grow, with jitter, up to some hours", () => {
     assert.deepEqual(
@@ -135,5 +141,19 @@ describe("after an attempt", () => {
       nextAt: at("2026-05-10T10:01:00Z"),
       counts: false,
     });
+  });
+
+  test("whoever has waited for a mail server for long is asked less often, within the hour", () => {
+    const waitMs = (createdAt: string, chance: number): number => {
+      const verdict = judge(
+        { kind: "unready", reason: "x" },
+        { ...attempt, createdAt: at(createdAt), chance },
+      );
+      assert.equal(verdict.status, "pending");
+      return verdict.status === "pending" ? verdict.nextAt.getTime() - now.getTime() : 0;
+    };
+    assert.equal(waitMs("2026-05-10T08:00:00Z", 0.5), 30 * 60_000);
+    assert.ok(waitMs("2026-05-10T08:00:00Z", 0) < waitMs("2026-05-10T08:00:00Z", 1));
+    assert.equal(waitMs("2026-01-01T00:00:00Z", 0.5), 3_600_000);
   });
 });

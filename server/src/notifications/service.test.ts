@@ -311,6 +311,19 @@ describe("PagerDuty", () => {
     assert.equal((await send(notice({ certificates: [certificate(), second], total: 2 }))).kind, "later");
     receiver.answer = () => 202;
   });
+  test("one incident that is refused does not keep the others from being opened", async () => {
+    const third = certificate({ id: "0190c0de-0000-7000-8000-000000000003" });
+    const all = notice({ certificates: [certificate(), second, third], total: 3 });
+    receiver.received.length = 0;
+    receiver.answer = ({ json }) => (json.dedup_key.endsWith(second.id) ? 400 : 202);
+    const outcome = await send(all);
+    assert.equal(receiver.received.length, 3);
+    assert.equal(outcome.kind, "taken");
+    assert.match("remark" in outcome ? (outcome.remark ?? "") : "", new RegExp(`${second.id}: answered 400`));
+    receiver.answer = () => 400;
+    assert.deepEqual(await send(all), { kind: "refused", reason: "answered 400" });
+    receiver.answer = () => 202;
+  });
 });
 
 describe("e-mail", () => {

@@ -8,7 +8,10 @@ import type { Outcome } from "../../notifications/contract.ts";
 const FIRST_DELAY_MS = 15_000;
 const LONGEST_DELAY_MS = 3 * 3_600_000;
 export const PATIENCE_MS = 24 * 3_600_000;
+/** Whoever waits for a mail server to be set is asked less often the longer it has waited: there may be many. */
 const UNREADY_DELAY_MS = 60_000;
+const UNREADY_LONGEST_MS = 3_600_000;
+const UNREADY_PER_AGE = 0.25;
 /** How long a message rests that may not be sent because its alert or channel is disabled; enabling wakes it. */
 export const HELD_MS = 3_600_000;
 const SHORTEST_WAIT_MS = 5000;
@@ -21,6 +24,8 @@ export interface Attempt {
   /** This one included. */
   readonly attempts: number;
   readonly firstAttemptAt: Date;
+  /** When the message was made. */
+  readonly createdAt: Date;
   readonly now: Date;
   /** 0 … 1 */
   readonly chance: number;
@@ -51,6 +56,11 @@ export function waitForOlder(busyUntil: Date, now: Date): Date {
   return new Date(now.getTime() + Math.min(LONGEST_WAIT_MS, Math.max(SHORTEST_WAIT_MS, wish)));
 }
 
+function unreadyMs({ createdAt, now, chance }: Attempt): number {
+  const age = (now.getTime() - createdAt.getTime()) * UNREADY_PER_AGE * (0.5 + chance);
+  return Math.round(Math.min(UNREADY_LONGEST_MS, Math.max(UNREADY_DELAY_MS, age)));
+}
+
 export function judge(outcome: Outcome, attempt: Attempt): Verdict {
   const { now } = attempt;
   switch (outcome.kind) {
@@ -62,7 +72,7 @@ export function judge(outcome: Outcome, attempt: Attempt): Verdict {
       return {
         status: "pending",
         error: outcome.reason,
-        nextAt: new Date(now.getTime() + UNREADY_DELAY_MS),
+        nextAt: new Date(now.getTime() + unreadyMs(attempt)),
         counts: false,
       };
     case "later": {

@@ -265,6 +265,7 @@ class Sender implements Deliveries {
     return judge(outcome, {
       attempts: delivery.attempts,
       firstAttemptAt: delivery.firstAttemptAt,
+      createdAt: delivery.createdAt,
       now: clock.now(),
       chance: chance(),
     });

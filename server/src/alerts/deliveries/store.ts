@@ -37,13 +37,20 @@ const COLUMNS = `d.id, d.alert_id AS "alertId", d.message_id AS "messageId", d.c
   d.last_error AS "lastError", d.left_to AS "leftTo", d.created_at AS "createdAt"`;
 
 // A few per destination, whichever came due first there: a thousand for a dead receiver do not stand in the way of one
-// for a living. Rows that another node is claiming at this moment are stepped over, and so are those this node is
-// sending ($7): a machine that slept longer than its claims hold must not repeat what it is about to write down.
+// for a living. And by turns among organisations, who has the fewest under way first: a hundred dead receivers of one do
+// not stand in the way of another's. Rows that another node is claiming at this moment are stepped over, and so are those
+// this node is sending ($7): a machine that slept longer than its claims hold must not repeat what it is about to write
+// down.
 const claim = slowSql<ClaimedDelivery>(`
-  WITH ends AS (
-    SELECT n.destination, greatest(0, $4::integer - coalesce(u.used, 0)) AS free
-    FROM (SELECT DISTINCT destination FROM alert_deliveries WHERE status = 'pending' AND next_at <= $1) n
-    LEFT JOIN unnest($3::text[], $6::integer[]) AS u(destination, used) ON u.destination = n.destination
+  WITH used AS (
+    SELECT destination, split_part(destination, '/', 1) AS org, used FROM unnest($3::text[], $6::integer[]) AS u(destination, used)
+  ), due AS (
+    SELECT n.destination, split_part(n.destination, '/', 1) AS org, $4::integer - coalesce(u.used, 0) AS free, n.next_at
+    FROM (SELECT destination, min(next_at) AS next_at FROM alert_deliveries WHERE status = 'pending' AND next_at <= $1 GROUP BY destination) n
+    LEFT JOIN used u ON u.destination = n.destination WHERE $4::integer > coalesce(u.used, 0)
+  ), ends AS (
+    SELECT d.destination, d.free FROM due d LEFT JOIN (SELECT org, sum(used) AS used FROM used GROUP BY org) o ON o.org = d.org
+    ORDER BY coalesce(o.used, 0) + $4::integer * (row_number() OVER (PARTITION BY d.org ORDER BY d.next_at) - 1), d.next_at
   ), chosen AS (
     SELECT c.id FROM ends e CROSS JOIN LATERAL (
       SELECT id FROM alert_deliveries WHERE destination = e.destination AND status = 'pending' AND next_at <= $1 AND id <> ALL ($7::uuid[])

@@ -22,18 +22,22 @@ export interface DueWindow {
   readonly high: Date;
 }
 
-export const PAGE = 2000;
+/** What one answer may hold at most, and pages of each window that it is made of. */
+const ROWS_AT_ONCE = 10_000;
+const PAGES = [2000, 200, 20];
 
 // All windows in one statement; each walks the index of live ends and stops after a page.
-const due = slowSql<CertificateRow & { readonly window: number }>(`
+const dueBy = (page: number) =>
+  slowSql<CertificateRow & { readonly window: number }>(`
   SELECT w.n::integer - 1 AS window, d.*
   FROM unnest($1::uuid[], $2::timestamptz[], $3::uuid[], $4::timestamptz[]) WITH ORDINALITY AS w(project_id, low, low_id, high, n)
   CROSS JOIN LATERAL (
     SELECT ${CERTIFICATE} FROM (
       SELECT * FROM certificates
       WHERE project_id = w.project_id AND phase = 0 AND renewed_by_id IS NULL AND (not_after, id) > (w.low, w.low_id) AND not_after <= w.high
-      ORDER BY not_after, id LIMIT ${PAGE}) c
+      ORDER BY not_after, id LIMIT ${page}) c
     LEFT JOIN certificate_profiles p ON p.id = c.profile_id) d`);
+const due = PAGES.map((page) => ({ page, statement: dueBy(page) }));
 const dueAuthorities = slowSql<CertificateRow>(`
   SELECT ${AUTHORITY} FROM ${AUTHORITIES} WHERE a.project_id = ANY($1::uuid[]) AND ac.not_after > $2
     AND NOT EXISTS (SELECT 1 FROM certificates c WHERE c.id = ac.id)`);
@@ -183,13 +187,19 @@ export interface MessageRow {
   readonly total: number;
 }
 
-export const readDue = (q: Query, windows: readonly DueWindow[]) =>
-  q.rows(due, [
+/** A page of each window; a window of which there is less has no more. Of many windows the pages are short. */
+export async function readDue(q: Query, windows: readonly DueWindow[]) {
+  const [shortest] = due.slice(-1);
+  const fitting = due.find(({ page }) => page * windows.length <= ROWS_AT_ONCE) ?? shortest;
+  if (!fitting) return { page: 0, rows: [] };
+  const rows = await q.rows(fitting.statement, [
     windows.map((w) => w.projectId),
     windows.map((w) => w.low),
     windows.map((w) => w.lowId),
     windows.map((w) => w.high),
   ]);
+  return { page: fitting.page, rows };
+}
 export const readDueAuthorities = (q: Query, projectIds: readonly string[], now: Date) =>
   q.rows(dueAuthorities, [projectIds, now]);
 export const readCertificates = (q: Query, ids: readonly string[]) => q.rows(byIds, [ids]);

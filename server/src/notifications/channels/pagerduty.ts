@@ -90,6 +90,19 @@ export function pagerEvents(notice: Notice, key: string): PagerEvent[] {
   );
 }
 
+interface Refusal {
+  readonly key: string;
+  readonly reason: string;
+}
+
+function outcomeOf(sent: number, refusals: readonly Refusal[]): Outcome {
+  const [first] = refusals;
+  if (!first) return { kind: "taken" };
+  if (refusals.length === sent) return { kind: "refused", reason: first.reason };
+  const names = refusals.map(({ key, reason }) => `${key}: ${reason}`).join("; ");
+  return { kind: "taken", remark: `not taken: ${names}`.slice(0, 1000) };
+}
+
 export function pagerDutyChannel({
   outbound,
   url = PAGERDUTY_URL,
@@ -117,17 +130,20 @@ export function pagerDutyChannel({
         ? { field: "integrationKey", message: "must be 32 hexadecimal characters" }
         : undefined,
     async send({ integrationKey }, notice) {
-      // Repeating those that went through before is harmless: the key makes PagerDuty merge them.
-      let outcome: Outcome = { kind: "taken" };
-      for (const event of pagerEvents(notice, integrationKey)) {
-        outcome = await postOutcome(outbound, {
+      const events = pagerEvents(notice, integrationKey);
+      const refusals: Refusal[] = [];
+      for (const event of events) {
+        const outcome = await postOutcome(outbound, {
           url,
           headers: { "content-type": "application/json" },
           body: JSON.stringify(event),
         });
-        if (outcome.kind !== "taken") break;
+        // Repeating those that went through before is harmless: the key makes PagerDuty merge them.
+        if (outcome.kind === "later" || outcome.kind === "unready") return outcome;
+        // One that it cannot read must not keep it from hearing of the others.
+        if (outcome.kind === "refused") refusals.push({ key: event.dedup_key, reason: outcome.reason });
       }
-      return outcome;
+      return outcomeOf(events.length, refusals);
     },
   };
 }

@@ -46,7 +46,7 @@ export function createLooker({ db, clock }: OccasionNeeds) {
   const walk = async (watches: readonly Watch[], now: Date): Promise<void> => {
     let open = [...watches];
     while (open.length > 0) {
-      const rows = await db.read((q) =>
+      const { page, rows } = await db.read((q) =>
         store.readDue(
           q,
           open.map((watch) => watch.window),
@@ -64,7 +64,7 @@ export function createLooker({ db, clock }: OccasionNeeds) {
       await write(waiting, now);
       open = open.flatMap((watch, index) => {
         const end = last.get(index);
-        return end?.count === store.PAGE
+        return end?.count === page
           ? [{ ...watch, window: { ...watch.window, low: end.row.notAfter, lowId: end.row.id } }]
           : [];
       });
