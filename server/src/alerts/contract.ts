@@ -19,9 +19,9 @@ const alertBefore = z
 
 /**
  * What settings a channel takes is the business of the channel, in notifications/: this only says that there are
- * some. They are checked, with the place of every fault, before anything else happens.
+ * some. They are checked together with the rest of the body, with the place of every fault.
  */
-const channelInput = z.object({
+export const channelInput = z.object({
   id: uuid.optional(),
   channelType: z.string().max(64).optional(),
   config: z.record(z.string(), z.unknown()),
@@ -48,7 +48,8 @@ const canMatch = ({ filters, applicationId }: Watched, context: z.RefinementCtx)
 
 const name = z.string().min(1).max(255);
 const description = z.string().max(1000);
-const channelsInput = z.array(channelInput).min(1).max(10);
+export const MOST_CHANNELS = 10;
+const channelsInput = z.array(channelInput).min(1).max(MOST_CHANNELS);
 
 export const channel = z.object({
   id: uuid,

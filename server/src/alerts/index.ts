@@ -67,6 +67,7 @@ export function openAlerts(
       { scopes, publicUrl },
     ),
     calendars: createCalendars({ ...needs, scopes, publicUrl }),
+    channels,
     publicUrl,
   });
   return { routes, work: createAlertWork({ ...needs, occasions, deliveries, onStop: settings.onStop }) };

@@ -1,6 +1,7 @@
 import { Raw, serve, servePublic, type Route } from "../platform/http/index.ts";
 import * as calendar from "./calendar/contract.ts";
 import type { Calendars } from "./calendar/service.ts";
+import type { Channels } from "./channels/service.ts";
 import * as contract from "./contract.ts";
 import * as deliveries from "./deliveries/contract.ts";
 import type { DeliveryHistory } from "./deliveries/history/service.ts";
@@ -14,17 +15,31 @@ export interface AlertServices {
   readonly matches: Matches;
   readonly history: DeliveryHistory;
   readonly calendars: Calendars;
+  readonly channels: Channels;
   /** Where users reach this server. */
   readonly publicUrl: string;
 }
 
-export const alertRoutes = ({ alerts, matches, history, calendars, publicUrl }: AlertServices): Route[] => [
-  serve(contract.createAlert, async ({ actor, body }) => ({ alert: await alerts.create(actor, body) })),
+export const alertRoutes = ({
+  alerts,
+  matches,
+  history,
+  calendars,
+  channels,
+  publicUrl,
+}: AlertServices): Route[] => [
+  serve(
+    contract.createAlert,
+    async ({ actor, body }) => ({ alert: await alerts.create(actor, body) }),
+    channels.faultsOfNew,
+  ),
   serve(contract.listAlerts, ({ actor, query }) => alerts.list(actor, query)),
   serve(contract.getAlert, async ({ actor, params }) => ({ alert: await alerts.get(actor, params.alertId) })),
-  serve(contract.updateAlert, async ({ actor, params, body }) => ({
-    alert: await alerts.update(actor, params.alertId, body),
-  })),
+  serve(
+    contract.updateAlert,
+    async ({ actor, params, body }) => ({ alert: await alerts.update(actor, params.alertId, body) }),
+    channels.faultsOfChange,
+  ),
   serve(contract.deleteAlert, async ({ actor, params }) => ({
     alert: await alerts.delete(actor, params.alertId),
   })),

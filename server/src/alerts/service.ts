@@ -283,18 +283,3 @@ export function createAlerts({ db, clock, permissions, scopes, channels }: Alert
     },
   };
 }
-
-/** A masked key sent back means "unchanged"; whether there is one to keep shows only after the look-up. */
-function withoutMasks(config: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  return Object.fromEntries(
-    Object.entries(config).map(([key, value]) => [
-      key,
-      typeof value === "string"
-        ? value.replace(
-            /^(https?:\/\/[^/]*\/)?(\*+)/,
-            (_, origin: string = "", stars: string) => origin + "0".repeat(stars.length),
-          )
-        : value,
-    ]),
-  );
-}

@@ -1,5 +1,5 @@
 /** Which right an event needs, what a subscription asks for, and the words with which a stream is refused or ended. */
-import { compileGlob, type Glob } from "../platform/glob.ts";
+import { compileGlob, MAX_GLOB_LENGTH, type Glob } from "../platform/glob.ts";
 import { invalid, Problem, tooManyRequests, type Issue } from "../platform/problem.ts";
 import { EVENT_TYPES, type EventFilter, type EventType } from "./contract.ts";
 
@@ -55,22 +55,31 @@ export const choicesOf = ({ glob }: Pick<Filter, "glob">): number => {
 
 const EVERYTHING: readonly Filter[] = EVENT_TYPES.map((event) => ({ event, environment: null, glob: null }));
 
+const MOST_ENTRIES = 100;
+
+/** What is wrong with the globs of a body that may have other faults, too. */
+export function globFaults(body: unknown): Issue[] {
+  const { register } = (body ?? {}) as { readonly register?: unknown };
+  if (!Array.isArray(register)) return [];
+  return register.slice(0, MOST_ENTRIES).flatMap((entry: unknown, index) => {
+    const { conditions } = (entry ?? {}) as { readonly conditions?: unknown };
+    const { secretPath } = (conditions ?? {}) as { readonly secretPath?: unknown };
+    // Those that are too long are the contract's to refuse.
+    if (typeof secretPath !== "string" || secretPath.length > MAX_GLOB_LENGTH) return [];
+    const compiled = compileGlob(secretPath, "path");
+    const path = ["register", index, "conditions", "secretPath"];
+    return compiled.ok ? [] : [{ code: "custom", path, message: compiled.reason }];
+  });
+}
+
 /** All of them are looked at before any is refused. */
 export function readRegister(register: readonly EventFilter[] | null | undefined): readonly Filter[] {
   if (!register || register.length === 0) return EVERYTHING;
-  const issues: Issue[] = [];
-  const filters = register.map(({ event, conditions }, index): Filter => {
-    const pattern = conditions?.secretPath ?? null;
+  const issues = globFaults({ register });
+  const filters = register.map(({ event, conditions }): Filter => {
     const environment = conditions?.environmentSlug ?? null;
-    if (pattern === null) return { event, environment, glob: null };
-    const compiled = compileGlob(pattern, "path");
-    if (compiled.ok) return { event, environment, glob: compiled.glob };
-    issues.push({
-      code: "custom",
-      path: ["register", index, "conditions", "secretPath"],
-      message: compiled.reason,
-    });
-    return { event, environment, glob: null };
+    const compiled = conditions?.secretPath == null ? null : compileGlob(conditions.secretPath, "path");
+    return { event, environment, glob: compiled?.ok ? compiled.glob : null };
   });
   if (filters.reduce((sum, filter) => sum + choicesOf(filter), 0) > MAX_CHOICES)
     issues.push({

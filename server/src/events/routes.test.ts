@@ -301,6 +301,20 @@ describe("subscribing to project events", () => {
         (body.message as { path: unknown }[]).map((issue) => issue.path),
         [0, 1, 2].map((n) => ["register", n, "conditions", "secretPath"]),
       );
+      const { body: all } = await refusal(test.base, owner.token, {
+        register: [{ event: "secret:read", conditions: { secretPath: "app" } }, null, ...globs.slice(1)],
+      });
+      assert.deepEqual(
+        (all.message as { path: unknown[] }[]).map((issue) => issue.path.join(".")),
+        [
+          "projectId",
+          "register.0.event",
+          "register.1",
+          "register.0.conditions.secretPath",
+          "register.2.conditions.secretPath",
+          "register.3.conditions.secretPath",
+        ],
+      );
     });
 
     it("E-05 422 for a glob that could blow up, too long a glob, too many filters, and too many wildcards in all", async () => {

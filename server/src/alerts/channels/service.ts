@@ -7,7 +7,7 @@ import type { Keyring } from "../../platform/crypto/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { invalid, type Issue } from "../../platform/problem.ts";
 import type { AnyChannel, Notifications } from "../../notifications/index.ts";
-import type { AlertView, ChannelInput } from "../contract.ts";
+import { channelInput, MOST_CHANNELS, type AlertView, type ChannelInput } from "../contract.ts";
 import type { ChannelRow } from "../store.ts";
 import { matchChannels, type Given, type Stored } from "./service/match-channels.ts";
 
@@ -93,8 +93,24 @@ export function createChannels({ keyring, clock, notifications }: ChannelNeeds) 
     return { channel, settings, input, stored: match?.row, isChanged };
   };
 
+  /** What is wrong with the channels of a body that may have other faults, too. */
+  const faultsOf = (body: unknown, ready: (input: ChannelInput) => ChannelInput): Issue[] => {
+    const { channels } = (body ?? {}) as { readonly channels?: unknown };
+    if (!Array.isArray(channels)) return [];
+    return channels.slice(0, MOST_CHANNELS).flatMap((each: unknown, index) => {
+      const input = channelInput.safeParse(each);
+      const given = input.success ? parseOne(ready(input.data), index) : [];
+      const found = Array.isArray(given) ? given : settle(given, undefined);
+      return Array.isArray(found) ? found : [];
+    });
+  };
+
   return {
     open,
+    faultsOfNew: (body: unknown) => faultsOf(body, (input) => input),
+    /** Of a change: whether there is something to keep behind a mask shows only after the look-up. */
+    faultsOfChange: (body: unknown) =>
+      faultsOf(body, (input) => ({ ...input, config: withoutMasks(input.config) })),
 
     /** All channels of a request, or one 422 with everything that is wrong with any of them. */
     async parse(inputs: readonly ChannelInput[], stored: readonly ChannelRow[] = []): Promise<Parsed[]> {
@@ -152,4 +168,19 @@ export function createChannels({ keyring, clock, notifications }: ChannelNeeds) 
         }),
       ),
   };
+}
+
+/** A masked key sent back means "unchanged": here it passes for a key. */
+function withoutMasks(config: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(config).map(([key, value]) => [
+      key,
+      typeof value === "string"
+        ? value.replace(
+            /^(https?:\/\/[^/]*\/)?(\*+)/,
+            (_, origin: string = "", stars: string) => origin + "0".repeat(stars.length),
+          )
+        : value,
+    ]),
+  );
 }

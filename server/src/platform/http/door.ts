@@ -253,7 +253,7 @@ function mount(app: FastifyInstance, route: Route): void {
   const handler = async (request: FastifyRequest, reply: FastifyReply) => {
     const { visit } = request;
     const input = parseInput(
-      endpoint,
+      route,
       { params: request.params, query: request.query, body: request.body },
       visit.bodyHasEscapes,
     );

@@ -1,6 +1,6 @@
 /** From what arrived to what the contract promises, or to one 422 that lists everything wrong with it. */
-import type { Endpoint } from "./endpoint.ts";
 import { issuesOf } from "./envelope.ts";
+import type { Route } from "./serve.ts";
 import { invalid, type Issue } from "../problem.ts";
 
 export interface Input {
@@ -72,7 +72,11 @@ function withoutEmpty(query: unknown): Record<string, unknown> {
   return kept;
 }
 
-export function parseInput(endpoint: Endpoint, raw: Input, bodyHasEscapes: boolean): Input {
+export function parseInput(
+  { endpoint, faultsOf }: Pick<Route, "endpoint" | "faultsOf">,
+  raw: Input,
+  bodyHasEscapes: boolean,
+): Input {
   const issues: Issue[] = [];
   const query = withoutEmpty(raw.query);
   findUnstorable(raw.params, [], issues);
@@ -82,6 +86,7 @@ export function parseInput(endpoint: Endpoint, raw: Input, bodyHasEscapes: boole
   const looked = endpoint.query.safeParse(query);
   const body = endpoint.body.safeParse(raw.body ?? {});
   for (const part of [params, looked, body]) if (!part.success) issues.push(...issuesOf(part.error));
+  if (faultsOf) issues.push(...faultsOf(raw.body));
   if (issues.length > 0 || !params.success || !looked.success || !body.success) throw invalid(issues);
   return { params: params.data, query: looked.data, body: body.data };
 }

@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import type { Caller, MemberActor } from "../actor.ts";
+import type { Issue } from "../problem.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { EventStream, EventStreamNeeds } from "./sse.ts";
 
@@ -29,8 +30,12 @@ export class Raw {
   }
 }
 
+/** What a contract cannot say of a body. Asked of bodies as they came, so that one answer names all that is wrong. */
+export type FaultFinder = (body: unknown) => readonly Issue[];
+
 export interface Route {
   readonly endpoint: Endpoint;
+  readonly faultsOf?: FaultFinder | undefined;
   readonly answer: (
     call: Call<unknown, unknown, unknown> & { readonly actor: MemberActor | undefined },
   ) => Promise<unknown>;
@@ -42,9 +47,10 @@ export function serve<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodT
   answer: (
     call: Call<z.output<P>, z.output<Q>, z.output<B>> & { readonly actor: MemberActor },
   ) => Promise<z.input<R> | Raw>,
+  faultsOf?: FaultFinder,
 ): Route {
   if (endpoint.access !== "token") throw new Error(`${endpoint.id} is public: use servePublic`);
-  return { endpoint, answer: answer as Route["answer"] };
+  return { endpoint, answer: answer as Route["answer"], faultsOf };
 }
 
 export function servePublic<
@@ -66,7 +72,8 @@ export function serveStream<P extends z.ZodType, Q extends z.ZodType, B extends 
   answer: (
     call: Call<z.output<P>, z.output<Q>, z.output<B>> & { readonly actor: MemberActor },
   ) => Promise<void>,
+  faultsOf?: FaultFinder,
 ): Route {
   if (endpoint.access !== "token") throw new Error(`${endpoint.id} is public: use servePublic`);
-  return { endpoint, answer: answer as Route["answer"] };
+  return { endpoint, answer: answer as Route["answer"], faultsOf };
 }
