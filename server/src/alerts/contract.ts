@@ -35,6 +35,11 @@ const notificationConfigInput = z.object({
   digest: z.enum(["hourly", "daily"]).nullish(),
 });
 
+/** In a change, what is not mentioned stays. */
+const notificationConfigChange = notificationConfigInput.extend({
+  enableDailyNotification: z.boolean().optional(),
+});
+
 interface Watched {
   readonly filters: readonly Filter[];
   readonly applicationId?: string | null | undefined;
@@ -176,7 +181,7 @@ export const updateAlert = endpoint({
     description: description.nullish(),
     alertBefore: alertBefore.nullish(),
     enabled: z.boolean().optional(),
-    notificationConfig: notificationConfigInput.nullish(),
+    notificationConfig: notificationConfigChange.nullish(),
   }),
   reply: z.object({ alert }),
   example: { body: { enabled: false } },

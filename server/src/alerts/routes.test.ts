@@ -237,7 +237,8 @@ describe("creating an alert", () => {
     for (const filters of [
       [equal("common_name", ["a", "b"]), equal("common_name", "b")],
       [equal("san", "a"), equal("san", "b")],
-      [equal("common_name", "a"), { field: "common_name", value: "b" }],
+      [equal("common_name", ["a", "ab"]), { field: "common_name", value: "B" }],
+      [equal("san", "a"), { field: "san", value: "b" }],
     ])
       assert.equal((await create({ filters })).filters.length, 2);
   });
@@ -300,6 +301,17 @@ describe("creating an alert", () => {
         ],
       },
       "filters.1.value",
+    ],
+    [
+      "a name that another filter does not let through",
+      {
+        filters: [
+          { field: "common_name", operator: "equals", value: ["a.example.com", "b.example.com"] },
+          { field: "common_name", operator: "starts_with", value: "A" },
+          { field: "common_name", operator: "ends_with", value: [".org", ".net"] },
+        ],
+      },
+      "filters.2.value",
     ],
     [
       "authorities of an application",
@@ -437,6 +449,31 @@ describe("creating an alert", () => {
       channels: [{ config: { recipients: ["x"] } }, { config: {} }, { config: { integrationKey: "x" } }],
     });
     assert.equal(body.message.length >= 3, true, JSON.stringify(body));
+  });
+
+  test("one 422 lists the faults of the channels together with all others, also for a change", async () => {
+    const places = (body: { message: { path: unknown[] }[] }) =>
+      body.message.map(({ path }) => path.join("."));
+    const channels = [
+      { config: { recipients: ["x"] } },
+      { config: 5 },
+      { config: { url: "https://169.254.169.254/" } },
+      { config: { integrationKey: `${"*".repeat(28)}cdef` } },
+    ];
+    const wrong = [
+      "name",
+      "channels.1.config",
+      "channels.0.config.recipients.0",
+      "channels.2.config.url",
+      "channels.3.config.integrationKey",
+    ];
+    const made = await owner.post(PATH, { ...minimal(), name: "", channels });
+    assert.deepEqual([made.status, places(made.body)], [422, wrong]);
+    // There may be a key behind the mask.
+    const changed = await owner.patch(`${PATH}/${randomUUID()}`, { name: "", channels });
+    assert.deepEqual([changed.status, places(changed.body)], [422, wrong.slice(0, -1)]);
+    for (const odd of [null, 5, "x", [null], [[]], Array.from({ length: 5000 }, () => channels[0])])
+      assert.equal((await owner.post(PATH, { ...minimal(), channels: odd })).status, 422);
   });
 
   test("401 without a token, 400 for a body that is not JSON, 415 for one that is no JSON at all", async () => {
@@ -603,6 +640,60 @@ describe("the siblings", () => {
       assert.equal((await owner.patch(`${PATH}/${alert.id}`, body)).status, 422, JSON.stringify(body));
     }
     assert.equal((await owner.patch(`${PATH}/${randomUUID()}`, { channels: [{ config: {} }] })).status, 422);
+  });
+
+  test("patch: changes that come at the same moment do not undo each other", async () => {
+    for (let round = 0; round < 8; round += 1) {
+      const alert = await create({
+        channels: [{ config: { url: `${receiver.url}/in`, signingSecret: "s" } }, email],
+      });
+      const [hook, mail] = alert.channels;
+      const answers = await Promise.all(
+        [
+          { name: "renamed" },
+          { description: "told" },
+          { enabled: false },
+          { notificationConfig: { enableDailyNotification: true } },
+          {
+            channels: [
+              { id: hook.id, config: { url: `${receiver.url}/a` } },
+              { ...email, id: mail.id },
+            ],
+          },
+          { channels: [{ id: hook.id, config: { url: `${receiver.url}/b`, signingSecret: null } }] },
+        ].map((change) => owner.patch(`${PATH}/${alert.id}`, change)),
+      );
+      assert.ok(
+        answers.every(({ status }) => status === 200),
+        JSON.stringify(answers.map(({ body }) => body)),
+      );
+      const { name, description, enabled, notificationConfig, channels } = (
+        await owner.get(`${PATH}/${alert.id}`)
+      ).body.alert;
+      assert.deepEqual(
+        { name, description, enabled, ...notificationConfig },
+        { name: "renamed", description: "told", enabled: false, enableDailyNotification: true },
+      );
+      // One of the two came last, and it saw what the other had made.
+      const [first] = channels;
+      assert.equal(first.config.hasSigningSecret, false);
+    }
+  });
+
+  test("patch: of notificationConfig, too, what is not mentioned stays, and null is none of it", async () => {
+    const alert = await create({ notificationConfig: { enableDailyNotification: true, digest: "daily" } });
+    const patch = async (notificationConfig: unknown) =>
+      (await owner.patch(`${PATH}/${alert.id}`, { notificationConfig })).body.alert.notificationConfig;
+    assert.deepEqual(await patch({ enableDailyNotification: false }), {
+      enableDailyNotification: false,
+      digest: "daily",
+    });
+    assert.deepEqual(await patch({ digest: null }), { enableDailyNotification: false });
+    assert.deepEqual(await patch({ digest: "hourly", enableDailyNotification: true }), {
+      enableDailyNotification: true,
+      digest: "hourly",
+    });
+    assert.deepEqual(await patch(null), { enableDailyNotification: false });
   });
 
   test("someone else's channel id in a patch brings nobody's secret over", async () => {

@@ -5,6 +5,7 @@ import type { Channels } from "./channels/service.ts";
 import * as contract from "./contract.ts";
 import * as deliveries from "./deliveries/contract.ts";
 import type { DeliveryHistory } from "./deliveries/history/service.ts";
+import { filterFaults } from "./filters/model.ts";
 import * as links from "./links/contract.ts";
 import { alertPage, certificatePage, linkPageCsp } from "./links/model.ts";
 import type { Matches } from "./matches/service.ts";
@@ -31,14 +32,14 @@ export const alertRoutes = ({
   serve(
     contract.createAlert,
     async ({ actor, body }) => ({ alert: await alerts.create(actor, body) }),
-    channels.faultsOfNew,
+    (body) => [...filterFaults(body), ...channels.faultsOfNew(body)],
   ),
   serve(contract.listAlerts, ({ actor, query }) => alerts.list(actor, query)),
   serve(contract.getAlert, async ({ actor, params }) => ({ alert: await alerts.get(actor, params.alertId) })),
   serve(
     contract.updateAlert,
     async ({ actor, params, body }) => ({ alert: await alerts.update(actor, params.alertId, body) }),
-    channels.faultsOfChange,
+    (body) => [...filterFaults(body), ...channels.faultsOfChange(body)],
   ),
   serve(contract.deleteAlert, async ({ actor, params }) => ({
     alert: await alerts.delete(actor, params.alertId),
@@ -46,7 +47,7 @@ export const alertRoutes = ({
   serve(contract.listAlertCertificates, ({ actor, params, query }) =>
     matches.ofAlert(actor, params.alertId, query),
   ),
-  serve(contract.previewAlertCertificates, ({ actor, body }) => matches.preview(actor, body)),
+  serve(contract.previewAlertCertificates, ({ actor, body }) => matches.preview(actor, body), filterFaults),
   serve(contract.testAlert, ({ actor, params }) => history.test(actor, params.alertId)),
   serve(contract.testWebhook, ({ actor, body }) => history.testWebhook(actor, body)),
   serve(deliveries.listDeliveries, ({ actor, params, query }) => history.list(actor, params.alertId, query)),

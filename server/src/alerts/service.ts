@@ -74,10 +74,13 @@ function toView(row: AlertRow, channels: AlertView["channels"]): AlertView {
   };
 }
 
+const NO_CONFIG = { enableDailyNotification: false, digest: null };
+
 /** The alert after a change: what is not mentioned stays. */
 function changed(before: AlertRow, change: AlertChange): AlertRow {
   const eventType = change.eventType ?? before.eventType;
-  const config = change.notificationConfig;
+  // Null is "none of it".
+  const config = change.notificationConfig === null ? NO_CONFIG : change.notificationConfig;
   return {
     ...before,
     eventType,
@@ -86,8 +89,8 @@ function changed(before: AlertRow, change: AlertChange): AlertRow {
     alertBefore: beforeOf(eventType, change.alertBefore ?? before.alertBefore),
     filters: change.filters ?? before.filters,
     enabled: change.enabled ?? before.enabled,
-    isDaily: config === undefined ? before.isDaily : (config?.enableDailyNotification ?? false),
-    digest: config === undefined ? before.digest : (config?.digest ?? null),
+    isDaily: config?.enableDailyNotification ?? before.isDaily,
+    digest: config?.digest === undefined ? before.digest : config.digest,
   };
 }
 

@@ -4,7 +4,7 @@ export const FILTER_FIELDS = ["any", "profile_name", "common_name", "san", "incl
 export const FILTER_OPERATORS = ["contains", "equals", "matches", "starts_with", "ends_with"] as const;
 
 /** Of these a certificate has one; of alternative names it has many, and two may be asked for. */
-const SINGLE_FIELDS = ["common_name", "profile_name"] as const;
+export const SINGLE_FIELDS = ["common_name", "profile_name"] as const;
 
 const word = z.string().max(1024);
 

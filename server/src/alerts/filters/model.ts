@@ -3,7 +3,8 @@
  * when a fact arrives, and as SQL in the store, for one alert against a million certificates. A test holds the two
  * together. Letters are compared without case in ASCII only: both sides can do that alike on every database.
  */
-import type { Filter } from "./contract.ts";
+import type { Issue } from "../../platform/problem.ts";
+import { filtersInput, SINGLE_FIELDS, type Filter } from "./contract.ts";
 
 export interface Candidate {
   readonly commonName: string;
@@ -86,4 +87,30 @@ export function compileFilters(filters: readonly Filter[]): Matcher {
     ];
   });
   return (candidate) => (withAuthorities || !candidate.isCa) && tests.every((test) => test(candidate));
+}
+
+/**
+ * Filters of a body that let nothing through together: a name that has to equal one of some values, of which the other
+ * filters on it allow none. Wildcards are left out: comparing very many of them would take long.
+ */
+export function filterFaults(body: unknown): Issue[] {
+  const given = filtersInput.safeParse((body as { readonly filters?: unknown } | undefined)?.filters);
+  return given.success ? SINGLE_FIELDS.flatMap((field) => contradictionsOn(field, given.data)) : [];
+}
+
+function contradictionsOn(field: (typeof SINGLE_FIELDS)[number], filters: readonly Filter[]): Issue[] {
+  const own = filters.flatMap((filter, index) => (filter.field === field ? [{ filter, index }] : []));
+  const exact = own.find(({ filter }) => filter.operator === "equals");
+  if (!exact) return [];
+  let left = [exact.filter.value].flat().map((value) => asText(String(value)));
+  for (const { filter, index } of own) {
+    // Two that equal nothing in common are the contract's to refuse.
+    if (filter.operator === "matches" || filter.operator === "equals") continue;
+    const tests = [filter.value].flat().map((value) => textTest(filter.operator, String(value)));
+    left = left.filter((text) => tests.some((test) => test(text)));
+    if (left.length > 0) continue;
+    const message = `${field} cannot equal what another filter asks for and pass this one: filters are combined with and`;
+    return [{ code: "custom", path: ["filters", index, "value"], message }];
+  }
+  return [];
 }

@@ -181,7 +181,8 @@ export function createDeliveryHistory(needs: HistoryNeeds, { scopes, publicUrl }
         alertBefore: "",
         applicationId: scope.applicationId,
       };
-      const outcome = await channel.send(settings, { id: newId(), ...testContent(alert, now, publicUrl) });
+      const viewUrl = alertViewUrl(publicUrl, { id: alert.id, projectId: scope.projectId });
+      const outcome = await channel.send(settings, { id: newId(), ...testContent(alert, now, viewUrl) });
       const error = errorOf(outcome);
       await db.write(async (tx) =>
         tx.audit(actor, {
