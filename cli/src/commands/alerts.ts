@@ -1,5 +1,6 @@
 import { alertDeliveries, alerts as contract } from "@keyward/server";
-import type { Arguments, Command } from "../command.ts";
+import type { Reply } from "../client.ts";
+import type { Arguments, Call, Command } from "../command.ts";
 import { Failure, UsageError } from "../failure.ts";
 import { facts, table } from "../printing.ts";
 
@@ -18,6 +19,16 @@ function channelsFrom(given: Arguments): ChannelInput[] {
     ...given.texts("pagerduty").map((integrationKey) => ({ config: { integrationKey } })),
   ];
 }
+
+type Alert = Reply<typeof contract.getAlert>["alert"];
+const filterText = ({ field, operator, value }: Alert["filters"][number]): string =>
+  `${field} ${operator} ${Array.isArray(value) ? value.join(" or ") : String(value)}`;
+/** What is shown of a channel's settings has no secret in it. */
+const channelText = ({ channelType, config, enabled }: Alert["channels"][number]): string => {
+  const [address] = Object.values(config);
+  const where = Array.isArray(address) ? address.join(" ") : String(address);
+  return `${channelType} ${where}${enabled ? "" : " (disabled)"}`;
+};
 
 const create: Command = {
   words: ["alerts", "create"],
@@ -84,6 +95,9 @@ const create: Command = {
   },
 };
 
+const alertOf = { id: { type: "string", value: "<id>", about: "The alert" } } as const;
+const PAGE = 100;
+
 const list: Command = {
   words: ["alerts", "list"],
   about: "Alerts, newest first, and how their last message went",
@@ -97,16 +111,22 @@ const list: Command = {
       projectId: given.text("project"),
       search: given.text("search"),
       eventType: given.text("event"),
-      limit: "100",
     };
     const query = Object.fromEntries(
       Object.entries(wanted).filter((entry): entry is [string, string] => entry[1] !== undefined),
     );
-    const found = await client.call(contract.listAlerts, { query });
-    answer(found, () =>
+    const alerts: Reply<typeof contract.listAlerts>["alerts"] = [];
+    let total = 1;
+    for (let got = 1; got > 0 && alerts.length < total;) {
+      const page = { ...query, limit: String(PAGE), offset: String(alerts.length) };
+      const found = await client.call(contract.listAlerts, { query: page });
+      alerts.push(...found.alerts);
+      [got, total] = [found.alerts.length, found.total];
+    }
+    answer({ alerts, total }, () =>
       table(
         ["id", "name", "event", "before", "enabled", "channels", "last run"],
-        found.alerts.map((alert) => [
+        alerts.map((alert) => [
           alert.id,
           alert.name,
           alert.eventType,
@@ -126,7 +146,7 @@ const test: Command = {
   words: ["alerts", "test"],
   about: "Send a test through every channel of an alert, now",
   operands: ["<id>"],
-  options: { id: { type: "string", value: "<id>", about: "The alert" } },
+  options: alertOf,
   async run({ client, arguments: given, answer }) {
     const alertId = given.operandOr(0, "id");
     const { success, results } = await client.call(contract.testAlert, { params: { alertId } });
@@ -145,31 +165,123 @@ const deliveries: Command = {
   about: "What an alert sent, newest first, and what became of it",
   operands: ["<id>"],
   options: {
-    id: { type: "string", value: "<id>", about: "The alert" },
+    ...alertOf,
     status: { type: "string", value: "<status>", about: "Only pending, delivered or failed ones" },
+    limit: { type: "string", value: "<number>", about: "1 to 100; 100 if absent" },
+    offset: { type: "string", value: "<number>", about: "How many to skip" },
   },
   async run({ client, arguments: given, answer }) {
-    const [alertId, status] = [given.operandOr(0, "id"), given.text("status")];
+    const alertId = given.operandOr(0, "id");
+    const asked = ["status", "limit", "offset"].flatMap((name) => {
+      const value = given.text(name);
+      return value === undefined ? [] : [[name, value]];
+    });
     const found = await client.call(alertDeliveries.listDeliveries, {
       params: { alertId },
-      query: { limit: "100", ...(status === undefined ? {} : { status }) },
+      query: { limit: String(PAGE), ...Object.fromEntries(asked) },
     });
+    const isPart = found.deliveries.length < found.total;
     answer(found, () =>
-      table(
-        ["id", "created", "event", "channel", "certificates", "status", "attempts", "reason"],
-        found.deliveries.map((one) => [
-          one.id,
-          one.createdAt,
-          one.eventType,
-          one.channelType,
-          one.totalCertificates,
-          one.status,
-          one.attempts,
-          one.error,
-        ]),
-      ),
+      [
+        table(
+          ["id", "created", "event", "channel", "certificates", "status", "attempts", "reason"],
+          found.deliveries.map((one) => [
+            one.id,
+            one.createdAt,
+            one.eventType,
+            one.channelType,
+            one.totalCertificates,
+            one.status,
+            one.attempts,
+            one.error,
+          ]),
+        ),
+        ...(isPart ? [`${found.deliveries.length} of ${found.total}: see --limit and --offset`] : []),
+      ].join("\n"),
     );
   },
 };
 
-export const alertCommands: readonly Command[] = [create, list, test, deliveries];
+const show: Command = {
+  words: ["alerts", "show"],
+  about: "One alert: what it watches for and whom it tells",
+  operands: ["<id>"],
+  options: alertOf,
+  async run({ client, arguments: given, answer }) {
+    const alertId = given.operandOr(0, "id");
+    const { alert } = await client.call(contract.getAlert, { params: { alertId } });
+    answer(alert, () =>
+      facts({
+        id: alert.id,
+        name: alert.name,
+        event: alert.eventType,
+        before: alert.alertBefore === "" ? undefined : alert.alertBefore,
+        enabled: alert.enabled ? "yes" : "no",
+        project: alert.projectId,
+        application: alert.applicationId,
+        filters: alert.filters.map(filterText).join(" and "),
+        channels: alert.channels.map(channelText).join(", "),
+        "last run":
+          alert.lastRun && `${alert.lastRun.timestamp} ${alert.lastRun.error ?? alert.lastRun.status}`,
+      }),
+    );
+  },
+};
+
+const setEnabled = async ({ client, arguments: given, answer }: Call, enabled: boolean): Promise<void> => {
+  const params = { alertId: given.operandOr(0, "id") };
+  const { alert } = await client.call(contract.updateAlert, { params, body: { enabled } });
+  answer(alert, () => `${alert.name} (${alert.id}) is ${alert.enabled ? "enabled" : "disabled"}.`);
+};
+
+const enable: Command = {
+  words: ["alerts", "enable"],
+  about: "Let an alert speak again; what waited and is still worth telling is sent",
+  operands: ["<id>"],
+  options: alertOf,
+  run: (call) => setEnabled(call, true),
+};
+
+const disable: Command = {
+  words: ["alerts", "disable"],
+  about: "Silence an alert",
+  operands: ["<id>"],
+  options: alertOf,
+  run: (call) => setEnabled(call, false),
+};
+
+const remove: Command = {
+  words: ["alerts", "delete"],
+  about: "Delete an alert and the history of what it sent",
+  operands: ["<id>"],
+  options: alertOf,
+  async run({ client, arguments: given, answer }) {
+    const params = { alertId: given.operandOr(0, "id") };
+    const { alert } = await client.call(contract.deleteAlert, { params });
+    answer(alert, () => `Deleted ${alert.name} (${alert.id}).`);
+  },
+};
+
+const retry: Command = {
+  words: ["alerts", "retry"],
+  about: "Send a delivery of an alert again, now and under the same id",
+  operands: ["<id>", "<delivery>"],
+  options: { ...alertOf, delivery: { type: "string", value: "<delivery>", about: "The delivery" } },
+  async run({ client, arguments: given, answer }) {
+    const params = { alertId: given.operandOr(0, "id"), deliveryId: given.operandOr(1, "delivery") };
+    const { delivery } = await client.call(alertDeliveries.retryDelivery, { params });
+    answer(delivery, () => `Delivery ${delivery.id} is sent again.`);
+  },
+};
+
+export const alertCommands: readonly Command[] = [
+  create,
+  list,
+  show,
+  enable,
+  disable,
+  remove,
+  test,
+  deliveries,
+  retry,
+];
