@@ -30,7 +30,7 @@ describe("keyward alerts", () => {
           path: request.url ?? "",
           body: body === "" ? undefined : JSON.parse(body),
         });
-        response.end(JSON.stringify(reply));
+        response.end(JSON.stringify(typeof reply === "function" ? reply(request.url ?? "") : reply));
       });
     });
     server.listen(0, "127.0.0.1");
@@ -95,8 +95,60 @@ describe("keyward alerts", () => {
     reply = { alerts: [ALERT], total: 1 };
     const { code, out } = await keyward("list", "--search", "w");
     assert.equal(code, 0);
-    assert.equal(seen[0]?.path, "/api/v1/cert-manager/alerts?search=w&limit=100");
+    assert.equal(seen[0]?.path, "/api/v1/cert-manager/alerts?search=w&limit=100&offset=0");
     assert.match(out, /answered 503/);
+  });
+
+  it("list goes on to the last page", async () => {
+    const all = Array.from({ length: 250 }, (_, n) => ({ ...ALERT, name: `alert-${n}` }));
+    reply = (path: string) => {
+      const from = Number(new URL(path, url).searchParams.get("offset"));
+      return { alerts: all.slice(from, from + 100), total: all.length };
+    };
+    const { code, out } = await keyward("list");
+    assert.equal(code, 0);
+    assert.equal(seen.length, 3);
+    assert.match(out, /alert-0 [^]*alert-249 /);
+    // Some went away meanwhile.
+    reply = () => ({ alerts: [], total: 5 });
+    assert.equal((await keyward("list")).code, 0);
+  });
+
+  it("show, enable, disable, delete and retry", async () => {
+    const path = `/api/v1/cert-manager/alerts/${ALERT.id}`;
+    reply = {
+      alert: {
+        ...ALERT,
+        projectId: "p",
+        filters: [{ field: "san", operator: "equals", value: ["a", "b"] }],
+        channels: [
+          { channelType: "email", config: { recipients: ["x@example.com", "y@example.com"] }, enabled: true },
+          { channelType: "webhook", config: { url: "https://example.com/in" }, enabled: false },
+        ],
+      },
+    };
+    const shown = await keyward("show", ALERT.id);
+    assert.equal(shown.code, 0);
+    assert.match(shown.out, /filters +san equals a or b/);
+    assert.match(
+      shown.out,
+      /email x@example.com y@example.com, webhook https:\/\/example.com\/in \(disabled\)/,
+    );
+    for (const word of ["enable", "disable", "delete"])
+      assert.match((await keyward(word, ALERT.id)).out, new RegExp(ALERT.id), word);
+    reply = { delivery: { id: "d" } };
+    assert.equal((await keyward("retry", ALERT.id, "d")).code, 0);
+    assert.equal((await keyward("retry", ALERT.id)).code, 2);
+    assert.deepEqual(
+      seen.map(({ method, path: asked, body }) => [method, asked, body]),
+      [
+        ["GET", path, undefined],
+        ["PATCH", path, { enabled: true }],
+        ["PATCH", path, { enabled: false }],
+        ["DELETE", path, undefined],
+        ["POST", `${path}/deliveries/d/retry`, undefined],
+      ],
+    );
   });
 
   it("test fails when a channel did", async () => {
@@ -123,7 +175,7 @@ describe("keyward alerts", () => {
           error: "busy",
         },
       ],
-      total: 1,
+      total: 7,
     };
     const { code, out } = await keyward("deliveries", ALERT.id, "--status", "pending");
     assert.equal(code, 0);
@@ -132,5 +184,8 @@ describe("keyward alerts", () => {
       `/api/v1/cert-manager/alerts/${ALERT.id}/deliveries?limit=100&status=pending`,
     );
     assert.match(out, /pending +2 +busy/);
+    assert.match(out, /1 of 7/);
+    await keyward("deliveries", ALERT.id, "--limit", "5", "--offset", "10");
+    assert.match(seen[1]?.path ?? "", /deliveries\?limit=5&offset=10$/);
   });
 });

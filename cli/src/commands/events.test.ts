@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { createServer, type Server, type ServerResponse } from "node:http";
@@ -8,6 +9,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, before, beforeEach, describe, it } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import fc from "fast-check";
@@ -309,6 +311,24 @@ describe("keyward events tail", () => {
     const { errors } = await keyward("--project", "p", "--count", "1");
     assert.equal(errors.length, 2);
     for (const line of errors) assert.match(line, /again in (?!0\.[0-4])\d+\.\d s$/);
+  });
+
+  it("ends quietly when nobody reads what it prints any more", async () => {
+    answer = (response) => {
+      stream(response).write(created("ONE"));
+      const more = setInterval(() => response.write(created("MORE")), 20);
+      response.on("close", () => clearInterval(more));
+    };
+    const keywardFile = fileURLToPath(new URL("../../bin/keyward.mjs", import.meta.url));
+    const child = spawn(process.execPath, [keywardFile, "events", "tail", "--project", "p"], {
+      env: { PATH: process.env["PATH"], HOME: tmpdir(), KEYWARD_URL: url, KEYWARD_TOKEN: "token" },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    const errors = text(child.stderr);
+    const ended = once(child, "exit");
+    await once(child.stdout, "data");
+    child.stdout.destroy();
+    assert.deepEqual([(await ended)[0], await errors], [0, ""]);
   });
 
   it("refuses an event that does not exist, and a missing project", async () => {

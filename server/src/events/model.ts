@@ -67,18 +67,25 @@ export function globFaults(body: unknown): Issue[] {
     // Those that are too long are the contract's to refuse.
     if (typeof secretPath !== "string" || secretPath.length > MAX_GLOB_LENGTH) return [];
     const compiled = compileGlob(secretPath, "path");
-    const path = ["register", index, "conditions", "secretPath"];
-    return compiled.ok ? [] : [{ code: "custom", path, message: compiled.reason }];
+    return compiled.ok ? [] : [globFault(index, compiled.reason)];
   });
 }
+
+const globFault = (index: number, message: string): Issue => ({
+  code: "custom",
+  path: ["register", index, "conditions", "secretPath"],
+  message,
+});
 
 /** All of them are looked at before any is refused. */
 export function readRegister(register: readonly EventFilter[] | null | undefined): readonly Filter[] {
   if (!register || register.length === 0) return EVERYTHING;
-  const issues = globFaults({ register });
-  const filters = register.map(({ event, conditions }): Filter => {
+  const issues: Issue[] = [];
+  const filters = register.map(({ event, conditions }, index): Filter => {
+    const pattern = conditions?.secretPath ?? null;
     const environment = conditions?.environmentSlug ?? null;
-    const compiled = conditions?.secretPath == null ? null : compileGlob(conditions.secretPath, "path");
+    const compiled = pattern === null ? undefined : compileGlob(pattern, "path");
+    if (compiled?.ok === false) issues.push(globFault(index, compiled.reason));
     return { event, environment, glob: compiled?.ok ? compiled.glob : null };
   });
   if (filters.reduce((sum, filter) => sum + choicesOf(filter), 0) > MAX_CHOICES)

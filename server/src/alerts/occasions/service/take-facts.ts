@@ -177,7 +177,7 @@ export function createFactReader({ clock, publicUrl, resolvingTypes }: OccasionN
     if (overIds.length > 0) store.dropWaitingFailures(tx, overIds);
     await store.addMessages(tx, what.messages, now, null);
     await store.addMessages(tx, what.resolutions, now, resolvingTypes);
-    await store.addOccasions(tx, what.waiting, now);
+    if (what.waiting.length > 0) store.addOccasions(tx, what.waiting, now);
     store.removeFacts(
       tx,
       taken.map((fact) => fact.id),
