@@ -136,6 +136,42 @@ describe("the total of a list of alerts", () => {
   });
 });
 
+test("an alert with a long history is deleted in portions", async () => {
+  const projectId = (await aProject(house.owner, { type: "cert-manager" })).id;
+  const { id } = (await create(projectId, {})).body.alert as { id: string };
+  await raw(
+    `INSERT INTO alert_messages SELECT gen_random_uuid(), $1, 'issuance', '{"certificates": []}', 0, now() FROM generate_series(1, 4500)`,
+    [id],
+  );
+  await raw(
+    `INSERT INTO alert_deliveries (id, alert_id, message_id, channel_id, channel_type, destination, status, next_at, created_at, updated_at)
+     SELECT gen_random_uuid(), $1, id, $1, 'webhook', 'x', 'delivered', now(), now(), now() FROM alert_messages WHERE alert_id = $1`,
+    [id],
+  );
+  await raw(
+    `INSERT INTO alert_occasions (certificate_id, alert_id, occasion, not_after, created_at) SELECT gen_random_uuid(), $1, '', now(), now() FROM generate_series(1, 2500)`,
+    [id],
+  );
+  await raw(`CREATE TABLE portions (name text, count bigint)`);
+  await raw(`CREATE FUNCTION note_portion() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO portions SELECT TG_TABLE_NAME, count(*) FROM gone; RETURN NULL; END $$`);
+  for (const table of ["alert_messages", "alert_deliveries", "alert_occasions"])
+    await raw(
+      `CREATE TRIGGER note_portion AFTER DELETE ON ${table} REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION note_portion()`,
+    );
+  assert.equal((await house.owner.delete(`${PATH}/${id}`)).status, 200);
+  const portions = await raw<{ name: string; sum: number; max: number }>(
+    `SELECT name, sum(count)::int, max(count)::int FROM portions GROUP BY name ORDER BY name`,
+  );
+  await raw(`DROP FUNCTION note_portion CASCADE`);
+  assert.deepEqual(portions, [
+    { name: "alert_deliveries", sum: 4500, max: 2000 },
+    { name: "alert_messages", sum: 4500, max: 2000 },
+    { name: "alert_occasions", sum: 2500, max: 2000 },
+  ]);
+  assert.equal((await house.owner.get(`${PATH}/${id}`)).status, 404);
+});
+
 describe("the total of a list of deliveries", () => {
   test("stays exact through sending, failing, retrying, forgetting and removal", async () => {
     const projectId = (await aProject(house.owner, { type: "cert-manager" })).id;

@@ -10,7 +10,7 @@ import type { AlertChange, AlertQuery, AlertView, EventType, ListedAlert, NewAle
 import { hastenDeliveries, rehomeDeliveries } from "./deliveries/store.ts";
 import { includesAuthorities } from "./filters/model.ts";
 import { DEFAULT_BEFORE, type AlertRow } from "./model.ts";
-import { dropWaitingExpiries } from "./occasions/store.ts";
+import { dropWaitingExpiries, forgetHistoryOf } from "./occasions/store.ts";
 import type { Scopes } from "./scopes/service.ts";
 import {
   deleteAlertRow,
@@ -37,6 +37,7 @@ export interface AlertNeeds {
 
 const SUBJECT = "pki-alerts";
 const CHANGE_ATTEMPTS = 5;
+const FORGOTTEN_AT_ONCE = 2000;
 const NO_AUTHORITIES =
   "include_cas cannot be true with an applicationId: authorities belong to no application";
 
@@ -273,6 +274,9 @@ export function createAlerts({ db, clock, permissions, scopes, channels }: Alert
     async delete(actor: MemberActor, alertId: string): Promise<AlertView> {
       const row = await enter(actor, alertId, "delete");
       const view = toView(row, await channels.show(await db.read((q) => findChannels(q, [alertId]))));
+      // What was sent in months is more than one statement can take along with its alert.
+      for (let gone = FORGOTTEN_AT_ONCE; gone === FORGOTTEN_AT_ONCE;)
+        gone = await db.write((tx) => forgetHistoryOf(tx, alertId, FORGOTTEN_AT_ONCE), { audited: false });
       await db.write(async (tx) => {
         if (!(await deleteAlertRow(tx, alertId))) throw notFound("The alert", alertId);
         tx.audit(actor, {

@@ -160,6 +160,15 @@ const sweepMessages = slowSql<{ count: number }>(`
   ), gone AS (DELETE FROM alert_messages m USING old WHERE m.id = old.id RETURNING 1)
   SELECT count(*) FROM gone`);
 
+// All that goes with an alert, some of it at a time.
+const forgetSome = slowSql<{ count: number }>(`
+  WITH messages AS (SELECT id FROM alert_messages WHERE alert_id = $1 LIMIT $2
+  ), deliveries AS (DELETE FROM alert_deliveries d USING messages m WHERE d.message_id = m.id
+  ), gone AS (DELETE FROM alert_messages m USING messages o WHERE m.id = o.id RETURNING 1
+  ), occasions AS (
+    DELETE FROM alert_occasions WHERE ctid = ANY(ARRAY(SELECT ctid FROM alert_occasions WHERE alert_id = $1 LIMIT $2)) RETURNING 1)
+  SELECT greatest((SELECT count(*) FROM gone), (SELECT count(*) FROM occasions)) AS count`);
+
 export interface WaitingAlert extends Pick<AlertRow, "id" | "digest" | "gatheredAt"> {
   /** How many occasions wait. */
   readonly count: number;
@@ -290,7 +299,9 @@ export const findToldAlerts = (
 ) => q.rows(toldAlerts, [certificateIds, channelTypes]);
 export const dropWaitingFailures = (tx: Tx, certificateIds: readonly string[]) =>
   tx.later(dropFailures, [certificateIds]);
-/** Both answer how many are gone; fewer than asked for: there are no more. */
+/** These answer how many are gone; fewer than asked for: there are no more. */
+export const forgetHistoryOf = async (tx: Tx, alertId: string, limit: number): Promise<number> =>
+  (await tx.first(forgetSome, [alertId, limit]))?.count ?? 0;
 export const forgetOccasions = async (tx: Tx, endedBefore: Date, limit: number): Promise<number> =>
   (await tx.first(sweepOccasions, [endedBefore, limit]))?.count ?? 0;
 export const forgetMessages = async (tx: Tx, madeBefore: Date, limit: number): Promise<number> =>
