@@ -890,6 +890,22 @@ describe("delivery", () => {
     assert.equal(take().length, 0, "nor when somebody asks for it");
   });
 
+  test("what was delivered stays delivered when a repeat of it is no longer worth sending", async () => {
+    const alert = await anAlert();
+    const id = await store.issue(wish(3));
+    await run();
+    assert.deepEqual(told(), [["expiration", [id]]]);
+    await store.renew(id, wish(90));
+    const [before] = (await deliveries(alert.id)).deliveries;
+    const again = await house.owner.post(`${PATH}/${alert.id}/deliveries/${before.id}/retry`);
+    assert.equal(again.status, 200, JSON.stringify(again.body));
+    await run();
+    assert.deepEqual(told(), []);
+    const [after] = (await deliveries(alert.id)).deliveries;
+    assert.deepEqual([after.status, after.deliveredAt], ["delivered", before.deliveredAt]);
+    assert.match(after.error, /^Not sent: its certificates were replaced/);
+  });
+
   test("the links in a message and in the calendar lead to a page, for everyone and with nothing in it", async () => {
     const alert = await anAlert({
       channels: [to("/in"), { config: { webhookUrl: `${receiver.url}/slack` } }],

@@ -70,9 +70,9 @@ const postponed = sql<{ id: string }>(`
   UPDATE alert_deliveries SET next_at = $4, last_attempt_at = $3, last_error = $5, left_to = coalesce($7, left_to), updated_at = $3,
     attempts = CASE WHEN $6 THEN attempts ELSE attempts - 1 END, first_attempt_at = CASE WHEN $6 THEN first_attempt_at END
   WHERE id = $1 AND attempts = $2 AND status = 'pending' RETURNING id`);
-// Not an attempt: nothing left the house.
+// Not an attempt: nothing left the house. What was delivered before and is not worth a repeat stays delivered.
 const ended = sql<{ id: string }>(`
-  UPDATE alert_deliveries SET status = 'failed', last_error = $4, attempts = attempts - 1, updated_at = $3
+  UPDATE alert_deliveries SET status = CASE WHEN delivered_at IS NULL THEN 'failed' ELSE 'delivered' END, last_error = $4, attempts = attempts - 1, updated_at = $3
   WHERE id = $1 AND attempts = $2 AND status = 'pending' RETURNING id`);
 const nextDue = sql<{ at: Date | null }>(
   `SELECT min(next_at) AS at FROM alert_deliveries WHERE status = 'pending'`,
