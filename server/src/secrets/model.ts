@@ -18,9 +18,15 @@ export const folderUnknown = (path: string) => notFound("The folder", path);
 export const environmentUnknown = (slug: string) => notFound("The environment", slug);
 /** The bytes that are kept of all secrets in one answer: what a server can open and send at once without harm. */
 export const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
+/** What each secret counts for besides: a million empty ones are no small answer. */
+export const MIN_WEIGHT = 256;
 export const answerTooLarge = () =>
   badRequest(
-    `The secrets of this answer are larger than ${MAX_ANSWER_BYTES / 1024 / 1024} MiB together. Read them folder by folder (recursive=false, includeImports=false) or by name; with viewSecretValue=false all names are listed.`,
+    `The secrets of this answer are larger than ${MAX_ANSWER_BYTES / 1024 / 1024} MiB together (each counts ${MIN_WEIGHT} bytes besides what it holds). Read them folder by folder (recursive=false, includeImports=false) or by name; with viewSecretValue=false values do not count.`,
+  );
+export const requestTooLarge = () =>
+  badRequest(
+    `The secrets that this would change are larger than ${MAX_ANSWER_BYTES / 1024 / 1024} MiB together. Send them in several requests.`,
   );
 export const nothingToOverride = (key: string) =>
   badRequest(`There is no shared secret ${JSON.stringify(key)} in this folder that could be overridden.`);
@@ -64,6 +70,9 @@ export interface SecretRow extends StoredState {
   readonly createdAt: Date;
   readonly updatedAt: Date;
 }
+
+/** The part that is not encrypted. */
+export type SecretHead = Omit<SecretRow, "value" | "comment" | "metadata">;
 
 /** A row that was weighed against what one answer may hold. */
 export interface Weighed {

@@ -1,19 +1,27 @@
 import { sql, type Query, type Tx } from "../platform/db/index.ts";
-import { MAX_ANSWER_BYTES, type FolderPlace, type SecretRow, type Weighed } from "./model.ts";
+import {
+  MAX_ANSWER_BYTES,
+  MIN_WEIGHT,
+  type FolderPlace,
+  type SecretHead,
+  type SecretRow,
+  type Weighed,
+} from "./model.ts";
 import { stampOf } from "./stamps/store.ts";
 
 const PLAIN_COLUMNS = `s.id, s.folder_id AS "folderId", s.key, s.owner_id AS "ownerId", s.version, s.key_id AS "keyId",
   s.tag_ids AS "tagIds", s.skip_multiline AS "skipMultiline", s.reminder_note AS "reminderNote",
   s.reminder_days AS "reminderDays", s.created_at AS "createdAt", s.updated_at AS "updatedAt"`;
+export const NIL = "00000000-0000-0000-0000-000000000000";
 export const SECRET_COLUMNS = `${PLAIN_COLUMNS}, s.value, s.comment, s.metadata`;
 
 /**
  * The same where any number of rows may come: what is beyond the room stays in the database, which knows the sizes
  * without reading the values. `over` says which rows are weighed together: "" for all or nothing, an order for as many
- * as fit. Values that nobody wants weigh nothing and are not loaded either.
+ * as fit. Values that nobody wants weigh nothing and are not loaded either; a name always weighs something.
  */
 export function weighedColumns(room: string, wantsValue: string, over = ""): string {
-  const weight = `(CASE WHEN ${wantsValue} THEN octet_length(s.value) ELSE 0 END + coalesce(octet_length(s.comment), 0)
+  const weight = `(${MIN_WEIGHT} + CASE WHEN ${wantsValue} THEN octet_length(s.value) ELSE 0 END + coalesce(octet_length(s.comment), 0)
     + coalesce(octet_length(s.metadata::text), 0))`;
   const fits = `sum(${weight}) OVER (${over}) <= ${room}`;
   return `${PLAIN_COLUMNS}, ${weight} AS weight, coalesce(NOT ${fits}, false) AS "isLeftOut",
@@ -49,6 +57,10 @@ const ofTree = sql<ListedFolder>(`
   ${LIST} ${folderWhere("(f.path = $2 OR f.path ~>=~ $6 AND f.path ~<~ $7)", "$3")}
     LEFT JOIN secrets s ON s.folder_id = f.id AND (s.owner_id IS NULL OR s.owner_id = $4::uuid)
   ORDER BY f.path, s.key, s.owner_id NULLS FIRST`);
+const ofNames = sql<ListedFolder>(`
+  ${LIST} ${folderWhere("f.path = $2", "$3")}
+    LEFT JOIN secrets s ON s.folder_id = f.id AND (s.owner_id IS NULL OR s.owner_id = $4::uuid) AND s.key = ANY($6::text[])
+  ORDER BY s.key, s.owner_id NULLS FIRST`);
 const byId = sql<
   SecretRow & { orgId: string; projectId: string; environmentId: string; environment: string; path: string }
 >(`
@@ -73,6 +85,16 @@ const watchedFolder = sql<WatchedFolder>(`
 const forUpdate = sql<SecretRow>(`
   SELECT ${SECRET_COLUMNS} FROM folders f JOIN secrets s ON s.folder_id = f.id
   WHERE f.environment_id = $1 AND f.path = $2 AND s.key = ANY($3::text[]) ORDER BY s.id FOR UPDATE OF s`);
+const WEIGHT = `coalesce(sum(${MIN_WEIGHT} + octet_length(s.value) + coalesce(octet_length(s.comment), 0)), 0) AS weight`;
+const weightOfKeys = sql<{ weight: number }>(`
+  SELECT ${WEIGHT} FROM folders f JOIN secrets s ON s.folder_id = f.id
+  WHERE f.environment_id = $1 AND f.path = $2 AND s.key = ANY($3::text[])`);
+const weightOfFolders = sql<{ weight: number }>(
+  `SELECT ${WEIGHT} FROM secrets s WHERE s.folder_id = ANY($1::uuid[])`,
+);
+const namesOfIds = sql<{ key: string }>(`
+  SELECT s.key FROM folders f JOIN secrets s ON s.folder_id = f.id
+  WHERE f.environment_id = $1 AND f.path = $2 AND s.id = ANY($3::uuid[]) AND s.owner_id IS NULL`);
 const idsForUpdate = sql<SecretRow>(`
   SELECT ${SECRET_COLUMNS} FROM folders f JOIN secrets s ON s.folder_id = f.id
   WHERE f.environment_id = $1 AND f.path = $2 AND s.key IN
@@ -80,6 +102,20 @@ const idsForUpdate = sql<SecretRow>(`
   ORDER BY s.id FOR UPDATE OF s`);
 const treeForUpdate = sql<SecretRow>(`
   SELECT ${SECRET_COLUMNS} FROM secrets s WHERE s.folder_id = ANY($1::uuid[]) ORDER BY s.id FOR UPDATE OF s`);
+const headsForUpdate = sql<SecretHead>(`
+  SELECT ${PLAIN_COLUMNS} FROM secrets s WHERE s.folder_id = ANY($1::uuid[]) ORDER BY s.id FOR UPDATE OF s`);
+
+/** So many rows, and about so many bytes, are opened and closed again at once, however many there are. */
+export const BITE_ROWS = 1000;
+const BITE_BYTES = 16 * 1024 * 1024;
+/** What of these rows (a SELECT of whole rows, in this order) makes one bite: at least one, if there is any. */
+export const biteOf = (rows: string, order: string): string => `(
+  SELECT n.*, sum(octet_length(n.value)) OVER (ORDER BY ${order} ROWS UNBOUNDED PRECEDING) - octet_length(n.value) AS before
+  FROM (${rows}) n)`;
+export const inBite = (rows: string): string => `coalesce(${rows}.before, 0) < ${BITE_BYTES}`;
+const treeBite = sql<SecretRow>(`
+  SELECT ${SECRET_COLUMNS} FROM ${biteOf(`SELECT * FROM secrets WHERE folder_id = ANY($1::uuid[]) AND id > $2 ORDER BY id LIMIT ${BITE_ROWS}`, "n.id")} s
+  WHERE ${inBite("s")} ORDER BY s.id`);
 
 export const likeBelow = (path: string): string => (path === "/" ? "/%" : `${path.replace(/_/g, "\\_")}/%`);
 
@@ -103,9 +139,17 @@ export const readOne = (
 export const readFolder = (
   q: Query,
   at: FolderAddress,
-  more: { projectId: string; ownerId: string | null; recursive: boolean; wantsValue: boolean },
+  more: {
+    projectId: string;
+    ownerId: string | null;
+    recursive: boolean;
+    wantsValue: boolean;
+    /** These names of the folder only. */
+    keys?: readonly string[] | undefined;
+  },
 ) => {
   const asked = [at.environmentId, at.path, more.projectId, more.ownerId, more.wantsValue];
+  if (more.keys) return q.rows(ofNames, [...asked, more.keys]);
   return more.recursive ? q.rows(ofTree, [...asked, ...rangeBelow(at.path)]) : q.rows(ofFolder, asked);
 };
 export const readById = (q: Query, id: string, orgId: string) => q.first(byId, [id, orgId]);
@@ -122,10 +166,16 @@ export const lockByKeys = (tx: Tx, at: FolderAddress, keys: readonly string[]) =
   tx.rows(forUpdate, [at.environmentId, at.path, keys]);
 export const lockByIds = (tx: Tx, at: FolderAddress, ids: readonly string[]) =>
   tx.rows(idsForUpdate, [at.environmentId, at.path, ids]);
+/** What all secrets of these names take, everyone's overrides included. */
+export const weighKeys = async (q: Query, at: FolderAddress, keys: readonly string[]): Promise<number> =>
+  (await q.first(weightOfKeys, [at.environmentId, at.path, keys]))?.weight ?? 0;
+export const weighFolders = async (q: Query, folderIds: readonly string[]): Promise<number> =>
+  (await q.first(weightOfFolders, [folderIds]))?.weight ?? 0;
+export const keysOfIds = async (q: Query, at: FolderAddress, ids: readonly string[]): Promise<string[]> =>
+  (await q.rows(namesOfIds, [at.environmentId, at.path, ids])).map((row) => row.key);
+/** Without what is encrypted: enough to judge them, and to delete them. */
+export const lockHeads = (tx: Tx, folderIds: readonly string[]) => tx.rows(headsForUpdate, [folderIds]);
+/** The next ones after this id; for somebody who holds the tree alone. */
+export const nextBite = (tx: Tx, folderIds: readonly string[], after: string | undefined) =>
+  tx.rows(treeBite, [folderIds, after ?? NIL]);
 export const lockInFolders = (tx: Tx, folderIds: readonly string[]) => tx.rows(treeForUpdate, [folderIds]);
-
-const count = sql<{ count: number }>(`
-  SELECT count(*) AS count FROM folders f JOIN secrets s ON s.folder_id = f.id AND s.owner_id IS NULL WHERE f.environment_id = $1`);
-/** All shared secrets of an environment, whoever may see them: for knowing whether a list is complete. */
-export const countSecrets = async (q: Query, environmentId: string) =>
-  (await q.first(count, [environmentId]))?.count ?? 0;

@@ -1,5 +1,6 @@
 /** Where a request is about, found in the caller's organisation, with the rights the caller has there. */
 import type { MemberActor } from "../../platform/actor.ts";
+import { Problem } from "../../platform/problem.ts";
 import { deny, type Ability, type Attributes, type Permissions } from "../../permissions/index.ts";
 import type { ProjectRow, Projects } from "../../projects/index.ts";
 import { environmentUnknown } from "../model.ts";
@@ -24,10 +25,22 @@ export interface AccessNeeds {
 export type Access = ReturnType<typeof createAccess>;
 
 export function createAccess({ projects, permissions }: AccessNeeds) {
+  const ground = async (actor: MemberActor, projectRef: string): Promise<Ground> => {
+    const project = await projects.resolve(actor, projectRef);
+    return { actor, project, ability: await permissions.inProject(actor, project.id) };
+  };
+
   return {
-    async ground(actor: MemberActor, projectRef: string): Promise<Ground> {
-      const project = await projects.resolve(actor, projectRef);
-      return { actor, project, ability: await permissions.inProject(actor, project.id) };
+    ground,
+
+    /** Another project, where an import leads; undefined if it has gone since the import was read. */
+    async neighbour(actor: MemberActor, projectId: string): Promise<Ground | undefined> {
+      try {
+        return await ground(actor, projectId);
+      } catch (error) {
+        if (error instanceof Problem && error.status === 404) return undefined;
+        throw error;
+      }
     },
 
     /** Environments are known to members; to anybody else the answer is a refusal, whatever the slug. */
@@ -37,9 +50,6 @@ export function createAccess({ projects, permissions }: AccessNeeds) {
       await permissions.requireMember(actor, project.id);
       throw environmentUnknown(slug);
     },
-
-    abilityIn: (actor: MemberActor, projectId: string): Promise<Ability> =>
-      permissions.inProject(actor, projectId),
   };
 }
 

@@ -81,12 +81,21 @@ export const folderName = z
 /** Control characters and the separators that end a line somewhere. */
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
 
+const MAX_SECRET_NAME = 255;
+const MAX_ENVIRONMENT_SLUG = 64;
+
+/** Could a secret, or an environment, be called that? Whatever could not is nobody's name. */
+export const canBeSecret = (name: string): boolean =>
+  name.length <= MAX_SECRET_NAME && !UNPRINTABLE.test(name);
+export const canBeEnvironment = (slug: string): boolean =>
+  slug.length <= MAX_ENVIRONMENT_SLUG && !UNPRINTABLE.test(slug);
+
 export const secretName = z
   .string()
   .trim()
   .min(1)
-  .max(255)
+  .max(MAX_SECRET_NAME)
   .refine((name) => !name.includes("/"), "must not contain a slash")
   .refine((name) => !UNPRINTABLE.test(name), "must not contain control characters");
 
-export const environmentSlug = z.string().min(1).max(64);
+export const environmentSlug = z.string().min(1).max(MAX_ENVIRONMENT_SLUG);

@@ -7,7 +7,7 @@
  * through an import or a reference that could not be seen directly.
  */
 import { badRequest } from "../../platform/problem.ts";
-import { canonicalPath } from "../paths/contract.ts";
+import { canBeEnvironment, canBeSecret, canonicalPath } from "../paths/contract.ts";
 
 export interface Reference {
   /** Null: the folder of the secret that holds the reference. */
@@ -56,17 +56,20 @@ export interface Allowance {
   readonly steps: number;
   /** Characters put in for references: many small values may all refer to one large one. */
   readonly characters: number;
+  /** Folders looked into: a name that nobody has is looked for in everything that is imported. */
+  readonly looks: number;
 }
-export const ALLOWANCE: Allowance = { steps: 10_000, characters: 16 * 1024 * 1024 };
+export const ALLOWANCE: Allowance = { steps: 10_000, characters: 16 * 1024 * 1024, looks: 250_000 };
 
 /** What stands between the braces, or null if that is not a reference: then it is just text. */
 export function parseReference(inner: string): Reference | null {
   if (inner.length > MAX_REFERENCE) return null;
   const parts = inner.trim().split(".");
   const key = parts.at(-1) ?? "";
-  if (key === "" || parts.includes("") || inner.includes("/")) return null;
+  if (key === "" || parts.includes("") || inner.includes("/") || !canBeSecret(key)) return null;
   const [environment] = parts;
   if (parts.length === 1 || environment === undefined) return { environment: null, path: null, key };
+  if (!canBeEnvironment(environment)) return null;
   const path = canonicalPath(`/${parts.slice(1, -1).join("/")}`);
   return path.ok ? { environment, path: path.path, key } : null;
 }
@@ -98,14 +101,23 @@ export function referencesIn(value: string): Reference[] {
   return [...references.values()];
 }
 
-/** A folder's secret by name as the reader sees it: its own, else that of the first import that has it. */
-export function findEffective(world: World, spot: Spot, key: string): Found {
+/**
+ * A folder's secret by name as the reader sees it: its own, else that of the first import that has it. Whoever counts
+ * says with `mayLook` whether there is to be another look; where there is not, nothing is found.
+ */
+export function findEffective(
+  world: World,
+  spot: Spot,
+  key: string,
+  mayLook: () => boolean = () => true,
+): Found {
   const visited = new Set<string>();
   const open: Spot[] = [spot];
   // Depth first, in order. A folder met again has nothing to add: what it has was found the first time.
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     if (visited.has(spotKey(next))) continue;
     visited.add(spotKey(next));
+    if (!mayLook()) return "absent";
     const own = world.own(next, key);
     if (own !== "absent") return own;
     const imports = world.imports(next);
@@ -115,17 +127,12 @@ export function findEffective(world: World, spot: Spot, key: string): Found {
   return "absent";
 }
 
-export function findReferred(world: World, from: Spot, reference: Reference): Found {
-  if (reference.environment === null || reference.path === null)
-    return findEffective(world, from, reference.key);
-  const environmentId = world.environmentId(from.projectId, reference.environment);
+/** Where a reference points, seen from there. */
+function spotOf(world: World, from: Spot, { environment, path }: Reference): Spot | "absent" | "unknown" {
+  if (environment === null || path === null) return from;
+  const environmentId = world.environmentId(from.projectId, environment);
   if (environmentId === "unknown") return "unknown";
-  if (environmentId === null) return "absent";
-  return findEffective(
-    world,
-    { projectId: from.projectId, environmentId, path: reference.path },
-    reference.key,
-  );
+  return environmentId === null ? "absent" : { projectId: from.projectId, environmentId, path };
 }
 
 export interface Want {
@@ -142,18 +149,35 @@ interface Expansion {
 export class Expander {
   readonly #world: World;
   readonly #known = new Map<string, string>();
+  /** What a name means in a folder, by both: a thousand references to one secret look for it once. */
+  readonly #found = new Map<string, Found>();
   readonly wants: Want[] = [];
   #steps: number;
   #characters: number;
+  #looks: number;
 
-  constructor(world: World, { steps, characters }: Allowance = ALLOWANCE) {
+  constructor(world: World, { steps, characters, looks }: Allowance = ALLOWANCE) {
     this.#world = world;
     this.#steps = steps;
     this.#characters = characters;
+    this.#looks = looks;
   }
 
   get left(): Allowance {
-    return { steps: this.#steps, characters: this.#characters };
+    return { steps: this.#steps, characters: this.#characters, looks: Math.max(0, this.#looks) };
+  }
+
+  #mayLook = (): boolean => (this.#looks -= 1) >= 0;
+
+  #find(from: Spot, reference: Reference): Found {
+    const spot = spotOf(this.#world, from, reference);
+    if (typeof spot === "string") return spot;
+    const name = `${spotKey(spot)} ${reference.key}`;
+    const known = this.#found.get(name);
+    if (known !== undefined) return known;
+    const found = findEffective(this.#world, spot, reference.key, this.#mayLook);
+    if (found !== "unknown") this.#found.set(name, found);
+    return found;
   }
 
   expand(secret: Readable): string {
@@ -189,7 +213,7 @@ export class Expander {
     const reference = parseReference(inner);
     if (reference === null) return null;
     this.#steps -= 1;
-    const found = findReferred(this.#world, secret.spot, reference);
+    const found = this.#find(secret.spot, reference);
     if (found === "unknown") this.wants.push({ from: secret.spot, reference });
     if (found === "unknown" || found === "absent") return null;
     if (chain.has(found.id) || chain.size >= MAX_CHAIN || found.value.length > this.#characters) return "cut";

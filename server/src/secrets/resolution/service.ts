@@ -4,9 +4,8 @@
  */
 import type { Keyring, Vault } from "../../platform/crypto/index.ts";
 import type { Db } from "../../platform/db/index.ts";
+import { badRequest } from "../../platform/problem.ts";
 import { seal } from "../../platform/sealed.ts";
-import type { Ability } from "../../permissions/index.ts";
-import type { ProjectRow, Projects } from "../../projects/index.ts";
 import type { Access, Ground } from "../access/service.ts";
 import {
   answerTooLarge,
@@ -35,6 +34,7 @@ import {
 import {
   foldersReached,
   listInFolders,
+  MAX_FOLDERS,
   secretsByKeys,
   type ReachedFolder,
   type WeighedRow,
@@ -44,7 +44,6 @@ export interface ResolutionNeeds {
   readonly db: Db;
   readonly keyring: Keyring;
   readonly access: Access;
-  readonly projects: Pick<Projects, "resolve">;
   readonly tags: Tags;
 }
 
@@ -53,14 +52,14 @@ export interface ImportBlock {
   readonly secrets: readonly ReadSecret[];
 }
 
-interface Rights {
-  readonly project: ProjectRow;
-  readonly ability: Ability;
-}
-
 const MAX_ROUNDS = 64;
 /** What is loaded only because values refer to it. */
 const MAX_REFERRED_BYTES = 32 * 1024 * 1024;
+
+const tooManyFolders = () =>
+  badRequest(
+    `More than ${MAX_FOLDERS} folders are imported or referred to here. Read folder by folder (recursive=false), or without imports.`,
+  );
 
 const weightOf = (rows: readonly Weighed[]): number =>
   rows.reduce((sum, { weight, isLeftOut }) => sum + (isLeftOut ? 0 : weight), 0);
@@ -73,33 +72,38 @@ export class Resolution implements World {
   readonly #folders = new Map<string, ReachedFolder | null>();
   readonly #rows = new Map<string, Map<string, WeighedRow[]>>();
   readonly #wholeFolders = new Set<string>();
-  readonly #rights = new Map<string, Rights>();
+  /** The names that were asked for in a folder, there or not. One set for all folders that were asked together. */
+  readonly #asked = new Map<string, ReadonlySet<string>[]>();
+  /** By project; null if it is gone. */
+  readonly #grounds = new Map<string, Ground | null>();
   readonly #tags = new Map<string, Map<string, TagRef>>();
   readonly #vaults = new Map<string, Vault>();
   /** Values that references led to, by row: a thousand references to one secret open it once. */
   readonly #opened = new Map<string, string>();
   #allowance = ALLOWANCE;
   #listingRoom = MAX_ANSWER_BYTES;
+  /** A secret that is loaded once may be answered in many blocks. */
+  #blockRoom = MAX_ANSWER_BYTES;
   #referredRoom = MAX_REFERRED_BYTES;
 
   constructor(needs: ResolutionNeeds, ground: Ground, ownerId: string | null) {
     this.#needs = needs;
     this.#ground = ground;
     this.#ownerId = ownerId;
-    this.#rights.set(ground.project.id, ground);
+    this.#grounds.set(ground.project.id, ground);
   }
 
-  /** The rights in another project that this session judged with; undefined if it never came there. */
-  abilityIn(projectId: string): Ability | undefined {
-    return this.#rights.get(projectId)?.ability;
+  /** Another project as this session judged it, null if it was gone; undefined if it never came there. */
+  groundIn(projectId: string): Ground | null | undefined {
+    return this.#grounds.get(projectId);
   }
 
   // ---- World -----------------------------------------------------------------------------------------------
 
   environmentId(projectId: string, slug: string): string | null | "unknown" {
-    const rights = this.#rights.get(projectId);
-    if (!rights) return "unknown";
-    return rights.project.environments.find((environment) => environment.slug === slug)?.id ?? null;
+    const ground = this.#grounds.get(projectId);
+    if (ground === undefined) return "unknown";
+    return ground?.project.environments.find((environment) => environment.slug === slug)?.id ?? null;
   }
 
   own(spot: Spot, key: string): Found {
@@ -107,13 +111,20 @@ export class Resolution implements World {
     if (folder === undefined) return "unknown";
     if (folder === null) return "absent";
     const rows = this.#rows.get(folder.id)?.get(key);
-    if (rows === undefined) return this.#wholeFolders.has(folder.id) ? "absent" : "unknown";
+    if (rows === undefined) return this.#wasAsked(folder.id, key) ? "absent" : "unknown";
     // An override stands before the secret that it overrides.
     const row = rows.find((candidate) => candidate.ownerId !== null) ?? rows[0];
     if (!row || row.isLeftOut || !this.#can("readValue", row, folder)) return "absent";
     const value = this.#opened.get(row.id) ?? decryptValue(this.#vault(row), row);
     this.#opened.set(row.id, value);
     return { id: row.id, key, spot, value };
+  }
+
+  #wasAsked(folderId: string, key: string): boolean {
+    return (
+      this.#wholeFolders.has(folderId) ||
+      (this.#asked.get(folderId)?.some((names) => names.has(key)) ?? false)
+    );
   }
 
   imports(spot: Spot): readonly Spot[] | "unknown" {
@@ -141,15 +152,8 @@ export class Resolution implements World {
   }
 
   #can(action: string, row: SecretRow, folder: FolderPlace): boolean {
-    const rights = this.#rights.get(folder.projectId);
-    return (
-      rights !== undefined &&
-      rights.ability.can(
-        action,
-        "secrets",
-        attributesOf(folder, row.key, this.#tagsOf(row, folder.projectId)),
-      )
-    );
+    const attributes = attributesOf(folder, row.key, this.#tagsOf(row, folder.projectId));
+    return this.#grounds.get(folder.projectId)?.ability.can(action, "secrets", attributes) ?? false;
   }
 
   /** Keys and tags for rows that are about to be judged and opened; one look each, however many rows. */
@@ -177,7 +181,7 @@ export class Resolution implements World {
 
   /** What this reader sees of a row, or null if the reader may not even know of it. */
   view(row: SecretRow & Partial<Weighed>, folder: FolderPlace, wantsValue: boolean): ReadSecret | null {
-    const { ability } = this.#rights.get(folder.projectId) ?? {};
+    const { ability } = this.#grounds.get(folder.projectId) ?? {};
     if (!ability) return null;
     const tags = this.#tagsOf(row, folder.projectId);
     const attributes = attributesOf(folder, row.key, tags);
@@ -205,6 +209,7 @@ export class Resolution implements World {
     const fresh = spots.filter((spot) => !this.#folders.has(spotKey(spot)));
     if (fresh.length === 0) return [];
     const found = await this.#needs.db.read((q) => foldersReached(q, fresh));
+    if (found.length > MAX_FOLDERS) throw tooManyFolders();
     for (const spot of fresh) this.#folders.set(spotKey(spot), null);
     for (const folder of found) this.#folders.set(spotKey(folder), folder);
     // A place that an import names but that has no folder (any more) is known to be empty.
@@ -214,15 +219,14 @@ export class Resolution implements World {
         if (!this.#folders.has(key)) this.#folders.set(key, null);
       }
     }
-    for (const { projectId } of found) await this.#learnRights(projectId);
+    for (const { projectId } of found) await this.#learnGround(projectId);
     return found;
   }
 
-  async #learnRights(projectId: string): Promise<void> {
-    if (this.#rights.has(projectId)) return;
-    const { access, projects } = this.#needs;
-    const project = await projects.resolve(this.#ground.actor, projectId);
-    this.#rights.set(projectId, { project, ability: await access.abilityIn(this.#ground.actor, projectId) });
+  async #learnGround(projectId: string): Promise<void> {
+    if (this.#grounds.has(projectId)) return;
+    const ground = await this.#needs.access.neighbour(this.#ground.actor, projectId);
+    this.#grounds.set(projectId, ground ?? null);
   }
 
   async #learnRows(rows: readonly WeighedRow[]): Promise<void> {
@@ -244,13 +248,16 @@ export class Resolution implements World {
     }
   }
 
-  /** The import blocks of a folder, in order, each with what its own imports add. */
-  async importBlocks(folder: FolderPlace, wantsValue: boolean): Promise<ImportBlock[]> {
-    await this.#learnFolders([folder]);
+  /** The import blocks of these folders, in order, each with what its own imports add. */
+  async importBlocks(folders: readonly FolderPlace[], wantsValue: boolean): Promise<ImportBlock[]> {
+    await this.#learnFolders(folders);
     const reached = [...this.#folders.values()].filter((known) => known !== null);
+    const sources = new Set(
+      reached.flatMap((known) => (this.imports(known) as readonly Spot[]).map(spotKey)),
+    );
     const whole = reached
-      .map((known) => known.id)
-      .filter((id) => id !== folder.id && !this.#wholeFolders.has(id));
+      .filter((known) => sources.has(spotKey(known)) && !this.#wholeFolders.has(known.id))
+      .map((known) => known.id);
     if (whole.length > 0) {
       const more = { room: this.#listingRoom, wantsValue };
       const rows = await this.#needs.db.read((q) => listInFolders(q, whole, this.#ownerId, more));
@@ -258,7 +265,7 @@ export class Resolution implements World {
       await this.#learnRows(rows);
       for (const id of whole) this.#wholeFolders.add(id);
     }
-    return this.#blocksOf(folder, wantsValue);
+    return folders.flatMap((folder) => this.#blocksOf(folder, wantsValue));
   }
 
   #blocksOf(folder: FolderPlace, wantsValue: boolean): ImportBlock[] {
@@ -289,6 +296,8 @@ export class Resolution implements World {
       const row = rows.find((candidate) => candidate.ownerId !== null) ?? rows[0];
       const seen = row && this.view(row, folder, wantsValue);
       if (!seen) continue;
+      this.#blockRoom -= row.weight;
+      if (this.#blockRoom < 0) throw answerTooLarge();
       walk.taken.add(key);
       walk.secrets.push(seen);
     }
@@ -326,6 +335,8 @@ export class Resolution implements World {
           return text === undefined ? secret : { ...secret, value: seal(text) };
         });
       }
+      // Looking around costs in each round; what is put in is put in once, in the last.
+      this.#allowance = { ...this.#allowance, looks: expander.left.looks };
       await this.#satisfy(expander.wants);
     }
     return [...secrets];
@@ -334,7 +345,7 @@ export class Resolution implements World {
   async #satisfy(wants: readonly Want[]): Promise<void> {
     const spots = new Map<string, Spot>();
     for (const { from, reference } of wants) {
-      await this.#learnRights(from.projectId);
+      await this.#learnGround(from.projectId);
       const environmentId =
         reference.environment === null
           ? from.environmentId
@@ -353,10 +364,11 @@ export class Resolution implements World {
     const rows = await this.#needs.db.read((q) => secretsByKeys(q, ids, this.#ownerId, more));
     this.#referredRoom -= weightOf(rows);
     await this.#learnRows(rows);
+    const names = new Set(keys);
     for (const id of ids) {
-      const known = this.#rows.get(id) ?? new Map<string, WeighedRow[]>();
-      this.#rows.set(id, known);
-      for (const key of keys) if (!known.has(key)) known.set(key, []);
+      const before = this.#asked.get(id);
+      if (before) before.push(names);
+      else this.#asked.set(id, [names]);
     }
   }
 }

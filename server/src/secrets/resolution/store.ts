@@ -9,7 +9,7 @@ export interface ReachedFolder extends FolderPlace {
   readonly imports: readonly (readonly [string, string, string])[] | null;
 }
 
-const MAX_FOLDERS = 2000;
+export const MAX_FOLDERS = 20_000;
 
 // Every folder that the given ones lead to through imports, loops included once.
 const reached = sql<ReachedFolder>(`
@@ -24,7 +24,7 @@ const reached = sql<ReachedFolder>(`
      FROM secret_imports i WHERE i.folder_id = f.id) AS imports
   FROM reach r JOIN folders f ON f.environment_id = r.environment_id AND f.path = r.path
     JOIN environments e ON e.id = f.environment_id
-  LIMIT ${MAX_FOLDERS}`);
+  LIMIT ${MAX_FOLDERS + 1}`);
 const inFolders = sql<SecretRow>(`
   SELECT ${SECRET_COLUMNS} FROM secrets s
   WHERE s.folder_id = ANY($1::uuid[]) AND (s.owner_id IS NULL OR s.owner_id = $2::uuid) ORDER BY s.folder_id, s.key, s.owner_id NULLS FIRST`);

@@ -47,6 +47,8 @@ export interface SecretList {
   readonly keep: (body: Buffer) => void;
   readonly secrets: readonly ReadSecret[];
   readonly imports: readonly ImportBlock[];
+  /** Nothing that is there was kept from the reader. */
+  readonly isWhole: boolean;
 }
 export interface OneSecret {
   readonly etag: string;
@@ -71,14 +73,20 @@ export function createSecretReads(needs: ReadNeeds) {
     ground: Ground,
     shape: unknown,
     stamp: string,
-    seen?: Pick<Resolution, "abilityIn">,
+    seen?: Pick<Resolution, "groundIn">,
   ): Promise<string> => {
-    const others = projectsIn(stamp).filter((id) => id !== ground.project.id);
-    const abilities = [ground.ability];
-    for (const id of others)
-      abilities.push(seen?.abilityIn(id) ?? (await access.abilityIn(ground.actor, id)));
-    // The environments are remembered and may lag behind the stamp for a moment: then the tag says so.
-    return etagOf([shape, ground.project.environments], stamp, abilities);
+    const grounds = [ground];
+    for (const id of projectsIn(stamp).filter((other) => other !== ground.project.id)) {
+      const met = seen?.groundIn(id);
+      const known = met === undefined ? await access.neighbour(ground.actor, id) : met;
+      if (known) grounds.push(known);
+    }
+    // Environments are remembered and may lag behind the stamp for a moment, in every project: then the tag says so.
+    return etagOf(
+      [shape, grounds.map(({ project }) => project.environments)],
+      stamp,
+      grounds.map(({ ability }) => ability),
+    );
   };
 
   const currentTag = async (ground: Ground, shape: unknown): Promise<string> =>
@@ -106,12 +114,12 @@ export function createSecretReads(needs: ReadNeeds) {
       return readList({ ground, environment, query }, { shape, note, key });
     },
 
-    /** Always the values themselves: for exports and imports. */
-    async listFresh(actor: MemberActor, query: ListQuery): Promise<SecretList> {
+    /** Always the values themselves: for exports and imports. With `keys`, these names of one folder only. */
+    async listFresh(actor: MemberActor, query: ListQuery, keys?: readonly string[]): Promise<SecretList> {
       const ground = await access.ground(actor, query.projectId);
       const environment = await access.environment(ground, query.environment);
       const note = (metadata: Noted) => reads.note(actor, ground.project, "get-secrets", metadata);
-      return readList({ ground, environment, query }, { shape: undefined, note, key: undefined });
+      return readList({ ground, environment, query, keys }, { shape: undefined, note, key: undefined });
     },
 
     async get(
@@ -176,7 +184,7 @@ export function createSecretReads(needs: ReadNeeds) {
   }
 
   async function readList(
-    { ground, environment, query }: Listing,
+    { ground, environment, query, keys }: Listing,
     { shape, note, key }: ListContext,
   ): Promise<SecretList> {
     const ownerId = query.includePersonalOverrides ? ground.actor.id : null;
@@ -187,6 +195,7 @@ export function createSecretReads(needs: ReadNeeds) {
         ownerId,
         recursive: query.recursive,
         wantsValue: query.viewSecretValue,
+        keys,
       }),
     );
     const resolution = new Resolution(needs, ground, ownerId);
@@ -195,10 +204,9 @@ export function createSecretReads(needs: ReadNeeds) {
     if (seen.length === 0) requireSight(ground, environment, query.secretPath);
     if (!first) throw folderUnknown(query.secretPath);
 
-    const imports: ImportBlock[] = [];
-    for (const folder of query.includeImports ? foldersWithImports(found, ground, environment) : []) {
-      imports.push(...(await resolution.importBlocks(folder, query.viewSecretValue)));
-    }
+    const importing = query.includeImports ? foldersWithImports(found, ground, environment) : [];
+    const imports =
+      importing.length === 0 ? [] : await resolution.importBlocks(importing, query.viewSecretValue);
     const expand = (secrets: readonly ReadSecret[]) =>
       query.expandSecretReferences ? resolution.expand(secrets) : Promise.resolve(secrets);
     const secrets = await expand(seen.filter((secret) => passesFilters(secret, query)));
@@ -211,7 +219,8 @@ export function createSecretReads(needs: ReadNeeds) {
     };
     const [etag] = await Promise.all([tagOf(ground, shape, first.stamp, resolution), note(noted)]);
     const keep = (body: Buffer) => (key === undefined ? undefined : answers.keep(key, { etag, body, noted }));
-    return { etag, isNotModified: false, secrets, imports: blocks, keep };
+    const isWhole = seen.length === found.filter((row) => row.id !== null).length;
+    return { etag, isNotModified: false, secrets, imports: blocks, isWhole, keep };
   }
 
   interface Repeat {
@@ -297,6 +306,7 @@ interface Listing {
   readonly ground: Ground;
   readonly environment: EnvironmentRef;
   readonly query: ListQuery;
+  readonly keys?: readonly string[] | undefined;
 }
 
 async function seeAll(
