@@ -5,8 +5,15 @@
 import type { Actor } from "../../platform/actor.ts";
 import type { Vault } from "../../platform/crypto/index.ts";
 import type { Tx } from "../../platform/db/index.ts";
+import { badRequest } from "../../platform/problem.ts";
 import { importsMutated, secretsChanged } from "../events.ts";
-import { encryptState, type FolderPlace, type SecretRow, type SecretState } from "../model.ts";
+import {
+  encryptState,
+  type FolderPlace,
+  type SecretHead,
+  type SecretRow,
+  type SecretState,
+} from "../model.ts";
 import { MAX_REFERENCES, referencesIn, tooManyReferences } from "../resolution/model.ts";
 import { touchProject } from "../stamps/store.ts";
 import {
@@ -31,8 +38,15 @@ export interface Draft {
 
 export type Change =
   | { readonly kind: "create"; readonly after: Draft }
-  | { readonly kind: "update"; readonly before: SecretRow; readonly from: FolderPlace; readonly after: Draft }
-  | { readonly kind: "delete"; readonly before: SecretRow; readonly from: FolderPlace };
+  | {
+      readonly kind: "update";
+      readonly before: SecretHead;
+      readonly from: FolderPlace;
+      readonly after: Draft;
+      /** Name, value and folder are the same ones: what it mentions is known already. */
+      readonly isSameText?: true;
+    }
+  | { readonly kind: "delete"; readonly before: SecretHead; readonly from: FolderPlace };
 
 export interface WriteContext {
   readonly orgId: string;
@@ -60,11 +74,26 @@ export const deedOf = (
 ): Deed => ({
   changes,
   // First: this is where a value may be refused, and nothing was encrypted for it yet.
-  mentioned: new Map(changes.map((change) => [idOf(change), referencesOf(change)])),
+  mentioned: new Map(
+    changes.filter((change) => !isSameText(change)).map((change) => [idOf(change), referencesOf(change)]),
+  ),
   versions: changes.map((change) => toVersion(change, vault, actor)),
   affected,
 });
 
+/** Of one request: each reference is a row of the index, and the values of a request can hold a million. */
+export const MOST_REFERENCES = 25_000;
+
+export function requireFewReferences({ mentioned }: Deed, most = MOST_REFERENCES): void {
+  let count = 0;
+  for (const references of mentioned.values()) count += references.length;
+  if (count > most)
+    throw badRequest(
+      `The values of one request may hold at most ${most} references together; these hold ${count}. Send them in several requests.`,
+    );
+}
+
+const isSameText = (change: Change): boolean => change.kind === "update" && change.isSameText === true;
 const idOf = (change: Change): string => (change.kind === "delete" ? change.before.id : change.after.id);
 
 function toVersion(change: Change, vault: Vault, actor: Actor): NewVersion {
@@ -98,6 +127,7 @@ function toVersion(change: Change, vault: Vault, actor: Actor): NewVersion {
     keyId: stored.keyId,
     tagIds: stored.tagIds,
     actor,
+    keepsReferences: isSameText(change),
   };
 }
 
@@ -236,3 +266,16 @@ export const writeChanges = (
   changes: readonly Change[],
   affected: readonly Dependant[],
 ): void => writeDeeds(tx, context, [deedOf(context, changes, affected)]);
+
+/** The same, sent at once and not with the commit: for those who change more than can be kept until then. */
+export async function writeChangesNow(
+  tx: Tx,
+  context: ChangeContext,
+  changes: readonly Change[],
+  affected: readonly Dependant[],
+): Promise<void> {
+  const sent: Promise<unknown>[] = [];
+  const prompt: Tx = { ...tx, later: (statement, values) => void sent.push(tx.rows(statement, values)) };
+  writeChanges(prompt, context, changes, affected);
+  await Promise.all(sent);
+}

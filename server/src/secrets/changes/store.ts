@@ -14,6 +14,8 @@ export interface NewVersion {
   readonly keyId: string;
   readonly tagIds: readonly string[];
   readonly actor: { readonly kind: string; readonly id: string | null; readonly name: string };
+  /** What is known of what it mentions stays as it is. */
+  readonly keepsReferences?: boolean;
 }
 
 // Columns travel as arrays: one statement whether one secret changes or five thousand. Arrays of arrays cannot, so
@@ -110,7 +112,7 @@ function netEffect(rows: readonly NewVersion[]) {
  */
 export function writeVersions(tx: Tx, { projectId, at }: Writer, rows: readonly NewVersion[]): void {
   const [row] = rows;
-  if (row && rows.length === 1 && row.change !== "delete") {
+  if (row && rows.length === 1 && row.change !== "delete" && !row.keepsReferences) {
     const values = [projectId, at, ...asValues(row), ...actorOf(row)];
     if (row.change === "create") tx.later(insertOne, [...values, row.createdAt]);
     else tx.later(updateOne, values);
@@ -120,7 +122,8 @@ export function writeVersions(tx: Tx, { projectId, at }: Writer, rows: readonly 
   if (deleted.length > 0) tx.later(remove, [deleted.map((one) => one.id)]);
   if (updated.length > 0) {
     tx.later(update, [projectId, at, ...asArrays(updated.map(asValues))]);
-    tx.later(removeReferences, [updated.map((one) => one.id)]);
+    const reworded = updated.filter((one) => !one.keepsReferences);
+    if (reworded.length > 0) tx.later(removeReferences, [reworded.map((one) => one.id)]);
   }
   if (created.length > 0)
     tx.later(insert, [projectId, at, ...asArrays(created.map((one) => [...asValues(one), one.createdAt]))]);

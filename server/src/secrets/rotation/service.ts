@@ -100,16 +100,23 @@ export function createKeyRotations({ db, clock, tail, keyring, access }: Rotatio
     }
   };
 
-  const work = async (): Promise<void> => {
-    for (const rotation of await db.read(runningRotations)) {
-      let done = 0;
-      for (const folderId of await db.read((q) => foldersEverIn(q, rotation.projectId))) {
-        done += (await redoSecrets(rotation, folderId)) + (await redoVersions(rotation, folderId));
-      }
-      const isSettled = clock.millis() - rotation.startedAt.getTime() > GRACE_MS;
-      if (done === 0 && isSettled)
-        await db.write((tx) => finishRotation(tx, rotation.id, clock.now()), { audited: false });
+  const goOn = async (rotation: RotationRow): Promise<void> => {
+    let done = 0;
+    for (const folderId of await db.read((q) => foldersEverIn(q, rotation.projectId))) {
+      done += (await redoSecrets(rotation, folderId)) + (await redoVersions(rotation, folderId));
     }
+    const isSettled = clock.millis() - rotation.startedAt.getTime() > GRACE_MS;
+    if (done === 0 && isSettled)
+      await db.write((tx) => finishRotation(tx, rotation.id, clock.now()), { audited: false });
+  };
+
+  const work = async (): Promise<void> => {
+    const failures: unknown[] = [];
+    for (const rotation of await db.read(runningRotations)) {
+      // A row that cannot be opened holds up its own project, not all that come after it.
+      await goOn(rotation).catch((error: unknown) => void failures.push(error));
+    }
+    if (failures.length > 0) throw failures[0];
   };
 
   // A short lease: two nodes at it do no harm (a row is replaced only while it names the old key), and after a kill the

@@ -1,6 +1,6 @@
 import { slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
 import type { SecretRow, StoredState } from "../model.ts";
-import { SECRET_COLUMNS } from "../store.ts";
+import { biteOf, inBite, SECRET_COLUMNS } from "../store.ts";
 import { VERSION_COLUMNS, type VersionRow } from "../versions/store.ts";
 
 export interface RotationRow {
@@ -27,9 +27,13 @@ const foldersEver = sql<{ folderId: string }>(
   `SELECT DISTINCT folder_id AS "folderId" FROM folder_history WHERE project_id = $1 ORDER BY folder_id`,
 );
 const oldSecrets = slowSql<SecretRow>(`
-  SELECT ${SECRET_COLUMNS} FROM secrets s WHERE s.folder_id = $1 AND s.key_id = $2 AND s.key >= $3 ORDER BY s.key LIMIT $4`);
+  SELECT ${SECRET_COLUMNS}
+  FROM ${biteOf("SELECT * FROM secrets WHERE folder_id = $1 AND key_id = $2 AND key >= $3 ORDER BY key LIMIT $4", "n.key, n.id")} s
+  WHERE ${inBite("s")} ORDER BY s.key`);
 const oldVersions = slowSql<VersionRow>(`
-  SELECT ${VERSION_COLUMNS} FROM secret_versions v WHERE v.folder_id = $1 AND v.key_id = $2 AND v.created_at >= $3 ORDER BY v.created_at LIMIT $4`);
+  SELECT ${VERSION_COLUMNS}
+  FROM ${biteOf("SELECT * FROM secret_versions WHERE folder_id = $1 AND key_id = $2 AND created_at >= $3 ORDER BY created_at LIMIT $4", "n.created_at, n.secret_id, n.version")} v
+  WHERE ${inBite("v")} ORDER BY v.created_at`);
 const STATE = `key_id = $3, value = $4, comment = $5, metadata = $6`;
 const updateSecret = sql(`UPDATE secrets SET ${STATE} WHERE id = $1 AND version = $2 AND key_id = $7`);
 const updateVersion = sql(

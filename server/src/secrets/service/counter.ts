@@ -11,12 +11,34 @@
 import type { Clock } from "../../platform/clock.ts";
 import type { Keyring, Vault } from "../../platform/crypto/index.ts";
 import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
-import { badRequest, Problem } from "../../platform/problem.ts";
+import { Problem } from "../../platform/problem.ts";
 import type { Ground } from "../access/service.ts";
-import { deedOf, noteVersion, originsOf, writeDeeds, type Change, type Deed } from "../changes/service.ts";
+import {
+  deedOf,
+  noteVersion,
+  originsOf,
+  requireFewReferences,
+  writeDeeds,
+  type Change,
+  type Deed,
+} from "../changes/service.ts";
 import { findDependants } from "../changes/store.ts";
-import { secretExists, type ReadSecret, type SecretRow, type TagRef } from "../model.ts";
-import { findWatchedFolder, holdTree, lockByKeys, type FolderAddress, type WatchedFolder } from "../store.ts";
+import {
+  MAX_ANSWER_BYTES,
+  requestTooLarge,
+  secretExists,
+  type ReadSecret,
+  type SecretRow,
+  type TagRef,
+} from "../model.ts";
+import {
+  findWatchedFolder,
+  holdTree,
+  lockByKeys,
+  weighKeys,
+  type FolderAddress,
+  type WatchedFolder,
+} from "../store.ts";
 import { tagsFor, type Tags } from "../tags/service.ts";
 import { auditOf } from "./drafts.ts";
 
@@ -32,7 +54,8 @@ export interface Desk {
   readonly tx: Tx;
   readonly target: Target;
   readonly folder: WatchedFolder | undefined;
-  readonly rows: readonly SecretRow[];
+  /** The shared secret of that name and everyone's overrides of it. */
+  readonly rowsOf: (key: string) => readonly SecretRow[];
   readonly tagsOf: (row: SecretRow) => readonly TagRef[];
   readonly at: Date;
 }
@@ -72,16 +95,20 @@ const AT_ONCE = 2;
 /** Together; a larger single request is served alone. */
 const MOST_KEYS = 200;
 
-/** Of one request: each reference is a row of the index, and a batch of values can hold a million. */
-const MOST_REFERENCES = 25_000;
+/** Up to so many are loaded without asking how large they are. */
+const FEW_KEYS = 64;
 
-function requireFewReferences({ mentioned }: Deed): void {
-  let count = 0;
-  for (const references of mentioned.values()) count += references.length;
-  if (count > MOST_REFERENCES)
-    throw badRequest(
-      `The values of one request may hold at most ${MOST_REFERENCES} references together; these hold ${count}. Send them in several requests.`,
-    );
+/** They do not fit into one transaction together; each may by itself. */
+class TooMuchTogether extends Error {}
+
+function rowsByName(rows: readonly SecretRow[]): ReadonlyMap<string, readonly SecretRow[]> {
+  const named = new Map<string, SecretRow[]>();
+  for (const row of rows) {
+    const same = named.get(row.key);
+    if (same) same.push(row);
+    else named.set(row.key, [row]);
+  }
+  return named;
 }
 
 /** Nobody got anything done: there is nothing to commit. */
@@ -123,6 +150,8 @@ export function createCounter({ db, clock, keyring, tags }: CounterNeeds) {
     const vault = await keyring.vaultOf({ projectId: project.id });
     const keys = [...new Set(errands.flatMap((errand) => errand.keys))];
     return db.write(async (tx) => {
+      if (keys.length > FEW_KEYS && (await weighKeys(tx, target.at, keys)) > MAX_ANSWER_BYTES)
+        throw errands.length > 1 ? new TooMuchTogether() : requestTooLarge();
       const [, folder, locked] = await Promise.all([
         holdTree(tx, project.id),
         findWatchedFolder(tx, target.at),
@@ -139,7 +168,10 @@ export function createCounter({ db, clock, keyring, tags }: CounterNeeds) {
           rows.map((row) => row.tagIds),
         );
         const tagsOf = (row: SecretRow) => tagsFor(known, row.tagIds);
-        const done = await decideOn({ tx, target: errand.target, folder, rows, tagsOf, at }, errand, vault);
+        const named = rowsByName(rows);
+        const rowsOf = (key: string) => named.get(key) ?? [];
+        const desk = { tx, target: errand.target, folder, rowsOf, tagsOf, at };
+        const done = await decideOn(desk, errand, vault);
         outcomes.push(done);
         if (!done.deed) continue;
         deeds.push(done.deed);

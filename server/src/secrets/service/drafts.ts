@@ -12,6 +12,7 @@ import {
   decryptState,
   type FolderPlace,
   type ReadSecret,
+  type SecretHead,
   type SecretRow,
   type SecretState,
   type TagRef,
@@ -80,7 +81,7 @@ export const newDraft = (
   state: more.state,
 });
 
-export const nextDraft = (row: SecretRow, folder: FolderPlace, key: string, state: SecretState): Draft => ({
+export const nextDraft = (row: SecretHead, folder: FolderPlace, key: string, state: SecretState): Draft => ({
   id: row.id,
   folder,
   key,

@@ -6,19 +6,29 @@ import type { MemberActor } from "../../platform/actor.ts";
 import { isUniqueViolation, type Tx } from "../../platform/db/index.ts";
 import { badRequest } from "../../platform/problem.ts";
 import { require, requireNoGain, type Ground } from "../access/service.ts";
-import { originsOf, writeChanges, type Change } from "../changes/service.ts";
+import { deedOf, originsOf, requireFewReferences, writeDeeds, type Change } from "../changes/service.ts";
 import { findDependants } from "../changes/store.ts";
 import type { Transfer } from "../contract.ts";
 import {
   attributesOf,
   decryptState,
   folderUnknown,
+  MAX_ANSWER_BYTES,
+  requestTooLarge,
   secretExists,
   secretUnknown,
   type FolderPlace,
   type SecretRow,
 } from "../model.ts";
-import { findFolder, holdTree, lockByIds, lockByKeys, type FolderAddress } from "../store.ts";
+import {
+  findFolder,
+  holdTree,
+  keysOfIds,
+  lockByIds,
+  lockByKeys,
+  weighKeys,
+  type FolderAddress,
+} from "../store.ts";
 import { tagsFor } from "../tags/service.ts";
 import { newDraft, nextDraft } from "./drafts.ts";
 import type { WriteNeeds } from "./write-secrets.ts";
@@ -35,26 +45,28 @@ interface Trip {
   readonly source: FolderPlace;
   readonly destination: FolderPlace;
   readonly rows: readonly SecretRow[];
-  readonly existing: readonly SecretRow[];
+  /** What is there already, by name and owner. */
+  readonly existing: ReadonlyMap<string, SecretRow>;
   readonly input: Transfer;
   readonly isMove: boolean;
   readonly at: Date;
 }
+
+const slotOf = ({ key, ownerId }: SecretRow): string => `${ownerId ?? ""} ${key}`;
 
 export function createSecretTransfers(needs: WriteNeeds) {
   const { db, clock, keyring, access, tags } = needs;
 
   const stateOf = async (tx: Tx, row: SecretRow) => decryptState(await keyring.vaultById(row.keyId, tx), row);
 
-  const takenBy = ({ existing }: Trip, row: SecretRow): SecretRow | undefined =>
-    existing.find((other) => other.key === row.key && other.ownerId === row.ownerId);
+  const takenBy = ({ existing }: Trip, row: SecretRow): SecretRow | undefined => existing.get(slotOf(row));
 
   const requireRights = async (trip: Trip): Promise<void> => {
     const { ground, rows, existing, source, destination, input, isMove } = trip;
     const { ability, project } = ground;
     const known = await tags.lookUp(
       project.id,
-      [...rows, ...existing].map((row) => row.tagIds),
+      [...rows, ...existing.values()].map((row) => row.tagIds),
     );
     for (const row of rows) {
       const own = tagsFor(known, row.tagIds);
@@ -100,22 +112,23 @@ export function createSecretTransfers(needs: WriteNeeds) {
     input: Transfer,
     places: { from: FolderAddress; to: FolderAddress; isMove: boolean },
   ): Promise<Trip> => {
-    const [, source, destination, found] = await Promise.all([
+    const [, source, destination, keys] = await Promise.all([
       holdTree(tx, ground.project.id),
       findFolder(tx, places.from),
       findFolder(tx, places.to),
-      lockByIds(tx, places.from, input.secretIds),
+      keysOfIds(tx, places.from, input.secretIds),
     ]);
     if (!source) throw folderUnknown(places.from.path);
     if (!destination) throw folderUnknown(places.to.path);
-    const missing = input.secretIds.find((id) => !found.some((row) => row.id === id));
+    const weights = [await weighKeys(tx, places.from, keys), await weighKeys(tx, places.to, keys)];
+    if (weights.some((weight) => weight > MAX_ANSWER_BYTES)) throw requestTooLarge();
+    const found = await lockByIds(tx, places.from, input.secretIds);
+    const ids = new Set(found.map((row) => row.id));
+    const missing = input.secretIds.find((id) => !ids.has(id));
     if (missing !== undefined) throw secretUnknown(missing);
     const rows = places.isMove ? found : found.filter((row) => row.ownerId === null);
-    const existing = await lockByKeys(
-      tx,
-      places.to,
-      rows.map((row) => row.key),
-    );
+    const taken = await lockByKeys(tx, places.to, [...new Set(rows.map((row) => row.key))]);
+    const existing = new Map(taken.map((row) => [slotOf(row), row]));
     return { tx, ground, source, destination, rows, existing, input, isMove: places.isMove, at: clock.now() };
   };
 
@@ -145,7 +158,9 @@ export function createSecretTransfers(needs: WriteNeeds) {
           ...originsOf(trip.source, isMove ? keys : []),
           ...originsOf(trip.destination, keys),
         ]);
-        writeChanges(tx, { actor, orgId, projectId, vault, at: trip.at }, changes, affected);
+        const deed = deedOf({ actor, vault }, changes, affected);
+        requireFewReferences(deed);
+        writeDeeds(tx, { orgId, projectId, vault, at: trip.at }, [deed]);
         const { source, destination } = trip;
         tx.audit(actor, {
           event: isMove ? "move-secrets" : "copy-secrets",

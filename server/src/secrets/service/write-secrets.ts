@@ -87,10 +87,9 @@ export function createSecretWrites(needs: WriteNeeds) {
       const { folder } = desk;
       if (!folder) throw folderUnknown(place.path);
       const drafts = input.map((item) => {
-        const taken = desk.rows.find((row) => row.key === item.key && row.ownerId === ownerId);
-        if (taken) throw secretExists(item.key);
-        if (ownerId !== null && !desk.rows.some((row) => row.key === item.key && row.ownerId === null))
-          throw nothingToOverride(item.key);
+        const here = desk.rowsOf(item.key);
+        if (here.some((row) => row.ownerId === ownerId)) throw secretExists(item.key);
+        if (ownerId !== null && !here.some((row) => row.ownerId === null)) throw nothingToOverride(item.key);
         return {
           draft: newDraft(folder, item.key, ownerId, { state: newState(item, item.tags), at: desk.at }),
           tags: item.tags,
@@ -138,13 +137,13 @@ export function createSecretWrites(needs: WriteNeeds) {
       require(ground.ability, "edit", "secrets", after);
       requireNoGain(ground.ability, before, after);
     }
-    if (key !== row.key && desk.rows.some((other) => other.key === key && other.ownerId === row.ownerId))
+    if (key !== row.key && desk.rowsOf(key).some((other) => other.ownerId === row.ownerId))
       throw secretExists(key);
     const vault = await keyring.vaultById(row.keyId, desk.tx);
     const draft = nextDraft(row, folder, key, changedState(decryptState(vault, row), input, newTags));
     const changes: Change[] = [{ kind: "update", before: row, from: folder, after: draft }];
     if (key !== row.key && row.ownerId === null) {
-      for (const override of desk.rows.filter((other) => other.key === row.key && other.ownerId !== null)) {
+      for (const override of desk.rowsOf(row.key).filter((other) => other.ownerId !== null)) {
         const own = await keyring.vaultById(override.keyId, desk.tx);
         changes.push({
           kind: "update",
@@ -164,7 +163,7 @@ export function createSecretWrites(needs: WriteNeeds) {
   const pick = (desk: Desk, key: string, type: SecretType, action: string): SecretRow => {
     const { ground, place } = desk.target;
     const ownerId = type === "personal" ? ground.actor.id : null;
-    const row = desk.rows.find((candidate) => candidate.key === key && candidate.ownerId === ownerId);
+    const row = desk.rowsOf(key).find((candidate) => candidate.ownerId === ownerId);
     if (row) return row;
     require(ground.ability, action, "secrets", attributesOf(place, key, []));
     throw desk.folder ? secretUnknown(key) : folderUnknown(place.path);
@@ -176,7 +175,7 @@ export function createSecretWrites(needs: WriteNeeds) {
     const own = desk.tagsOf(row);
     require(ground.ability, "delete", "secrets", attributesOf(folder, row.key, own));
     // Overrides of a secret that is gone would override nothing.
-    const gone = row.ownerId === null ? desk.rows.filter((other) => other.key === row.key) : [row];
+    const gone = row.ownerId === null ? desk.rowsOf(row.key) : [row];
     const vault = await keyring.vaultById(row.keyId, desk.tx);
     return {
       changes: gone.map((before): Change => ({ kind: "delete", before, from: folder })),
@@ -260,7 +259,7 @@ export function createSecretWrites(needs: WriteNeeds) {
       return commit(target, keys, "update-secrets", async (desk) => {
         const decision: Decision = { changes: [], shown: [] };
         for (const { item, newTags } of items) {
-          const isThere = desk.rows.some((row) => row.key === item.secretKey && row.ownerId === null);
+          const isThere = desk.rowsOf(item.secretKey).some((row) => row.ownerId === null);
           if (!isThere && input.mode === "ignore") continue;
           const part =
             !isThere && input.mode === "upsert"

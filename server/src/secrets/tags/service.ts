@@ -9,7 +9,7 @@ import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts"
 import { newId } from "../../platform/ids.ts";
 import { conflict, notFound } from "../../platform/problem.ts";
 import { require, type Access, type Ground } from "../access/service.ts";
-import { originsOf, writeChanges, type Change } from "../changes/service.ts";
+import { originsOf, writeChangesNow, type Change } from "../changes/service.ts";
 import { findDependants } from "../changes/store.ts";
 import { attributesOf, decryptState, type FolderPlace, type TagRef } from "../model.ts";
 import { nextDraft } from "../service/drafts.ts";
@@ -22,7 +22,7 @@ import {
   findTagBySlug,
   findTags,
   insertTag,
-  lockTagged,
+  nextTagged,
   PAGE,
   tagsOfProject,
   updateTag,
@@ -116,9 +116,9 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
     const { orgId, id: projectId } = project;
     const vault = await keyring.vaultOf({ projectId }, tx);
     const at = clock.now();
-    let last: TaggedSecret | undefined;
-    do {
-      const page = await lockTagged(tx, { projectId, id }, last);
+    for (let last: TaggedSecret | undefined; ;) {
+      const page = await nextTagged(tx, { projectId, id }, last);
+      if (page.length === 0) return;
       const changes: Change[] = [];
       for (const before of page) {
         const from = placeOf(before);
@@ -129,15 +129,16 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
           before,
           from,
           after: nextDraft(before, from, before.key, { ...state, tagIds }),
+          isSameText: true,
         });
       }
       const affected = await findDependants(
         tx,
         page.flatMap((row) => originsOf(row, [row.key])),
       );
-      writeChanges(tx, { actor, orgId, projectId, vault, at }, changes, affected);
-      last = page.length < PAGE ? undefined : page.at(-1);
-    } while (last);
+      await writeChangesNow(tx, { actor, orgId, projectId, vault, at }, changes, affected);
+      last = page.at(-1);
+    }
   };
 
   return {
@@ -184,13 +185,13 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
     },
     async update(actor: MemberActor, projectRef: string, id: string, patch: TagChange): Promise<TagRow> {
       const ground = await enter(actor, projectRef, "edit");
-      const known = await db.read((q) => findTag(q, ground.project.id, id));
-      if (!known) throw unknownTag(id);
-      const isRenamed = patch.slug !== undefined && patch.slug !== known.slug;
+      if (!(await db.read((q) => findTag(q, ground.project.id, id)))) throw unknownTag(id);
       return write(ground, "update-tag", async (tx) => {
-        if (isRenamed) {
+        if (patch.slug !== undefined) {
           await holdTreeAlone(tx, ground.project.id);
-          await requireReadable(tx, ground, id);
+          // Asked only now: somebody else may have renamed it meanwhile.
+          const known = await findTag(tx, ground.project.id, id);
+          if (known && patch.slug !== known.slug) await requireReadable(tx, ground, id);
         }
         return updateTag(tx, { projectId: ground.project.id, id }, patch, clock.now());
       });

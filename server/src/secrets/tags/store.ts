@@ -1,6 +1,6 @@
 import { slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
 import type { SecretRow } from "../model.ts";
-import { SECRET_COLUMNS } from "../store.ts";
+import { BITE_ROWS, biteOf, inBite, NIL, SECRET_COLUMNS } from "../store.ts";
 
 export interface TagRow {
   readonly id: string;
@@ -55,11 +55,12 @@ export interface TaggedSecret extends SecretRow {
   readonly environment: string;
   readonly path: string;
 }
+const WITH_TAG = `SELECT * FROM secrets WHERE project_id = $1 AND tag_ids <> '{}' AND tag_ids @> ARRAY[$2]::uuid[] AND id > $3
+  ORDER BY id LIMIT ${BITE_ROWS}`;
 const tagged = sql<TaggedSecret>(`
   SELECT ${SECRET_COLUMNS}, f.project_id AS "projectId", f.environment_id AS "environmentId", e.slug AS environment, f.path
-  FROM secrets s JOIN folders f ON f.id = s.folder_id JOIN environments e ON e.id = f.environment_id
-  WHERE s.project_id = $1 AND s.tag_ids <> '{}' AND s.tag_ids @> ARRAY[$2]::uuid[] AND s.id > $3
-  ORDER BY s.id LIMIT $4 FOR UPDATE OF s`);
+  FROM ${biteOf(WITH_TAG, "n.id")} s JOIN folders f ON f.id = s.folder_id JOIN environments e ON e.id = f.environment_id
+  WHERE ${inBite("s")} ORDER BY s.id`);
 
 export const tagsOfProject = (q: Query, projectId: string) => q.rows(all, [projectId]);
 export const findTags = (q: Query, projectId: string, ids: readonly string[]) =>
@@ -82,16 +83,15 @@ export const deleteTag = (tx: Tx, projectId: string, id: string) => tx.first(rem
 
 /** So many at once. */
 export const PAGE = 1000;
-const NIL = "00000000-0000-0000-0000-000000000000";
 
 export const versionsWithTag = (
   q: Query,
   tag: { projectId: string; id: string },
   after: { secretId: string; version: number } | undefined,
 ) => q.rows(carriers, [tag.projectId, tag.id, after?.secretId ?? NIL, after?.version ?? 0, PAGE]);
-/** Shared secrets and everyone's overrides. */
-export const lockTagged = (
+/** The next shared secrets and overrides with a tag; for somebody who holds the tree alone. */
+export const nextTagged = (
   tx: Tx,
   tag: { projectId: string; id: string },
   after: { id: string } | undefined,
-) => tx.rows(tagged, [tag.projectId, tag.id, after?.id ?? NIL, PAGE]);
+) => tx.rows(tagged, [tag.projectId, tag.id, after?.id ?? NIL]);

@@ -169,3 +169,41 @@ test("deleting a secret and bringing it back opens nothing that was closed befor
   assert.deepEqual([closed.status, closed.body.secret?.secretValueHidden], [200, true]);
   assert.equal((await back(1)).status, 403);
 });
+
+test("a folder that is gone comes back as its dry run says, alone or with all below", async () => {
+  const { id: projectId } = await aProject(house.owner);
+  await house.owner.post("/api/v2/folders", { projectId, environment: "dev", name: "api" });
+  await house.owner.post("/api/v4/secrets/A", at(projectId, { secretPath: "/api", secretValue: "1" }));
+  house.clock.advance(1000);
+  const moment = house.clock.now().toISOString();
+  house.clock.advance(1000);
+  await house.owner.delete("/api/v1/folders/api", { workspaceId: projectId, environment: "dev" });
+  const back = (dryRun: boolean) =>
+    house.owner.post(`/api/v1/projects/${projectId}/secrets/rollback`, {
+      ...at(projectId, { secretPath: "/api" }),
+      at: moment,
+      dryRun,
+    });
+  const [dry, done] = [await back(true), await back(false)];
+  assert.deepEqual([dry.status, done.status], [200, 200], JSON.stringify(done.body));
+  assert.deepEqual(done.body.changes, dry.body.changes);
+  const read = await house.owner.get(
+    `/api/v4/secrets/A?projectId=${projectId}&environment=dev&secretPath=/api`,
+  );
+  assert.equal(read.body.secret?.secretValue, "1");
+});
+
+test("an override does not come back where there is nothing to override", async () => {
+  const { id: projectId } = await aProject(house.owner);
+  await house.owner.post("/api/v4/secrets/A", at(projectId, { secretValue: "shared" }));
+  const { secret } = (
+    await house.owner.post("/api/v4/secrets/A", at(projectId, { secretValue: "mine", type: "personal" }))
+  ).body;
+  await house.owner.delete("/api/v4/secrets/A", at(projectId));
+  const back = () => house.owner.post(`/api/v4/secrets/id/${secret.id}/rollback`, { version: 1 });
+  assert.equal((await back()).status, 400);
+  await house.owner.post("/api/v4/secrets/A", at(projectId, { secretValue: "again" }));
+  const done = await back();
+  assert.equal(done.status, 200, JSON.stringify(done.body));
+  assert.equal(done.body.secret.type, "personal");
+});

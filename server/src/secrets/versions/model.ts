@@ -1,5 +1,20 @@
 import type { Ability, Attributes } from "../../permissions/index.ts";
-import { attributesOf, type FolderPlace, type SecretRow, type TagRef } from "../model.ts";
+import { badRequest } from "../../platform/problem.ts";
+import { namesOf } from "../paths/contract.ts";
+import { attributesOf, MAX_ANSWER_BYTES, type FolderPlace, type SecretRow, type TagRef } from "../model.ts";
+
+export const beforeHistory = (wholeFrom: Date) =>
+  badRequest(
+    `That moment is beyond the history that this project keeps (pitVersionLimit). Here it is whole from ${wholeFrom.toISOString()} on.`,
+  );
+export const rollbackTooLarge = () =>
+  badRequest(
+    `There is more than ${MAX_ANSWER_BYTES / 1024 / 1024} MiB to go through. Go back folder by folder (recursive=false) or secret by secret.`,
+  );
+
+/** The folder itself and all above it but the root, which is always there. */
+export const pathsTo = (path: string): string[] =>
+  namesOf(path).map((_, at, names) => `/${names.slice(0, at + 1).join("/")}`);
 
 /** A place that a folder had for a while. */
 export interface PlaceThen {

@@ -15,6 +15,8 @@ import {
   closeMetadata,
   decryptState,
   folderUnknown,
+  MAX_ANSWER_BYTES,
+  nothingToOverride,
   secretExists,
   secretUnknown,
   versionUnknown,
@@ -36,6 +38,7 @@ import {
   findOldest,
   findVersion,
   pageOfVersions,
+  weighPage,
   type LastKnown,
   type VersionRow,
 } from "./store.ts";
@@ -51,6 +54,11 @@ export interface ReadVersion {
 }
 
 export type SecretHistory = ReturnType<typeof createSecretHistory>;
+
+const pageTooLarge = () =>
+  badRequest(
+    `These versions are larger than ${MAX_ANSWER_BYTES / 1024 / 1024} MiB together. Ask for fewer at once (limit).`,
+  );
 
 const placeOf = (row: LastKnown): FolderPlace => ({
   id: row.folderId,
@@ -145,6 +153,8 @@ export function createSecretHistory(needs: HistoryNeeds) {
       const { ground, last, own } = await find(actor, secretId, "read");
       const attributes = attributesOf(placeOf(last), last.key, own);
       require(ground.ability, "describeSecret", "secrets", attributes);
+      const weight = await db.read((q) => weighPage(q, secretId, query.limit, query.offset));
+      if (weight > MAX_ANSWER_BYTES) throw pageTooLarge();
       const rows = await db.read((q) => pageOfVersions(q, secretId, query.limit, query.offset));
       const past = await db.read((q) => learnThen(q, tags, placeOf(last), rows));
       const isReadableNow = query.viewSecretValue && ground.ability.can("readValue", "secrets", attributes);
@@ -196,6 +206,8 @@ export function createSecretHistory(needs: HistoryNeeds) {
             if (latest.change !== "delete" || !isWhereItWas)
               throw badRequest("The secret has just been moved or renamed; try again.");
             if (rows.some((row) => row.ownerId === last.ownerId)) throw secretExists(last.key);
+            if (last.ownerId !== null && !rows.some((row) => row.ownerId === null))
+              throw nothingToOverride(last.key);
           }
           const first = await findOldest(tx, secretId);
           const draft = {

@@ -1,5 +1,5 @@
 import { slowSql, sql, type Query } from "../../platform/db/index.ts";
-import type { SecretRow } from "../model.ts";
+import { MIN_WEIGHT, type SecretRow } from "../model.ts";
 import type { PlaceThen } from "./model.ts";
 
 export interface VersionRow extends Omit<SecretRow, "value"> {
@@ -25,15 +25,22 @@ const oldest = sql<{ createdAt: Date }>(
 const page = slowSql<VersionRow>(`
   SELECT ${VERSION_COLUMNS}, v.original_at AS "originalAt"
   FROM secret_versions v WHERE v.secret_id = $1 ORDER BY v.version DESC LIMIT $2 OFFSET $3`);
+const pageWeight = slowSql<{ weight: number }>(`
+  SELECT coalesce(sum(octet_length(v.value)), 0) AS weight
+  FROM (SELECT value FROM secret_versions WHERE secret_id = $1 ORDER BY version DESC LIMIT $2 OFFSET $3) v`);
 // Where each folder of a tree was at that moment, and where it is now if it still is.
 const treeAt = slowSql<{ folderId: string; path: string }>(`
   SELECT h.folder_id AS "folderId", h.path FROM folder_history h
   WHERE h.environment_id = $1 AND (h.path = $2 OR h.path LIKE $3) AND h.from_at <= $4 AND (h.to_at IS NULL OR h.to_at > $4)`);
 // The newest version of each secret at that moment, for all that ever were in these folders.
-const stateAt = sql<VersionRow>(`
-  SELECT DISTINCT ON (v.secret_id) ${VERSION_COLUMNS} FROM secret_versions v
+const newestAt = (columns: string): string => `
+  SELECT DISTINCT ON (v.secret_id) ${columns} FROM secret_versions v
   WHERE v.created_at <= $2 AND v.secret_id IN (SELECT w.secret_id FROM secret_versions w WHERE w.folder_id = ANY($1::uuid[]) AND w.created_at <= $2)
-  ORDER BY v.secret_id, v.version DESC`);
+  ORDER BY v.secret_id, v.version DESC`;
+const stateAt = slowSql<VersionRow>(newestAt(VERSION_COLUMNS));
+const weightAt = slowSql<{ weight: number }>(
+  `SELECT coalesce(sum(${MIN_WEIGHT} + octet_length(s.value)), 0) AS weight FROM (${newestAt("v.value")}) s`,
+);
 const last = sql<{ id: string; version: number; createdAt: Date }>(`
   SELECT secret_id AS id, max(version) AS version, min(created_at) AS "createdAt" FROM secret_versions WHERE secret_id = ANY($1::uuid[]) GROUP BY secret_id`);
 
@@ -48,6 +55,8 @@ export const findVersion = (q: Query, secretId: string, version: number) => q.fi
 export const findOldest = (q: Query, secretId: string) => q.first(oldest, [secretId]);
 export const pageOfVersions = (q: Query, secretId: string, limit: number, offset: number) =>
   q.rows(page, [secretId, limit, offset]);
+export const weighPage = async (q: Query, secretId: string, limit: number, offset: number): Promise<number> =>
+  (await q.first(pageWeight, [secretId, limit, offset]))?.weight ?? 0;
 export const foldersAt = (
   q: Query,
   at: { environmentId: string; path: string },
@@ -56,6 +65,9 @@ export const foldersAt = (
 ) => q.rows(treeAt, [at.environmentId, at.path, likeBelow ?? "", moment]);
 export const secretsAt = (q: Query, folderIds: readonly string[], moment: Date) =>
   q.rows(stateAt, [folderIds, moment]);
+/** What all of them take, before any is loaded. */
+export const weighAt = async (q: Query, folderIds: readonly string[], moment: Date): Promise<number> =>
+  (await q.first(weightAt, [folderIds, moment]))?.weight ?? 0;
 export const lastVersions = (q: Query, secretIds: readonly string[]) => q.rows(last, [secretIds]);
 
 export interface LastKnown extends VersionRow {

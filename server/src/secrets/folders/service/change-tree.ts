@@ -9,9 +9,9 @@ import type { Db, Tx } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
 import { badRequest, conflict, invalidField } from "../../../platform/problem.ts";
 import { require, type EnvironmentRef, type Ground } from "../../access/service.ts";
-import { announceAffected, writeChanges, type Change } from "../../changes/service.ts";
+import { announceAffected, writeChangesNow, type Change, type ChangeContext } from "../../changes/service.ts";
 import { findDependants, type Origin } from "../../changes/store.ts";
-import { attributesOf, decryptState, folderUnknown, type FolderPlace, type SecretRow } from "../../model.ts";
+import { attributesOf, decryptState, folderUnknown, type FolderPlace, type SecretHead } from "../../model.ts";
 import {
   isWithin,
   joinPath,
@@ -23,7 +23,7 @@ import {
 } from "../../paths/contract.ts";
 import { nextDraft } from "../../service/drafts.ts";
 import { touchProject } from "../../stamps/store.ts";
-import { holdTreeAlone, likeBelow, lockInFolders } from "../../store.ts";
+import { holdTreeAlone, likeBelow, lockHeads, nextBite } from "../../store.ts";
 import { tagsFor, type Tags } from "../../tags/service.ts";
 import {
   describeFolder,
@@ -44,7 +44,7 @@ export interface TreeNeeds {
 
 export interface Tree {
   readonly folders: readonly FolderRow[];
-  readonly rows: readonly SecretRow[];
+  readonly rows: readonly SecretHead[];
 }
 
 export const folderExists = (path: string) => conflict(`The folder ${path} exists already.`);
@@ -126,7 +126,7 @@ export function createTrees({ db, clock, keyring, tags }: TreeNeeds) {
     return {
       top: now,
       folders,
-      rows: await lockInFolders(
+      rows: await lockHeads(
         tx,
         folders.map((row) => row.id),
       ),
@@ -206,8 +206,7 @@ export function createTrees({ db, clock, keyring, tags }: TreeNeeds) {
           { from: placeOf(row), to: { ...placeOf(row), environmentId: environment.id, ...moved(row.path) } },
         ]),
       );
-      const changes = await moveSecretsAlong(tx, rows, places);
-      writeChanges(tx, context, changes, []);
+      await moveSecretsAlong(tx, context, places);
       touchProject(tx, projectId);
       announceAffected(
         tx,
@@ -225,22 +224,23 @@ export function createTrees({ db, clock, keyring, tags }: TreeNeeds) {
   /** Every secret below has a new version: its place is part of its history, and names go and come. */
   const moveSecretsAlong = async (
     tx: Tx,
-    rows: readonly SecretRow[],
+    context: ChangeContext,
     places: ReadonlyMap<string, { from: FolderPlace; to: FolderPlace }>,
-  ): Promise<Change[]> => {
-    const changes: Change[] = [];
-    for (const row of rows) {
-      const place = places.get(row.folderId);
-      if (!place) continue;
-      const state = decryptState(await keyring.vaultById(row.keyId, tx), row);
-      changes.push({
-        kind: "update",
-        before: row,
-        from: place.from,
-        after: nextDraft(row, place.to, row.key, state),
-      });
+  ): Promise<void> => {
+    const ids = [...places.keys()];
+    for (let after: string | undefined; ;) {
+      const rows = await nextBite(tx, ids, after);
+      if (rows.length === 0) return;
+      const changes: Change[] = [];
+      for (const row of rows) {
+        const { from, to } = places.get(row.folderId) as { from: FolderPlace; to: FolderPlace };
+        const state = decryptState(await keyring.vaultById(row.keyId, tx), row);
+        const draft = nextDraft(row, to, row.key, state);
+        changes.push({ kind: "update", before: row, from, after: draft, isSameText: true });
+      }
+      await writeChangesNow(tx, context, changes, []);
+      after = rows.at(-1)?.id;
     }
-    return changes;
   };
 
   const withLater = async (

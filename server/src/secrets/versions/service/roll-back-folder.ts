@@ -8,26 +8,28 @@ import type { Query, Tx } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
 import { badRequest } from "../../../platform/problem.ts";
 import { require, requireNoGain, type EnvironmentRef, type Ground } from "../../access/service.ts";
-import { originsOf, writeChanges, type Change } from "../../changes/service.ts";
+import { deedOf, originsOf, requireFewReferences, writeDeeds, type Change } from "../../changes/service.ts";
 import { findDependants, type Origin } from "../../changes/store.ts";
 import type { Folders } from "../../folders/service.ts";
+import { placeOf } from "../../folders/service/change-tree.ts";
 import { findFoldersByPaths, folderTree } from "../../folders/store.ts";
 import {
   attributesOf,
   decryptState,
-  folderUnknown,
+  MAX_ANSWER_BYTES,
   type FolderPlace,
+  type SecretHead,
   type SecretRow,
   type SecretState,
   type TagRef,
 } from "../../model.ts";
-import { namesOf } from "../../paths/contract.ts";
 import { secretsInFolders } from "../../resolution/store.ts";
 import { nextDraft } from "../../service/drafts.ts";
 import type { WriteNeeds } from "../../service/write-secrets.ts";
-import { holdTreeAlone, likeBelow, lockInFolders } from "../../store.ts";
+import { holdTreeAlone, likeBelow, lockInFolders, weighFolders } from "../../store.ts";
 import { tagsFor } from "../../tags/service.ts";
 import type { FolderRollback } from "../contract.ts";
+import { beforeHistory, pathsTo, rollbackTooLarge } from "../model.ts";
 import { horizonOf } from "../sweeps/store.ts";
 import {
   aliveSecrets,
@@ -35,6 +37,7 @@ import {
   lastPlaces,
   lastVersions,
   secretsAt,
+  weighAt,
   type LastPlace,
   type VersionRow,
 } from "../store.ts";
@@ -83,10 +86,8 @@ type Step =
       readonly state: SecretState;
     };
 
-const beforeHistory = (wholeFrom: Date) =>
-  badRequest(
-    `That moment is beyond the history that this project keeps (pitVersionLimit). Here it is whole from ${wholeFrom.toISOString()} on.`,
-  );
+/** Each is a row of the index; what an environment mentions may be more than one request could write. */
+const MOST_REFERENCES = 250_000;
 
 export type Rollbacks = ReturnType<typeof createRollbacks>;
 
@@ -99,9 +100,14 @@ const stepId = (step: Step): string => (step.kind === "create" ? step.id : step.
 const attributesOfLast = (last: LastPlace, known: ReadonlyMap<string, TagRef>) =>
   attributesOf(last, last.key, tagsFor(known, last.tagIds));
 
-/** The folder itself and all above it but the root, which is always there. */
-const pathsTo = (path: string): string[] =>
-  namesOf(path).map((_, at, names) => `/${names.slice(0, at + 1).join("/")}`);
+/** Everyone's overrides by the name that they override. */
+function overridesIn({ rows }: Present): (before: SecretHead) => readonly SecretRow[] {
+  const slotOf = ({ folderId, key }: SecretHead) => `${folderId} ${key}`;
+  const slots = new Map<string, SecretRow[]>();
+  for (const row of rows.filter(({ ownerId }) => ownerId !== null))
+    slots.set(slotOf(row), [...(slots.get(slotOf(row)) ?? []), row]);
+  return (before) => slots.get(slotOf(before)) ?? [];
+}
 
 export function createRollbacks(needs: RollbackNeeds) {
   const { db, clock, keyring, access, tags, folders } = needs;
@@ -114,6 +120,7 @@ export function createRollbacks(needs: RollbackNeeds) {
     const then = await foldersAt(q, at, input.recursive ? likeBelow(input.secretPath) : null, input.at);
     if (then.length === 0) throw badRequest("The folder did not exist at that moment.");
     const paths = new Map(then.map((folder) => [folder.folderId, folder.path]));
+    if ((await weighAt(q, [...paths.keys()], input.at)) > MAX_ANSWER_BYTES) throw rollbackTooLarge();
     const rows = await secretsAt(q, [...paths.keys()], input.at);
     // Asked after the rows were read: what was cleared away before that has been noted by now.
     const wholeFrom = await horizonOf(q, [...paths.keys()]);
@@ -137,19 +144,10 @@ export function createRollbacks(needs: RollbackNeeds) {
       input.secretPath,
       input.recursive ? likeBelow(input.secretPath) : "",
     );
-    const places = new Map<string, FolderPlace>(
-      tree.map((row) => [
-        row.id,
-        {
-          id: row.id,
-          projectId: row.projectId,
-          environmentId: row.environmentId,
-          environment: row.environment,
-          path: row.path,
-        },
-      ]),
-    );
-    return { folders: places, rows: await load([...places.keys()]) };
+    const places = new Map(tree.map((row) => [row.id, placeOf(row)]));
+    const ids = [...places.keys()];
+    if ((await weighFolders(q, ids)) > MAX_ANSWER_BYTES) throw rollbackTooLarge();
+    return { folders: places, rows: await load(ids) };
   };
 
   const stepsFor = async (q: Query, past: readonly Past[], present: Present): Promise<Step[]> => {
@@ -240,12 +238,14 @@ export function createRollbacks(needs: RollbackNeeds) {
   };
 
   /** Overrides go where the secret that they override goes. */
-  const withOverrides = async (tx: Tx, change: Change, present: Present): Promise<Change[]> => {
+  const withOverrides = async (
+    tx: Tx,
+    change: Change,
+    overridesOf: ReturnType<typeof overridesIn>,
+  ): Promise<Change[]> => {
     if (change.kind === "create") return [change];
     const { before } = change;
-    const overrides = present.rows.filter(
-      (row) => row.ownerId !== null && row.folderId === before.folderId && row.key === before.key,
-    );
+    const overrides = overridesOf(before);
     if (change.kind === "delete")
       return [
         change,
@@ -271,6 +271,8 @@ export function createRollbacks(needs: RollbackNeeds) {
     { present, known }: { present: Present; known: ReadonlyMap<string, TagRef> },
   ): Promise<Change[]> => {
     const changes: Change[] = [];
+    const overridesOf = overridesIn(present);
+    const places = new Map<string, FolderPlace>();
     const clean = (state: SecretState): SecretState => ({
       ...state,
       tagIds: state.tagIds.filter((id) => known.has(id)),
@@ -278,18 +280,14 @@ export function createRollbacks(needs: RollbackNeeds) {
     for (const step of steps) {
       if (step.kind === "delete") {
         changes.push(
-          ...(await withOverrides(tx, { kind: "delete", before: step.row, from: step.from }, present)),
+          ...(await withOverrides(tx, { kind: "delete", before: step.row, from: step.from }, overridesOf)),
         );
         continue;
       }
-      const { folder } = await folders.ensure(tx, scope.ground, scope.environment, stepPath(step));
-      const place: FolderPlace = {
-        id: folder.id,
-        projectId: folder.projectId,
-        environmentId: folder.environmentId,
-        environment: folder.environment,
-        path: folder.path,
-      };
+      const path = stepPath(step);
+      const place =
+        places.get(path) ?? placeOf((await folders.ensure(tx, scope.ground, scope.environment, path)).folder);
+      places.set(path, place);
       if (step.kind === "update") {
         const change: Change = {
           kind: "update",
@@ -297,7 +295,7 @@ export function createRollbacks(needs: RollbackNeeds) {
           from: step.from,
           after: nextDraft(step.row, place, step.key, clean(step.state)),
         };
-        changes.push(...(await withOverrides(tx, change, present)));
+        changes.push(...(await withOverrides(tx, change, overridesOf)));
       } else {
         changes.push({
           kind: "create",
@@ -359,8 +357,6 @@ export function createRollbacks(needs: RollbackNeeds) {
       return db.write(async (tx) => {
         await holdTreeAlone(tx, projectId);
         const present = await presentOf(tx, scope, (ids) => lockInFolders(tx, ids));
-        if (present.folders.size === 0 && input.secretPath !== "/" && !input.recursive)
-          throw folderUnknown(input.secretPath);
         const steps = await stepsFor(tx, await pastOf(tx, scope), present);
         const known = await requireRights(scope, steps);
         await requireFolders(tx, scope, steps);
@@ -369,12 +365,9 @@ export function createRollbacks(needs: RollbackNeeds) {
           ...(change.kind === "create" ? [] : originsOf(change.from, [change.before.key])),
           ...(change.kind === "delete" ? [] : originsOf(change.after.folder, [change.after.key])),
         ]);
-        writeChanges(
-          tx,
-          { actor, orgId, projectId, vault, at: clock.now() },
-          changes,
-          await findDependants(tx, origins),
-        );
+        const deed = deedOf({ actor, vault }, changes, await findDependants(tx, origins));
+        requireFewReferences(deed, MOST_REFERENCES);
+        writeDeeds(tx, { orgId, projectId, vault, at: clock.now() }, [deed]);
         tx.audit(actor, {
           event: "rollback-secrets",
           orgId,
