@@ -11,7 +11,7 @@ import { require, type Access, type Ground } from "../access/service.ts";
 import { announceAffected, writeChanges, type Change } from "../changes/service.ts";
 import { findDependants } from "../changes/store.ts";
 import { folderUnknown, type FolderPlace } from "../model.ts";
-import { joinPath, parentOf, ROOT } from "../paths/contract.ts";
+import { joinPath, MAX_DEPTH, parentOf, ROOT } from "../paths/contract.ts";
 import { touchProject } from "../stamps/store.ts";
 import { holdTree, likeBelow } from "../store.ts";
 import type { FolderChange, FolderMove, FolderQuery, FolderToDelete, NewFolder } from "./contract.ts";
@@ -45,6 +45,9 @@ export interface FolderNeeds extends TreeNeeds {
 }
 
 export type Folders = ReturnType<typeof createFolders>;
+
+/** Each level above may be made by somebody else in between. */
+const ATTEMPTS = MAX_DEPTH + 1;
 
 const notEmpty = () =>
   badRequest("The folder is not empty. Send forceDelete: true to delete it with everything in it.");
@@ -81,8 +84,8 @@ export function createFolders(needs: FolderNeeds) {
       const path = joinPath(input.path, input.name);
       requireFits([path]);
       require(ground.ability, "create", "secret-folders", at(environment.slug, path));
-      try {
-        return await db.write(async (tx) => {
+      const make = () =>
+        db.write(async (tx) => {
           await holdTree(tx, ground.project.id);
           const { folder, made } = await ensure(tx, ground, environment, path);
           if (!made.includes(path)) throw folderExists(path);
@@ -94,9 +97,14 @@ export function createFolders(needs: FolderNeeds) {
           auditFolder(tx, ground, "create-folder", folder);
           return { ...folder, description: input.description ?? null, version: 1 };
         });
-      } catch (error) {
-        if (isUniqueViolation(error, "folders_path_unique")) throw folderExists(path);
-        throw error;
+      // Somebody else made it, or one above it, in the same moment: then the next look finds that one.
+      for (let attempt = 1; ; attempt += 1) {
+        try {
+          return await make();
+        } catch (error) {
+          if (!isUniqueViolation(error, "folders_path_unique")) throw error;
+          if (attempt >= ATTEMPTS) throw folderExists(path);
+        }
       }
     },
 

@@ -322,3 +322,17 @@ test(
     );
   },
 );
+
+test("an import is not pointed at the folder that it stands in", async () => {
+  const { id: projectId } = await aProject(house.owner);
+  const at = { projectId, environment: "dev", path: "/" };
+  const made = await house.owner.post("/api/v2/secret-imports", {
+    ...at,
+    import: { environment: "prod", path: "/" },
+  });
+  const { id } = made.body.secretImport;
+  const change = (environment: string) =>
+    house.owner.patch(`/api/v2/secret-imports/${id}`, { ...at, import: { environment } });
+  assert.equal((await change("dev")).status, 400);
+  assert.equal((await change("staging")).status, 200);
+});

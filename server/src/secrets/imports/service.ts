@@ -39,6 +39,7 @@ export type Imports = ReturnType<typeof createImports>;
 
 const SUBJECT = "secret-imports";
 const taken = () => conflict("This folder imports that folder already.");
+const itself = () => badRequest("A folder cannot import itself.");
 const importUnknown = (id: string) => notFound("The import", id);
 const at = ({ environment, path }: { environment: string; path: string }) => ({
   environment,
@@ -131,8 +132,7 @@ export function createImports({ db, clock, access }: ImportNeeds) {
         input.import.sourceProjectId ?? ground.project.id,
         input.import,
       );
-      if (source.environmentId === environment.id && source.path === input.path)
-        throw badRequest("A folder cannot import itself.");
+      if (source.environmentId === environment.id && source.path === input.path) throw itself();
       const id = newId();
       return orTaken(() =>
         db.write(async (tx) => {
@@ -178,7 +178,8 @@ export function createImports({ db, clock, access }: ImportNeeds) {
         : undefined;
       return orTaken(() =>
         db.write(async (tx) => {
-          await seize(tx, ground, row, "edit");
+          const now = await seize(tx, ground, row, "edit");
+          if (source?.environmentId === now.environmentId && source.path === now.path) throw itself();
           if (source) await repointImport(tx, id, source, clock.now());
           if (position !== undefined) {
             const others = (await importsOfFolder(tx, row.folderId))
@@ -186,10 +187,10 @@ export function createImports({ db, clock, access }: ImportNeeds) {
               .filter((other) => other !== id);
             await orderImports(tx, others.toSpliced(position - 1, 0, id));
           }
-          const now = await findImport(tx, id, ground.project.orgId);
-          if (!now) throw importUnknown(id);
-          await conclude(tx, ground, "update-secret-import", now);
-          return now;
+          const changed = await findImport(tx, id, ground.project.orgId);
+          if (!changed) throw importUnknown(id);
+          await conclude(tx, ground, "update-secret-import", changed);
+          return changed;
         }),
       );
     },
