@@ -6,6 +6,8 @@ import { environmentSlug, folderPath, ROOT } from "../paths/contract.ts";
 const room = "secrets";
 const MAX_FILE_BYTES = 8 * 1024 * 1024;
 const MAX_PROJECT_BYTES = 64 * 1024 * 1024;
+/** As much as an import takes, which is sent as base64 with a few words around it. */
+export const MAX_PROJECT_FILE = (MAX_PROJECT_BYTES / 4) * 3 - 8 * 1024;
 const inProject = z.object({ projectId: projectRef });
 const place = { environment: environmentSlug, secretPath: folderPath.default(ROOT) };
 const format = z.enum(["dotenv", "json", "yaml"]);
@@ -61,6 +63,8 @@ export const exportProject = endpoint({
   params: inProject,
   body: z.object({
     passphrase,
+    /** Only these, by their slugs: for a project that is too large for one file. */
+    environments: z.array(environmentSlug).min(1).max(1000).optional(),
     /** Older versions of each secret too; the file can become many times larger. */
     includeHistory: z.boolean().default(false),
     /** The project's custom roles too. */

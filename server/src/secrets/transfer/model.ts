@@ -3,7 +3,13 @@
  * the file is in the project as it is in the file, and what the project has besides stays. The dry run shows this
  * plan and the import carries it out, so the one is what the other said.
  */
+import { badRequest } from "../../platform/problem.ts";
 import type { Archive, ArchivedImport, ArchivedRole, ArchivedSecret } from "./archive/contract.ts";
+
+export const projectTooLarge = () =>
+  badRequest(
+    "The file would be larger than the 48 MB that an import takes. Export fewer environments at once (environments), or without history.",
+  );
 
 export interface Diff<T> {
   readonly created: readonly T[];
@@ -107,6 +113,13 @@ export function foldersOf(file: Archive): Folder[] {
   return [...all.values()].sort((a, b) => depthOf(a) - depthOf(b));
 }
 
+/** In folders, each with its imports in their order. */
+function addTo(folders: Map<string, ArchivedImport[]>, one: ArchivedImport): void {
+  const here = folders.get(folderName(one));
+  if (here) here.push(one);
+  else folders.set(folderName(one), [one]);
+}
+
 function planImports(
   wanted: readonly ArchivedImport[],
   present: readonly ArchivedImport[],
@@ -115,21 +128,20 @@ function planImports(
   const groups = new Map<string, ArchivedImport[]>();
   const unresolved: ArchivedImport[] = [];
   for (const one of new Map(wanted.map((each) => [importName(each), each])).values()) {
-    if (isResolved(one)) groups.set(folderName(one), [...(groups.get(folderName(one)) ?? []), one]);
+    if (isResolved(one)) addTo(groups, one);
     else unresolved.push(one);
   }
+  const there = new Map<string, ArchivedImport[]>();
+  for (const one of present) addTo(there, one);
   const steps: ImportStep[] = [];
   let unchanged = 0;
   for (const [place, group] of groups) {
-    const here = present.filter((one) => folderName(one) === place);
-    const known = new Set(here.map(importName));
+    const here = there.get(place) ?? [];
+    const known = new Map(here.map((one, at) => [importName(one), at]));
     const inFile = new Set(group.map(importName));
     const order = [...group, ...here.filter((one) => !inFile.has(importName(one)))];
     const created = group.filter((one) => !known.has(importName(one)));
-    const moved = group.filter(
-      (one, at) =>
-        known.has(importName(one)) && here.findIndex((other) => importName(other) === importName(one)) !== at,
-    );
+    const moved = group.filter((one, at) => (known.get(importName(one)) ?? at) !== at);
     unchanged += group.length - created.length - moved.length;
     const [{ environment, path } = { environment: "", path: "" }] = group;
     if (created.length + moved.length > 0) steps.push({ environment, path, created, order, moved });

@@ -10,6 +10,7 @@ import {
   type Tenant,
   type TestHouse,
 } from "../../../test/harness.ts";
+import { planImport } from "./model.ts";
 import { openArchive, sealArchive } from "./service/seal-archive.ts";
 
 let house: TestHouse;
@@ -503,3 +504,143 @@ test(
     );
   },
 );
+
+test("a project that others are writing to is exported by whoever may read all of it", LONG, async () => {
+  const tenant = await house.newTenant();
+  const { id } = await aProject(tenant);
+  let isOver = false;
+  const write = async (name: string) => {
+    for (let n = 0; !isOver; n += 1)
+      ok(
+        await tenant.post(`/api/v4/secrets/${name}_${n}`, {
+          projectId: id,
+          environment: "dev",
+          secretValue: "1",
+        }),
+      );
+  };
+  const writers = ["A", "B", "C", "D"].map(write);
+  try {
+    for (let n = 0; n < 20; n += 1) await exported(tenant, id);
+  } finally {
+    isOver = true;
+    await Promise.all(writers);
+  }
+});
+
+test("history is exported only by whoever may read it where it was written", async () => {
+  const tenant = await house.newTenant();
+  const { id } = await aProject(tenant);
+  for (const name of ["closed", "open"])
+    ok(await tenant.post("/api/v2/folders", { projectId: id, environment: "dev", name }));
+  const at = { projectId: id, environment: "dev" };
+  const { secret } = ok(
+    await tenant.post("/api/v4/secrets/A", { ...at, secretPath: "/closed", secretValue: "old-canary" }),
+  );
+  ok(
+    await tenant.post("/api/v4/secrets/move", {
+      projectId: id,
+      sourceEnvironment: "dev",
+      sourceSecretPath: "/closed",
+      destinationEnvironment: "dev",
+      destinationSecretPath: "/open",
+      secretIds: [secret.id],
+    }),
+  );
+  ok(await tenant.patch("/api/v4/secrets/A", { ...at, secretPath: "/open", secretValue: "new" }));
+  const role = await aRole(tenant, id, [
+    { subject: "secrets", action: "read" },
+    { subject: "secret-folders", action: "read" },
+    { subject: "secret-imports", action: "read" },
+    { subject: "tags", action: "read" },
+    { subject: "secret-rollback", action: "read" },
+    {
+      subject: "secrets",
+      action: "readValue",
+      inverted: true,
+      conditions: { secretPath: { $glob: "/closed/**" } },
+    },
+  ]);
+  const { client } = await anIdentity(tenant, house.base, id, { roles: [{ role }] });
+  const carry = (includeHistory: boolean) =>
+    client.post(`/api/v1/projects/${id}/export`, { passphrase, includeHistory });
+  assert.equal((await carry(false)).status, 200);
+  assert.equal((await carry(true)).status, 403);
+});
+
+test("environments travel alone when they are asked for alone", async () => {
+  const tenant = await house.newTenant();
+  const { id } = await aProject(tenant);
+  for (const environment of ["dev", "prod"])
+    ok(await tenant.post("/api/v4/secrets/A", { projectId: id, environment, secretValue: environment }));
+  const file = await openArchive(await exported(tenant, id, { environments: ["prod"] }), passphrase);
+  assert.deepEqual(
+    [file.environments.map(({ slug }) => slug), file.secrets.map(({ value }) => value)],
+    [["prod"], ["prod"]],
+  );
+  const unknown = await tenant.post(`/api/v1/projects/${id}/export`, { passphrase, environments: ["none"] });
+  assert.equal(unknown.status, 404);
+});
+
+test("an export that no import would take is refused", LONG, async () => {
+  const tenant = await house.newTenant();
+  const { id } = await aProject(tenant);
+  for (const environment of ["dev", "staging"]) {
+    for (let batch = 0; batch < 4; batch += 1) {
+      const secrets = Array.from({ length: 7 }, (_, n) => ({
+        secretKey: `S${batch}_${n}`,
+        secretValue: "x".repeat(1_000_000),
+      }));
+      ok(await tenant.post("/api/v4/secrets/batch", { projectId: id, environment, secrets }));
+    }
+  }
+  const refused = await tenant.post(`/api/v1/projects/${id}/export`, { passphrase });
+  assert.equal(refused.status, 400, JSON.stringify(refused.body).slice(0, 300));
+  await exported(tenant, id, { environments: ["dev"] });
+});
+
+test("a file's imports are planned in a time that grows with their number", () => {
+  const imports = Array.from({ length: 60_000 }, (_, n) => ({
+    environment: "dev",
+    path: "/",
+    sourceProject: null,
+    sourceEnvironment: "dev",
+    sourcePath: `/f${n}`,
+    isReplication: false,
+  }));
+  const nothing = { environments: [], tags: [], folders: [], secrets: [], roles: [] };
+  const file = { ...nothing, project: { name: "p", slug: "p" }, imports };
+  const started = process.cpuUsage();
+  const plan = planImport(file, { ...nothing, imports: imports.toReversed() }, () => true);
+  const { user } = process.cpuUsage(started);
+  assert.deepEqual([plan.imports.created.length, plan.imports.unresolved.length], [0, 0]);
+  assert.ok(plan.imports.updated.length > 59_000);
+  assert.ok(user < 10_000_000, `${user} µs`);
+});
+
+test("folders and imports are exported only by whoever may read them", async () => {
+  const tenant = await house.newTenant();
+  const { id } = await aProject(tenant);
+  ok(await tenant.post("/api/v4/secrets/A", { projectId: id, environment: "dev", secretValue: "1" }));
+  for (const environment of ["staging", "prod"])
+    ok(await tenant.post("/api/v4/secrets/A", { projectId: id, environment, secretValue: "1" }));
+  const reading = (subject: string) => ({ subject, action: "read" });
+  const exporter = async (...subjects: string[]) => {
+    const role = await aRole(tenant, id, subjects.map(reading));
+    return (await anIdentity(tenant, house.base, id, { roles: [{ role }] })).client;
+  };
+  const carry = async (client: Client) =>
+    (await client.post(`/api/v1/projects/${id}/export`, { passphrase })).status;
+  const few = await exporter("secrets", "tags", "secret-folders");
+  assert.equal(await carry(few), 200);
+  assert.equal(await carry(await exporter("secrets", "tags")), 403);
+  ok(
+    await tenant.post("/api/v2/secret-imports", {
+      projectId: id,
+      environment: "dev",
+      import: { environment: "prod", path: "/" },
+    }),
+  );
+  assert.equal(await carry(few), 403);
+  assert.equal(await carry(await exporter("secrets", "tags", "secret-folders", "secret-imports")), 200);
+});

@@ -51,6 +51,9 @@ function orExplain<T>(field: string, work: () => T): T {
   }
 }
 
+/** Escapes in a file can say what the door refuses in a request. */
+const isStorable = (text: string): boolean => !text.includes("\0") && !/\p{Surrogate}/u.test(text);
+
 export function createSecretFiles({ reads, writes }: FileNeeds) {
   return {
     async export(actor: MemberActor, projectId: string, query: ExportQuery): Promise<string> {
@@ -75,12 +78,19 @@ export function createSecretFiles({ reads, writes }: FileNeeds) {
           ["content"],
           `the file holds ${entries.size} secrets, and at most ${MAX_BATCH} can be imported at once: split it`,
         );
-      for (const key of entries.keys())
-        if (!secretName.safeParse(key).success)
+      for (const [key, value] of entries) {
+        if (!secretName.safeParse(key).success || !isStorable(key))
           throw invalidField(["content"], `${JSON.stringify(key)} cannot be the name of a secret`);
+        if (!isStorable(value))
+          throw invalidField(
+            ["content"],
+            `the value of ${JSON.stringify(key)} holds a NUL character or half of a surrogate pair`,
+          );
+      }
       const { secrets } = await reads.listFresh(
         actor,
         plainList(projectId, input.environment, input.secretPath),
+        [...entries.keys()],
       );
       const known = new Map(secrets.map(({ row, value }) => [row.key, value?.open()]));
       const all = [...entries];

@@ -6,6 +6,9 @@ const older = slowSql<VersionRow>(`
   SELECT ${VERSION_COLUMNS}, v.original_at AS "originalAt"
   FROM secrets s JOIN secret_versions v ON v.secret_id = s.id AND v.version < s.version
   WHERE s.id = ANY($1::uuid[]) ORDER BY v.secret_id, v.version`);
+const olderWeight = slowSql<{ weight: number }>(`
+  SELECT coalesce(sum(octet_length(v.value)), 0) AS weight
+  FROM secrets s JOIN secret_versions v ON v.secret_id = s.id AND v.version < s.version WHERE s.id = ANY($1::uuid[])`);
 const insertOlder = sql(`
   INSERT INTO secret_versions (project_id, folder_id, created_at, actor_type, secret_id, version, change, key, key_id, value, comment, metadata,
     tag_ids, skip_multiline, reminder_note, reminder_days, original_at, actor_name)
@@ -15,6 +18,9 @@ const insertOlder = sql(`
     $14::text[], $15::integer[], $16::timestamptz[], $17::text[])
     AS n (secret_id, version, change, key, key_id, value, comment, metadata, tag_ids, skip_multiline, reminder_note, reminder_days, original_at, actor_name)`);
 
+/** How much they take, before any is loaded. */
+export const weighOlder = async (q: Query, secretIds: readonly string[]): Promise<number> =>
+  (await q.first(olderWeight, [secretIds]))?.weight ?? 0;
 /** All versions of these secrets but the newest, oldest first. */
 export const olderVersions = (q: Query, secretIds: readonly string[]) => q.rows(older, [secretIds]);
 

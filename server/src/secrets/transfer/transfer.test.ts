@@ -174,3 +174,15 @@ test("whoever cannot read everything cannot take the project away", async () => 
     403,
   );
 });
+
+test("what the door refuses in a request is refused in a file", async () => {
+  const { id: projectId } = await aProject(house.owner);
+  for (const content of ['{"A\\ud800":"1"}', '{"A":"\\ud800"}', '{"A":"${\\u0000}"}']) {
+    const taken = await house.owner.post(`/api/v1/projects/${projectId}/secrets/import`, {
+      environment: "dev",
+      format: "json",
+      content,
+    });
+    assert.equal(taken.status, 422, `${content}: ${JSON.stringify(taken.body)}`);
+  }
+});

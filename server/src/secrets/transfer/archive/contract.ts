@@ -22,7 +22,7 @@ const state = {
   reminderDays: newSecretFields.secretReminderRepeatDays.transform((days) => days ?? null),
 };
 const archivedVersion = z.object({
-  version: z.number().int().min(1),
+  version: z.number().int().min(1).max(1e9),
   change: z.enum(["create", "update", "delete"]),
   key: secretName,
   /** Null where the secret was deleted, to come back later. */
@@ -33,7 +33,7 @@ const archivedVersion = z.object({
 });
 export type ArchivedVersion = z.output<typeof archivedVersion>;
 
-const archivedSecret = z.object({
+export const archivedSecret = z.object({
   environment,
   path: folderPath,
   key: secretName,

@@ -11,7 +11,7 @@ import { newId } from "../../../platform/ids.ts";
 import type { Environments } from "../../../projects/index.ts";
 import type { Roles } from "../../../roles/index.ts";
 import { require, type Access, type Ground } from "../../access/service.ts";
-import { originsOf, writeChanges, type Change } from "../../changes/service.ts";
+import { MOST_REFERENCES, originsOf, writeChanges, type Change } from "../../changes/service.ts";
 import { findDependants } from "../../changes/store.ts";
 import type { Folders } from "../../folders/service.ts";
 import type { Imports } from "../../imports/service.ts";
@@ -23,6 +23,7 @@ import {
   type SecretState,
 } from "../../model.ts";
 import { namesOf, parentOf } from "../../paths/contract.ts";
+import { referencesIn } from "../../resolution/model.ts";
 import { auditOf } from "../../service/drafts.ts";
 import type { SecretWrites } from "../../service/write-secrets.ts";
 import { findFolder, holdTree, lockByKeys } from "../../store.ts";
@@ -98,18 +99,22 @@ export function requireFor({ ability }: Ground, plan: Plan): void {
   ask(own, "readValue", "secrets", (one) => at({ environment: one.sourceEnvironment, path: one.sourcePath }));
 }
 
-function inBatches<T extends { environment: string; path: string }>(list: readonly T[]): T[][] {
-  const places = new Map<string, T[]>();
+/** Folder by folder, and no more at once than one request may write. */
+function inBatches(list: readonly ArchivedSecret[]): ArchivedSecret[][] {
+  const batches: ArchivedSecret[][] = [];
+  const open = new Map<string, { readonly batch: ArchivedSecret[]; references: number }>();
   for (const one of list) {
-    const here = places.get(folderName(one)) ?? [];
-    places.set(folderName(one), here);
-    here.push(one);
+    const references = referencesIn(one.value).length;
+    let here = open.get(folderName(one));
+    if (!here || here.batch.length >= BATCH || here.references + references > MOST_REFERENCES) {
+      here = { batch: [], references: 0 };
+      open.set(folderName(one), here);
+      batches.push(here.batch);
+    }
+    here.batch.push(one);
+    here.references += references;
   }
-  return [...places.values()].flatMap((here) =>
-    Array.from({ length: Math.ceil(here.length / BATCH) }, (_, at) =>
-      here.slice(at * BATCH, (at + 1) * BATCH),
-    ),
-  );
+  return batches;
 }
 
 function olderOf(vault: Vault, id: string, secret: ArchivedSecret, ids: TagIds): OlderVersion[] {

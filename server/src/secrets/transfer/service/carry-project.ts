@@ -9,8 +9,16 @@ import { badRequest, Problem } from "../../../platform/problem.ts";
 import { require, type Ground } from "../../access/service.ts";
 import { findFolder } from "../../store.ts";
 import type { Archive, ArchivedImport } from "../archive/contract.ts";
-import type { ProjectToExport, ProjectToImport } from "../contract.ts";
-import { folderName, foldersOf, importName, planImport, reportOf, type Present } from "../model.ts";
+import { MAX_PROJECT_FILE, type ProjectToExport, type ProjectToImport } from "../contract.ts";
+import {
+  folderName,
+  foldersOf,
+  importName,
+  planImport,
+  projectTooLarge,
+  reportOf,
+  type Present,
+} from "../model.ts";
 import { createApplying, requireFor, type ApplyNeeds } from "./apply-plan.ts";
 import { createGathering, type GatherNeeds } from "./gather-project.ts";
 import { openArchive, sealArchive } from "./seal-archive.ts";
@@ -80,9 +88,11 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
     async export(actor: MemberActor, projectRef: string, wanted: ProjectToExport): Promise<Buffer> {
       const ground = await access.ground(actor, projectRef);
       const file = await sealArchive(await gathering.whole(actor, ground, wanted), wanted.passphrase);
+      if (file.length > MAX_PROJECT_FILE) throw projectTooLarge();
       const { orgId, id: projectId } = ground.project;
       const metadata = {
         bytes: file.length,
+        environments: wanted.environments,
         includeHistory: wanted.includeHistory,
         includeRoles: wanted.includeRoles,
       };

@@ -12,14 +12,15 @@ import { folderTree } from "../../folders/store.ts";
 import { importsOfFolder } from "../../imports/store.ts";
 import { attributesOf, decryptState, type ReadSecret, type TagRef } from "../../model.ts";
 import { isWithin } from "../../paths/contract.ts";
-import type { SecretReads } from "../../service/read-secrets.ts";
-import { countSecrets } from "../../store.ts";
+import type { SecretList, SecretReads } from "../../service/read-secrets.ts";
 import { tagsFor, type Tags } from "../../tags/service.ts";
-import type { VersionRow } from "../../versions/store.ts";
+import { attributesThen, mayAll, type PlaceThen } from "../../versions/model.ts";
+import { placesOfFolders, type VersionRow } from "../../versions/store.ts";
 import type { ArchivedImport, ArchivedSecret, ArchivedVersion, NewArchive } from "../archive/contract.ts";
-import type { Present } from "../model.ts";
+import { MAX_PROJECT_FILE } from "../contract.ts";
+import { projectTooLarge, type Present } from "../model.ts";
 import { plainList } from "../service.ts";
-import { olderVersions } from "../store.ts";
+import { olderVersions, weighOlder } from "../store.ts";
 
 export interface GatherNeeds {
   readonly db: Db;
@@ -31,8 +32,27 @@ export interface GatherNeeds {
 }
 
 export interface Wanted {
+  readonly environments?: readonly string[] | undefined;
   readonly includeHistory: boolean;
   readonly includeRoles: boolean;
+}
+
+/** What an older version is judged by. */
+interface Past {
+  readonly now: ReadSecret;
+  readonly known: ReadonlyMap<string, TagRef>;
+  readonly places: readonly PlaceThen[];
+}
+
+/** Takes so much out of what the file may still hold, or refuses. */
+type Charge = (bytes: number) => void;
+
+function chargeOf(bytes: number): Charge {
+  let left = bytes;
+  return (more) => {
+    left -= more;
+    if (left < 0) throw projectTooLarge();
+  };
 }
 
 type Gathered = Present["secrets"][number];
@@ -59,9 +79,12 @@ const toArchived = (environment: string, secret: ReadSecret): Gathered => ({
 const canAt = ({ ability }: Ground, subject: string, { slug }: EnvironmentRef, path: string): boolean =>
   ability.can("read", subject, { environment: slug, secretPath: path });
 
+const requireAt = ({ ability }: Ground, subject: string, { slug }: EnvironmentRef, path: string): void =>
+  require(ability, "read", subject, { environment: slug, secretPath: path });
+
 export function createGathering({ db, keyring, access, tags, roles, reads }: GatherNeeds) {
-  const secretsIn = async (actor: MemberActor, projectId: string, environment: string) =>
-    (await reads.listFresh(actor, { ...plainList(projectId, environment, "/"), recursive: true })).secrets;
+  const secretsIn = (actor: MemberActor, projectId: string, environment: string) =>
+    reads.listFresh(actor, { ...plainList(projectId, environment, "/"), recursive: true });
 
   const foldersIn = async (environment: EnvironmentRef) =>
     db.read((q) => folderTree(q, environment.id, "/", "/%"));
@@ -102,14 +125,19 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
   const tagsOf = async (actor: MemberActor, projectId: string) =>
     (await tags.list(actor, projectId)).map(({ slug, name, color }) => ({ slug, name, color }));
 
-  /** As it was and as it is called today: neither may open what the other closes. */
+  /** As it was and where, and where it is today: neither may open what the other closes. */
   const toVersion = async (
     ground: Ground,
     row: VersionRow,
-    { now, known }: { now: ReadSecret; known: ReadonlyMap<string, TagRef> },
+    { now, known, places }: Past,
   ): Promise<ArchivedVersion> => {
     const then = tagsFor(known, row.tagIds);
-    require(ground.ability, "readValue", "secrets", attributesOf(now.folder, row.key, then));
+    if (!mayAll(ground.ability, "readValue", attributesThen(row, places, then, now.folder)))
+      deny(ground.ability, {
+        action: "readValue",
+        subject: "secrets",
+        attributes: attributesOf(now.folder, now.row.key, now.tags),
+      });
     const { value, ...rest } = row;
     const vault = await keyring.vaultById(row.keyId);
     const state = value === null ? undefined : decryptState(vault, { ...rest, value });
@@ -129,14 +157,16 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
     };
   };
 
-  const historyOf = async (ground: Ground, secrets: readonly ReadSecret[]) => {
+  const historyOf = async (ground: Ground, secrets: readonly ReadSecret[], charge: Charge) => {
     const byId = new Map(secrets.map((secret) => [secret.row.id, secret]));
     for (const { folder } of secrets)
       require(ground.ability, "read", "secret-rollback", {
         environment: folder.environment,
         secretPath: folder.path,
       });
+    charge(await db.read((q) => weighOlder(q, [...byId.keys()])));
     const rows = await db.read((q) => olderVersions(q, [...byId.keys()]));
+    const places = await db.read((q) => placesOfFolders(q, [...new Set(rows.map((row) => row.folderId))]));
     const known = await tags.lookUp(
       ground.project.id,
       rows.map((row) => row.tagIds),
@@ -147,18 +177,18 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
       if (!now) continue;
       const versions = histories.get(row.id) ?? [];
       histories.set(row.id, versions);
-      versions.push(await toVersion(ground, row, { now, known }));
+      versions.push(await toVersion(ground, row, { now, known, places }));
     }
     return histories;
   };
 
-  const withHistory = async (ground: Ground, environment: string, secrets: readonly ReadSecret[]) => {
+  const withHistory = async (ground: Ground, secrets: readonly ReadSecret[], charge: Charge) => {
     const all: ArchivedSecret[] = [];
     for (let from = 0; from < secrets.length; from += CHUNK) {
       const chunk = secrets.slice(from, from + CHUNK);
-      const histories = await historyOf(ground, chunk);
+      const histories = await historyOf(ground, chunk, charge);
       for (const secret of chunk) {
-        const { value = "", ...rest } = toArchived(environment, secret);
+        const { value = "", ...rest } = toArchived(secret.folder.environment, secret);
         const createdAt = secret.row.createdAt.toISOString();
         all.push({ ...rest, value, history: { createdAt, versions: histories.get(secret.row.id) ?? [] } });
       }
@@ -166,14 +196,9 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
     return all;
   };
 
-  const requireAll = async (
-    { ability }: Ground,
-    { id, slug }: EnvironmentRef,
-    secrets: readonly ReadSecret[],
-  ) => {
+  const requireAll = ({ ability }: Ground, slug: string, { secrets, isWhole }: SecretList) => {
     const hidden = secrets.find(({ value }) => value === undefined);
-    const isPartial = secrets.length !== (await db.read((q) => countSecrets(q, id)));
-    if (hidden || isPartial)
+    if (hidden || !isWhole)
       deny(ability, {
         action: "readValue",
         subject: "secrets",
@@ -181,10 +206,19 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
       });
   };
 
+  const chosen = async (ground: Ground, slugs: readonly string[] | undefined) => {
+    if (slugs === undefined) return ground.project.environments;
+    const found = new Map<string, EnvironmentRef>();
+    for (const slug of slugs) found.set(slug, await access.environment(ground, slug));
+    return [...found.values()];
+  };
+
   return {
     /** All of it, or a refusal. */
     async whole(actor: MemberActor, ground: Ground, wanted: Wanted): Promise<NewArchive> {
-      const { id, name, slug, environments } = ground.project;
+      const { id, name, slug } = ground.project;
+      const environments = await chosen(ground, wanted.environments);
+      const charge = chargeOf(MAX_PROJECT_FILE);
       const archive: NewArchive = {
         project: { name, slug },
         environments: environments.map((one) => ({ slug: one.slug, name: one.name })),
@@ -195,19 +229,23 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
         roles: wanted.includeRoles ? await rolesOf(actor, id) : [],
       };
       for (const environment of environments) {
-        const secrets = await secretsIn(actor, id, environment.slug);
-        await requireAll(ground, environment, secrets);
-        archive.secrets.push(
-          ...(wanted.includeHistory
-            ? await withHistory(ground, environment.slug, secrets)
-            : secrets.map((secret) => {
-                const { value = "", ...rest } = toArchived(environment.slug, secret);
-                return { ...rest, value };
-              })),
-        );
-        for (const { path, description } of await foldersIn(environment))
+        const list = await secretsIn(actor, id, environment.slug);
+        requireAll(ground, environment.slug, list);
+        for (const { value } of list.secrets) charge(value?.open().length ?? 0);
+        const gathered = wanted.includeHistory
+          ? await withHistory(ground, list.secrets, charge)
+          : list.secrets.map((secret) => {
+              const { value = "", ...rest } = toArchived(environment.slug, secret);
+              return { ...rest, value };
+            });
+        for (const secret of gathered) archive.secrets.push(secret);
+        for (const { path, description } of await foldersIn(environment)) {
+          requireAt(ground, "secret-folders", environment, path);
           archive.folders.push({ environment: environment.slug, path, description });
-        archive.imports.push(...(await importsIn(actor, id, environment)));
+        }
+        const imports = await importsIn(actor, id, environment);
+        for (const { path } of imports) requireAt(ground, "secret-imports", environment, path);
+        archive.imports.push(...imports);
       }
       return archive;
     },
@@ -225,7 +263,7 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
         roles: scope.roles ? await rolesOf(actor, id) : [],
       };
       for (const environment of environments) {
-        const secrets = await secretsIn(actor, id, environment.slug);
+        const { secrets } = await secretsIn(actor, id, environment.slug);
         for (const secret of secrets) found.secrets.push(toArchived(environment.slug, secret));
         for (const { path, description } of await foldersIn(environment)) {
           const isReadable = canAt(ground, "secret-folders", environment, path);

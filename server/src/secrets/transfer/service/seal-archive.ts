@@ -3,9 +3,17 @@
  * authenticated ciphertext. A wrong passphrase, a cut or a flipped bit anywhere refuses the whole file.
  */
 import { randomBytes, scrypt } from "node:crypto";
+import { setImmediate } from "node:timers/promises";
+import { z } from "zod";
 import { decrypt, encrypt } from "../../../platform/crypto/index.ts";
 import { badRequest } from "../../../platform/problem.ts";
-import { archive, type Archive, type NewArchive } from "../archive/contract.ts";
+import {
+  archive,
+  archivedSecret,
+  type Archive,
+  type ArchivedSecret,
+  type NewArchive,
+} from "../archive/contract.ts";
 
 const COST = { N: 2 ** 15, r: 8, p: 1, maxmem: 128 * 1024 * 1024 };
 const MAX_HEAD = 256;
@@ -27,6 +35,20 @@ export async function sealArchive(content: NewArchive, passphrase: string): Prom
   return Buffer.concat([Buffer.from(`${head}\n`), box]);
 }
 
+/** So many secrets are looked through at once; then others get their turn. */
+const SLICE = 1000;
+const unread = archive.extend({ secrets: z.array(z.unknown()).max(1_000_000) });
+
+async function read(content: unknown): Promise<Archive> {
+  const { secrets, ...rest } = unread.parse(content);
+  const known: ArchivedSecret[] = [];
+  for (let from = 0; from < secrets.length; from += SLICE) {
+    for (const one of secrets.slice(from, from + SLICE)) known.push(archivedSecret.parse(one));
+    await setImmediate();
+  }
+  return { ...rest, secrets: known };
+}
+
 const unreadable = () =>
   badRequest(
     "The file cannot be opened: it is not a project export, it is damaged, or the passphrase is another one.",
@@ -39,7 +61,7 @@ export async function openArchive(file: Buffer, passphrase: string): Promise<Arc
   if (salt === undefined) throw unreadable();
   const key = await keyOf(passphrase, Buffer.from(salt, "base64url"));
   try {
-    return archive.parse(JSON.parse(decrypt(key, file.subarray(end + 1), [head]).toString("utf8")));
+    return await read(JSON.parse(decrypt(key, file.subarray(end + 1), [head]).toString("utf8")));
   } catch {
     throw unreadable();
   }
