@@ -269,6 +269,8 @@ test("history and roles leave only with somebody who may read them, and an old n
   const from = await aFullProject(tenant);
   const plain = [
     { subject: "secrets", action: "read" },
+    { subject: "secret-folders", action: "read" },
+    { subject: "secret-imports", action: "read" },
     { subject: "tags", action: "read" },
   ];
   const status = async (rules: readonly unknown[], more: Record<string, unknown>) => {
