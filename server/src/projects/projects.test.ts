@@ -388,5 +388,34 @@ describe("projects", () => {
       assert.equal((await denied.client.patch(`${at}/${idOf("dev")}`, { slug: "prod-3" })).status, 200);
       assert.equal((await tenant.patch(`${at}/${idOf("prod")}`, { slug: "live" })).status, 200);
     });
+
+    it("are changed under the slug that the caller was judged by, or not at all", async () => {
+      const project = await aProject(tenant);
+      const dev = project.environments.find((one) => one.slug === "dev")?.id ?? "";
+      const role = await aRole(tenant, project.id, [
+        { subject: "environments", action: ["edit", "delete"], conditions: { environment: "dev" } },
+      ]);
+      const { client } = await anIdentity(tenant, house.base, project.id, { roles: [{ role }] });
+      // Two connections: what a transaction sees of other sessions does not change while it lasts.
+      const [other, watch] = [await house.house.database.connect(), await house.house.database.connect()];
+      try {
+        await other.query("BEGIN");
+        await other.query("UPDATE environments SET slug = 'closed' WHERE id = $1", [dev]);
+        const at = `/api/v1/projects/${project.id}/environments/${dev}`;
+        const answers = Promise.all([client.patch(at, { slug: "dev", name: "Mine" }), client.delete(at)]);
+        const waiting = `SELECT count(*)::int AS n FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+        while ((await watch.query<{ n: number }>(waiting)).rows[0]?.n !== 2)
+          await new Promise((resolve) => setTimeout(resolve, 5));
+        await other.query("COMMIT");
+        assert.deepEqual(
+          (await answers).map(({ status }) => status),
+          [409, 409],
+        );
+        const { rows } = await other.query("SELECT slug, name FROM environments WHERE id = $1", [dev]);
+        assert.deepEqual(rows, [{ slug: "closed", name: "Development" }]);
+      } finally {
+        await Promise.all([other.end(), watch.end()]);
+      }
+    });
   });
 });

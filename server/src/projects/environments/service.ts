@@ -84,6 +84,12 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
     return row;
   };
 
+  /** Rights go by the slug: whoever was judged by another one has to ask again. */
+  const changedMeanwhile = async (tx: Tx, project: ProjectRow, id: string) =>
+    (await findEnvironment(tx, project.id, id))
+      ? conflict("The environment has just been given another slug; try again.")
+      : notFound("The environment", id);
+
   const announce = (tx: Tx, actor: MemberActor, event: string, { project, row }: Announced): void => {
     tx.audit(actor, {
       event,
@@ -156,8 +162,8 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
             await makeRoomAt(tx, project.id, patch.position);
           const conclusions = [];
           for (const rename of isRenamed ? renames : []) conclusions.push(await rename(tx, project, before));
-          const row = await updateEnvironment(tx, id, patch, clock.now());
-          if (!row) throw notFound("The environment", id);
+          const row = await updateEnvironment(tx, before, patch, clock.now());
+          if (!row) throw await changedMeanwhile(tx, project, id);
           for (const conclude of conclusions) await conclude(row);
           announce(tx, actor, "update-environment", { project, row });
           return row;
@@ -171,8 +177,8 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
       await require(actor, project, "delete", before.slug);
       return db.write(async (tx) => {
         for (const farewell of farewells) await farewell(tx, actor, project, before);
-        const row = await deleteEnvironment(tx, id);
-        if (!row) throw notFound("The environment", id);
+        const row = await deleteEnvironment(tx, before);
+        if (!row) throw await changedMeanwhile(tx, project, id);
         announce(tx, actor, "delete-environment", { project, row });
         return row;
       });

@@ -25,8 +25,10 @@ const makeRoom = sql(
 );
 const update = sql<EnvironmentRow>(`
   UPDATE environments SET name = coalesce($2, name), slug = coalesce($3, slug), position = coalesce($4, position), updated_at = $5
-  WHERE id = $1 RETURNING ${COLUMNS}`);
-const remove = sql<EnvironmentRow>(`DELETE FROM environments WHERE id = $1 RETURNING ${COLUMNS}`);
+  WHERE id = $1 AND slug = $6 RETURNING ${COLUMNS}`);
+const remove = sql<EnvironmentRow>(
+  `DELETE FROM environments WHERE id = $1 AND slug = $2 RETURNING ${COLUMNS}`,
+);
 const byId = sql<EnvironmentRow>(`SELECT ${COLUMNS} FROM environments WHERE id = $2 AND project_id = $1`);
 const bySlug = sql<EnvironmentRow>(`SELECT ${COLUMNS} FROM environments WHERE project_id = $1 AND slug = $2`);
 const byIdInOrg = sql<EnvironmentRow>(`
@@ -40,13 +42,23 @@ export const insertEnvironment = (
 ) => tx.first(insert, [row.id, row.projectId, row.name, row.slug, row.position ?? null, row.at]);
 export const makeRoomAt = (tx: Tx, projectId: string, position: number) =>
   tx.rows(makeRoom, [projectId, position]);
+/** Only while it still has the slug that the caller was judged by. */
 export const updateEnvironment = (
   tx: Tx,
-  id: string,
+  before: Pick<EnvironmentRow, "id" | "slug">,
   patch: { name?: string | undefined; slug?: string | undefined; position?: number | undefined },
   at: Date,
-) => tx.first(update, [id, patch.name ?? null, patch.slug ?? null, patch.position ?? null, at]);
-export const deleteEnvironment = (tx: Tx, id: string) => tx.first(remove, [id]);
+) =>
+  tx.first(update, [
+    before.id,
+    patch.name ?? null,
+    patch.slug ?? null,
+    patch.position ?? null,
+    at,
+    before.slug,
+  ]);
+export const deleteEnvironment = (tx: Tx, before: Pick<EnvironmentRow, "id" | "slug">) =>
+  tx.first(remove, [before.id, before.slug]);
 export const findEnvironment = (q: Query, projectId: string, id: string) => q.first(byId, [projectId, id]);
 export const findEnvironmentBySlug = (q: Query, projectId: string, slug: string) =>
   q.first(bySlug, [projectId, slug]);
