@@ -181,6 +181,10 @@ export function createFolders(needs: FolderNeeds) {
       }
       require(ground.ability, "edit", "secret-folders", at(folder.environment, folder.path));
       return db.write(async (tx) => {
+        await holdTree(tx, ground.project.id);
+        // It may have gone, or moved to where the caller has no say, since it was looked at.
+        const now = await findFolderByPath(tx, folder.environmentId, folder.path);
+        if (now?.id !== folder.id) throw folderUnknown(folder.path);
         await describeFolder(tx, folder.id, input.description, clock.now());
         touchProject(tx, ground.project.id);
         auditFolder(tx, ground, "update-folder", folder);
