@@ -18,7 +18,12 @@ export const certificateJobs = ({ upkeep, renewal, lists }: CertificateWork): Jo
     leaseSeconds: 600,
     run: () => upkeep.clearDeletedProjects(),
   },
-  { name: "certificates-renew", everySeconds: 30, leaseSeconds: 600, run: () => renewal.renewDue() },
+  {
+    name: "certificates-renew",
+    everySeconds: 30,
+    leaseSeconds: 600,
+    run: (isStopping) => renewal.renewDue(isStopping),
+  },
   { name: "certificates-requests", everySeconds: 60, run: () => renewal.tidyRequests() },
   { name: "certificates-lists", everySeconds: 3, leaseSeconds: 120, run: () => lists.catchUp() },
 ];

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { until } from "../../../test/builders.ts";
 import { createTestDatabase, stopOwnPostgres, type TestDatabase } from "../../../test/postgres.ts";
 import { steppedClock } from "../clock.ts";
 import { openDatabase, type Database } from "../db/index.ts";
@@ -103,5 +104,21 @@ describe("jobs", () => {
     });
     assert.equal(left, 0);
     assert.ok(bites.length > 1);
+  });
+
+  it("that take long hold up no others", async () => {
+    const jobs = createJobs({ db, clock, log: silentLog });
+    let [runs, starts] = [0, 0];
+    let end = () => undefined as void;
+    const endless = new Promise<void>((resolve) => (end = resolve));
+    jobs.add(
+      { name: "long", everySeconds: 1, run: () => ((starts += 1), endless) },
+      { name: "short", everySeconds: 1, run: async () => void (runs += 1) },
+    );
+    jobs.start();
+    await until(async () => runs >= 2, 10_000);
+    assert.equal(starts, 1, "and are not begun again meanwhile");
+    end();
+    await jobs.stop();
   });
 });

@@ -15,7 +15,8 @@ export interface Job {
   readonly everySeconds: number;
   /** How long a run may take before another node may assume that this one died. */
   readonly leaseSeconds?: number;
-  run(): Promise<void>;
+  /** Whatever takes long asks now and then whether the node is about to stop. */
+  run(isStopping?: () => boolean): Promise<void>;
 }
 
 export interface Jobs {
@@ -86,6 +87,7 @@ export function createJobs(needs: { readonly db: Db; readonly clock: Clock; read
   const timers = new Map<string, NodeJS.Timeout>();
   const underWay = new Set<Promise<void>>();
   let isStarted = false;
+  let isStopping = false;
 
   const runOne = async (job: Job): Promise<boolean> => {
     const now = clock.now();
@@ -97,7 +99,7 @@ export function createJobs(needs: { readonly db: Db; readonly clock: Clock; read
     if (!claimed) return false;
     let failure: string | null = null;
     try {
-      await job.run();
+      await job.run(() => isStopping);
     } catch (error) {
       failure = reasonOf(error);
       log.error({ job: job.name, reason: failure }, "a job failed; it runs again at its next time");
@@ -153,6 +155,7 @@ export function createJobs(needs: { readonly db: Db; readonly clock: Clock; read
     },
     async stop() {
       isStarted = false;
+      isStopping = true;
       for (const timer of timers.values()) clearTimeout(timer);
       if (underWay.size === 0) return;
       let patience: NodeJS.Timeout | undefined;

@@ -76,8 +76,9 @@ export function createRenewal({ db, clock, log, profiles, issuance }: RenewalNee
   const tryAgain = (row: CertificateRow, attempts: number, again: { reason: string; at: Date }) =>
     db.write(
       async (tx) => {
-        postponeRenewal(tx, row.id, { next: nextTry(again.at, row.notAfter, attempts), ...again });
-        tx.emit(failed(row, again.reason));
+        const next = nextTry(again.at, row.notAfter, attempts);
+        // Where somebody else was quicker, nothing has failed and nobody is to be alarmed.
+        if (await postponeRenewal(tx, row.id, { next, ...again })) tx.emit(failed(row, again.reason));
       },
       { audited: false },
     );
@@ -109,10 +110,14 @@ export function createRenewal({ db, clock, log, profiles, issuance }: RenewalNee
   };
 
   return {
-    async renewDue(): Promise<void> {
+    /** Thousands may be due at once, each with a key to make: a node that stops does not wait for all of them. */
+    async renewDue(isStopping: () => boolean = () => false): Promise<void> {
       for (;;) {
         const due = await db.read((q) => dueRenewals(q, clock.now(), BATCH));
-        for (const { id, attempts } of due) await renewOne(id, attempts);
+        for (const { id, attempts } of due) {
+          if (isStopping()) return;
+          await renewOne(id, attempts);
+        }
         if (due.length < BATCH) return;
       }
     },

@@ -4,20 +4,21 @@ import { slowSql, sql, type Query, type Tx } from "../../../platform/db/index.ts
 const due = slowSql<{ id: string; attempts: number }>(
   `SELECT id, renewal_attempts AS attempts FROM certificates WHERE renew_at <= $1 AND revoked_at IS NULL ORDER BY renew_at LIMIT $2`,
 );
-// What was renewed or switched off meanwhile is not put on the list again.
-const postpone = sql(
-  `UPDATE certificates SET renew_at = $2, renewal_attempts = renewal_attempts + 1, renewal_error = $3, updated_at = $4 WHERE id = $1 AND renew_at IS NOT NULL`,
-);
+// What was renewed, revoked or switched off meanwhile is not put on the list again.
+const postpone = sql<{ id: string }>(`
+  UPDATE certificates SET renew_at = $2, renewal_attempts = renewal_attempts + 1, renewal_error = $3, updated_at = $4
+  WHERE id = $1 AND renew_at IS NOT NULL AND revoked_at IS NULL RETURNING id`);
 const stop = sql(
   `UPDATE certificates SET renew_at = NULL, renewal_error = coalesce($3, renewal_error), updated_at = $2 WHERE id = $1 AND revoked_at IS NULL`,
 );
 
 export const dueRenewals = (q: Query, now: Date, most: number) => q.rows(due, [now, most]);
-export const postponeRenewal = (
+/** False if there is nothing to try again any more. */
+export const postponeRenewal = async (
   tx: Tx,
   id: string,
   again: { readonly next: Date; readonly reason: string; readonly at: Date },
-): void => tx.later(postpone, [id, again.next, again.reason, again.at]);
+): Promise<boolean> => (await tx.first(postpone, [id, again.next, again.reason, again.at])) !== undefined;
 /** Without a reason, an error of an earlier try stays to be read. */
 export const stopRenewal = (
   tx: Tx,
