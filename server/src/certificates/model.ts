@@ -20,14 +20,25 @@ export function parseDuration(text: string, field: string): number {
   return seconds;
 }
 
-/** A moment in ISO 8601. Certificates count whole seconds, so the rest is cut off. */
-export function parseMoment(text: string, field: string): Date {
-  const at = /^\d{4}-\d{2}-\d{2}/.test(text) ? new Date(text) : new Date(Number.NaN);
+const MOMENT = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)(Z|[+-]\d{2}:?\d{2})?)?$/i;
+
+/**
+ * A moment in ISO 8601, in UTC where it names no zone. JavaScript alone would take the server's zone then, the second
+ * of March for the thirtieth of February, and much that the database cannot read.
+ */
+export function parseInstant(text: string, field: string): Date {
+  const [, day = "", time = "00:00", zone = "Z"] = MOMENT.exec(text) ?? [];
+  const at = new Date(`${day}T${time}${zone.toUpperCase().replace(/^(...)(\d\d)$/, "$1:$2")}`);
+  const midnight = new Date(`${day}T00:00Z`);
+  const isDay = !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(day);
   const year = at.getUTCFullYear();
-  if (Number.isNaN(at.getTime()) || year < 1950 || year > 9999)
+  if (!isDay || Number.isNaN(at.getTime()) || year < 1950 || year > 9999)
     throw invalidField([field], `${field} must be a date and time in ISO 8601`);
-  return toSecond(at);
+  return at;
 }
+
+/** Certificates count whole seconds, so the rest is cut off. */
+export const parseMoment = (text: string, field: string): Date => toSecond(parseInstant(text, field));
 
 export const toSecond = (at: Date): Date => new Date(Math.floor(at.getTime() / 1000) * 1000);
 export const addSeconds = (at: Date, seconds: number): Date => new Date(at.getTime() + seconds * 1000);
@@ -81,4 +92,17 @@ export function searchTextOf(commonName: string, altNames: readonly string[], se
     [commonName, ...altNames, serialNumber].map((line) => line.replace(/\s*[\r\n]+\s*/g, " ").toLowerCase()),
   );
   return [...lines].join("\n");
+}
+
+/** Things that a caller may not see are looked through one by one, but not more of them than this. */
+export const MOST_LOOKED_THROUGH = 10_000;
+
+/** The part of a list that someone may see, and its length: what is hidden must not even be counted. */
+export function visiblePart<Row>(
+  rows: readonly Row[],
+  isVisible: (row: Row) => boolean,
+  { offset, limit }: { readonly offset: number; readonly limit: number },
+): { rows: Row[]; total: number } {
+  const visible = rows.filter(isVisible);
+  return { rows: visible.slice(offset, offset + limit), total: visible.length };
 }

@@ -43,6 +43,9 @@ export const renewalConfig = z.object({
   renewBeforePercent: z.number().int().min(1).max(50).nullish(),
 });
 
+/** What a change leaves out stays; of the two ways to say when, the one that is sent counts. */
+const renewalChange = renewalConfig.extend({ autoRenew: z.boolean().optional() });
+
 const issuerType = z.enum(["ca", "self-signed"]);
 const externalConfigs = z.record(z.string(), z.unknown()).nullish();
 
@@ -165,7 +168,7 @@ export const updateProfile = endpoint({
     issuerType: issuerType.optional(),
     externalConfigs,
     defaults: profileDefaults.nullish(),
-    apiConfig: renewalConfig.nullish(),
+    apiConfig: renewalChange.nullish(),
   }),
   reply,
   example: { body: { description: "Short-lived server certificates" } },

@@ -4,10 +4,10 @@ import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts"
 import { newId } from "../../platform/ids.ts";
 import { createFactCache, type Tail } from "../../platform/outbox/index.ts";
 import { badRequest, conflict, notFound } from "../../platform/problem.ts";
-import { orgOf, type Permissions } from "../../permissions/index.ts";
+import { CATALOGUE, orgOf, type Ability, type Permissions } from "../../permissions/index.ts";
 import { projectDeleted } from "../../projects/index.ts";
 import { issuanceChanged } from "../authorities/events.ts";
-import { judged } from "../model.ts";
+import { judged, MOST_LOOKED_THROUGH, visiblePart } from "../model.ts";
 import type { CertificateScope } from "../service.ts";
 import { noteCertificateProject } from "../store.ts";
 import { parseKeyAlgorithm, parseSignatureAlgorithm } from "../x509/index.ts";
@@ -19,8 +19,11 @@ import {
   findProfileBySlug,
   hasAuthority,
   hasPolicy,
+  holdProfile,
   insertProfile,
   listProfiles,
+  listProfilesById,
+  listProfileSlugs,
   updateProfile,
   type ProfileRow,
   type ProfileWrite,
@@ -56,6 +59,39 @@ export const toProfileView = (row: ProfileRow): ProfileView => ({
   certificatePolicy: { id: row.policyId, name: row.policyName, description: row.policyDescription },
 });
 
+const PROFILE_ACTIONS =
+  CATALOGUE.project.find(({ subject }) => subject === "certificate-profiles")?.actions ?? [];
+
+function requireIssuer({ issuerType, authorityId }: ProfileWrite): void {
+  if (issuerType === "ca" && authorityId === null)
+    throw badRequest("A profile of issuer type ca needs caId; or choose issuerType self-signed.");
+}
+
+const given = <T>(value: T | null | undefined, old: T | null): T | null =>
+  value === undefined ? old : value;
+
+function changedRenewal(before: ProfileRow, renewal: ProfileChange["apiConfig"]) {
+  const { autoRenew = before.autoRenew, renewBeforeDays: days, renewBeforePercent: percent } = renewal ?? {};
+  return {
+    autoRenew,
+    renewBeforeDays: percent && days === undefined ? null : given(days, before.renewBeforeDays),
+    renewBeforePercent: days && percent === undefined ? null : given(percent, before.renewBeforePercent),
+  };
+}
+
+const changed = (before: ProfileRow, input: ProfileChange, at: Date): ProfileWrite => ({
+  ...before,
+  authorityId: given(input.caId, before.authorityId),
+  policyId: input.certificatePolicyId ?? before.policyId,
+  slug: input.slug ?? before.slug,
+  description: given(input.description, before.description),
+  issuerType: input.issuerType ?? before.issuerType,
+  defaults: given(input.defaults, before.defaults),
+  externalConfigs: given(input.externalConfigs, before.externalConfigs),
+  ...changedRenewal(before, input.apiConfig),
+  updatedAt: at,
+});
+
 export function createProfiles({ db, clock, tail, permissions, scope }: ProfileNeeds) {
   const cache = createFactCache<ProfileRow>(tail, CACHED_PROFILES);
   tail.onHint((fact) => {
@@ -89,30 +125,56 @@ export function createProfiles({ db, clock, tail, permissions, scope }: ProfileN
       throw notFound("The certificate authority", authorityId);
     if (!(await db.read((q) => hasPolicy(q, row.projectId, row.policyId))))
       throw notFound("The certificate policy", row.policyId);
-    if (row.issuerType === "ca" && authorityId === null)
-      throw badRequest("A profile of issuer type ca needs caId; or choose issuerType self-signed.");
+    requireIssuer(row);
+  };
+
+  /** Rights name a profile by its slug: nobody renames it to be rid of a denial, or to get what they had not. */
+  const requireRename = async (actor: MemberActor, row: ProfileRow, slug: string): Promise<void> => {
+    const ability = await require(actor, row.projectId, "edit", slug);
+    for (const action of PROFILE_ACTIONS)
+      if (ability.can(action, "certificate-profiles", { slug }))
+        await require(actor, row.projectId, action, row.slug);
+  };
+
+  const pageOfAll = (projectId: string, query: ProfileQuery) =>
+    db.read(async (q) => {
+      const [rows, total] = await Promise.all([
+        listProfiles(q, projectId, query),
+        countProfiles(q, projectId, query),
+      ]);
+      return { rows, total };
+    });
+
+  /** By slug first: what a caller may not see is neither counted nor looked at any further. */
+  const pageOf = async (ability: Ability, projectId: string, query: ProfileQuery) => {
+    const slugs = await db.read((q) => listProfileSlugs(q, projectId, query, MOST_LOOKED_THROUGH));
+    const mayRead = ({ slug }: { slug: string }) => ability.can("read", "certificate-profiles", { slug });
+    const { rows: seen, total } = visiblePart(slugs, mayRead, query);
+    const ids = seen.map(({ id }) => id);
+    return { rows: await db.read((q) => listProfilesById(q, ids)), total };
   };
 
   const change = async (
     actor: MemberActor,
     event: string,
     row: ProfileWrite,
-    work: (tx: Tx) => void,
+    work: (tx: Tx) => Promise<ProfileWrite | void>,
   ): Promise<void> => {
+    let slug = row.slug;
     try {
       await db.write(async (tx) => {
-        work(tx);
+        slug = (await work(tx))?.slug ?? slug;
         tx.audit(actor, {
           event,
           orgId: orgOf(actor),
           projectId: row.projectId,
-          metadata: { profileId: row.id, slug: row.slug },
+          metadata: { profileId: row.id, slug },
         });
         tx.emit(issuanceChanged({ projectId: row.projectId }));
       });
     } catch (error) {
       if (isUniqueViolation(error, "certificate_profiles_slug_unique"))
-        throw conflict(`A profile with the slug ${row.slug} exists in this project already.`);
+        throw conflict(`A profile with the slug ${slug} exists in this project already.`);
       throw error;
     }
   };
@@ -152,7 +214,7 @@ export function createProfiles({ db, clock, tail, permissions, scope }: ProfileN
         updatedAt: at,
       };
       await check(row);
-      await change(actor, "create-certificate-profile", row, (tx) => {
+      await change(actor, "create-certificate-profile", row, async (tx) => {
         noteCertificateProject(tx, project.id);
         insertProfile(tx, row);
       });
@@ -162,15 +224,11 @@ export function createProfiles({ db, clock, tail, permissions, scope }: ProfileN
     async list(actor: MemberActor, query: ProfileQuery) {
       const project = await scope.projectOf(actor, query.projectId);
       const ability = await require(actor, project.id, "read");
-      const [rows, totalCount] = await db.read((q) =>
-        Promise.all([listProfiles(q, project.id, query), countProfiles(q, project.id, query)]),
-      );
-      return {
-        certificateProfiles: rows
-          .filter(({ slug }) => ability.can("read", "certificate-profiles", { slug }))
-          .map(toProfileView),
-        totalCount,
-      };
+      const isAll = ability.can("read", "certificate-profiles", {});
+      const { rows, total } = await (isAll
+        ? pageOfAll(project.id, query)
+        : pageOf(ability, project.id, query));
+      return { certificateProfiles: rows.map(toProfileView), totalCount: total };
     },
 
     get: async (actor: MemberActor, id: string) => toProfileView(await find(actor, id, "read")),
@@ -183,37 +241,31 @@ export function createProfiles({ db, clock, tail, permissions, scope }: ProfileN
       return toProfileView(row);
     },
 
+    /** Made of what the row says when it is written: others may have changed it a moment ago, on another node. */
     async update(actor: MemberActor, id: string, input: ProfileChange): Promise<ProfileView> {
-      const before = await find(actor, id, "edit");
-      const given = <T>(value: T | null | undefined, old: T | null): T | null =>
-        value === undefined ? old : value;
-      const renewal = input.apiConfig;
-      const row: ProfileWrite = {
-        ...before,
-        authorityId: given(input.caId, before.authorityId),
-        policyId: input.certificatePolicyId ?? before.policyId,
-        slug: input.slug ?? before.slug,
-        description: given(input.description, before.description),
-        issuerType: input.issuerType ?? before.issuerType,
-        defaults: given(input.defaults, before.defaults),
-        externalConfigs: given(input.externalConfigs, before.externalConfigs),
-        ...(renewal
-          ? {
-              autoRenew: renewal.autoRenew,
-              renewBeforeDays: renewal.renewBeforeDays ?? null,
-              renewBeforePercent: renewal.renewBeforePercent ?? null,
-            }
-          : {}),
-        updatedAt: clock.now(),
-      };
-      await check(row);
-      await change(actor, "update-certificate-profile", row, (tx) => updateProfile(tx, row));
+      await find(actor, id, "edit");
+      const before = await db.read((q) => findProfile(q, id));
+      if (!before) throw notFound("The certificate profile", id);
+      await require(actor, before.projectId, "edit", before.slug);
+      const wanted = changed(before, input, clock.now());
+      await check(wanted);
+      if (wanted.slug !== before.slug) await requireRename(actor, before, wanted.slug);
+      await change(actor, "update-certificate-profile", before, async (tx) => {
+        const current = await holdProfile(tx, id);
+        if (!current) throw notFound("The certificate profile", id);
+        if (current.slug !== before.slug)
+          throw conflict("Somebody else gave the profile another slug at the same time.");
+        const row = changed(current, input, clock.now());
+        requireIssuer(row);
+        updateProfile(tx, row);
+        return row;
+      });
       return reread(id);
     },
 
     async delete(actor: MemberActor, id: string): Promise<ProfileView> {
       const row = await find(actor, id, "delete");
-      await change(actor, "delete-certificate-profile", row, (tx) => deleteProfile(tx, id));
+      await change(actor, "delete-certificate-profile", row, async (tx) => deleteProfile(tx, id));
       return toProfileView(row);
     },
   };

@@ -35,10 +35,15 @@ const SELECT = `
   LEFT JOIN certificate_authorities a ON a.id = f.authority_id`;
 
 const byId = sql<ProfileRow>(`${SELECT} WHERE f.id = $1`);
+const held = sql<ProfileRow>(`${SELECT} WHERE f.id = $1 FOR UPDATE OF f`);
 const bySlug = sql<ProfileRow>(`${SELECT} WHERE f.project_id = $1 AND f.slug = $2`);
 const FILTER = `f.project_id = $1 AND lower(f.slug) LIKE $2 AND ($3::uuid IS NULL OR f.authority_id = $3) AND ($4::text IS NULL OR f.issuer_type = $4)
   AND ($5::uuid IS NULL OR EXISTS (SELECT 1 FROM pki_application_profiles ap WHERE ap.profile_id = f.id AND ap.application_id = $5))`;
 const ofProject = slowSql<ProfileRow>(`${SELECT} WHERE ${FILTER} ORDER BY f.slug, f.id OFFSET $6 LIMIT $7`);
+const slugs = slowSql<{ id: string; slug: string }>(
+  `SELECT f.id, f.slug FROM certificate_profiles f WHERE ${FILTER} ORDER BY f.slug, f.id LIMIT $6`,
+);
+const byIds = slowSql<ProfileRow>(`${SELECT} WHERE f.id = ANY($1) ORDER BY f.slug, f.id`);
 const count = sql<{ count: number }>(`SELECT count(*) AS count FROM certificate_profiles f WHERE ${FILTER}`);
 const insert = sql(`
   INSERT INTO certificate_profiles (id, project_id, authority_id, policy_id, slug, description, issuer_type, enrollment_type, defaults, external_configs, auto_renew,
@@ -71,10 +76,15 @@ const filterOf = (projectId: string, query: ProfileQuery): unknown[] => [
 ];
 
 export const findProfile = (q: Query, id: string) => q.first(byId, [id]);
+/** As it is now, and nobody else's to change until the transaction ends. */
+export const holdProfile = (tx: Tx, id: string) => tx.first(held, [id]);
 export const findProfileBySlug = (q: Query, projectId: string, slug: string) =>
   q.first(bySlug, [projectId, slug]);
 export const listProfiles = (q: Query, projectId: string, query: ProfileQuery) =>
   q.rows(ofProject, [...filterOf(projectId, query), query.offset, query.limit]);
+export const listProfileSlugs = (q: Query, projectId: string, query: ProfileQuery, most: number) =>
+  q.rows(slugs, [...filterOf(projectId, query), most]);
+export const listProfilesById = (q: Query, ids: readonly string[]) => q.rows(byIds, [ids]);
 export const countProfiles = async (q: Query, projectId: string, query: ProfileQuery): Promise<number> =>
   (await q.first(count, filterOf(projectId, query)))?.count ?? 0;
 export const insertProfile = (tx: Tx, row: ProfileWrite): void =>
