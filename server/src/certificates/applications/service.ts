@@ -3,7 +3,8 @@ import type { Clock } from "../../platform/clock.ts";
 import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { conflict, notFound } from "../../platform/problem.ts";
-import { orgOf, type Permissions } from "../../permissions/index.ts";
+import { orgOf, type Ability, type Permissions } from "../../permissions/index.ts";
+import { MOST_LOOKED_THROUGH, visiblePart } from "../model.ts";
 import type { CertificateScope } from "../service.ts";
 import type { NewApplication } from "./contract.ts";
 import {
@@ -13,8 +14,10 @@ import {
   detachProfile,
   findApplication,
   findApplicationByName,
+  hasAttached,
   insertApplication,
   knownProfiles,
+  listApplicationNames,
   listApplications,
   listAttached,
   updateApplication,
@@ -26,6 +29,12 @@ export interface ApplicationNeeds {
   readonly clock: Clock;
   readonly permissions: Permissions;
   readonly scope: CertificateScope;
+}
+
+export interface ApplicationPage {
+  readonly search?: string | undefined;
+  readonly offset: number;
+  readonly limit: number;
 }
 
 export type Applications = ReturnType<typeof createApplications>;
@@ -69,6 +78,14 @@ export function createApplications({ db, clock, permissions, scope }: Applicatio
     return row;
   };
 
+  /** Rights go by names: nobody renames an application to get what they had not. */
+  const requireRename = async (actor: MemberActor, row: ApplicationRow, name: string): Promise<void> => {
+    const ability = await require(actor, row.projectId, "edit", name);
+    for (const action of ["read", "create", "delete"])
+      if (ability.can(action, "pki-applications", { name }))
+        await require(actor, row.projectId, action, row.name);
+  };
+
   const requireProfiles = async (projectId: string, ids: readonly string[]): Promise<void> => {
     const known =
       ids.length === 0 ? new Set<string>() : await db.read((q) => knownProfiles(q, projectId, ids));
@@ -87,8 +104,32 @@ export function createApplications({ db, clock, permissions, scope }: Applicatio
     }));
   };
 
+  const pageOfAll = (projectId: string, query: ApplicationPage) =>
+    db.read(async (q) => {
+      const [rows, total] = await Promise.all([
+        listApplications(q, projectId, query),
+        countApplications(q, projectId, query.search),
+      ]);
+      return { rows, total };
+    });
+
+  /** By name first: what a caller may not see is neither counted nor looked at any further. */
+  const pageOf = async (ability: Ability, projectId: string, query: ApplicationPage) => {
+    const names = await db.read((q) => listApplicationNames(q, projectId, query.search, MOST_LOOKED_THROUGH));
+    const mayRead = ({ name }: { name: string }) => ability.can("read", "pki-applications", { name });
+    const { rows: seen, total } = visiblePart(names, mayRead, query);
+    const ids = seen.map(({ id }) => id);
+    return {
+      rows: await db.read((q) => listApplications(q, projectId, { ...query, offset: 0, ids })),
+      total,
+    };
+  };
+
   return {
     find,
+
+    /** May certificates for the application be issued under the profile? */
+    uses: (id: string, profileId: string): Promise<boolean> => db.read((q) => hasAttached(q, id, profileId)),
 
     async create(actor: MemberActor, input: NewApplication): Promise<ApplicationRow> {
       const project = await scope.projectOf(actor, input.projectId);
@@ -109,22 +150,15 @@ export function createApplications({ db, clock, permissions, scope }: Applicatio
       });
     },
 
-    async list(
-      actor: MemberActor,
-      query: { projectId?: string | undefined; search?: string | undefined; offset: number; limit: number },
-    ) {
+    async list(actor: MemberActor, query: ApplicationPage & { readonly projectId?: string | undefined }) {
       const project = await scope.projectOf(actor, query.projectId);
       const ability = await require(actor, project.id, "read");
-      const [rows, total] = await db.read((q) =>
-        Promise.all([listApplications(q, project.id, query), countApplications(q, project.id, query.search)]),
-      );
-      return {
-        applications: rows
-          .filter(({ name }) => ability.can("read", "pki-applications", { name }))
-          // Rights are given in the project; an application has no members of its own.
-          .map((row) => ({ ...row, memberCount: 0 })),
-        total,
-      };
+      const isAll = ability.can("read", "pki-applications", {});
+      const { rows, total } = await (isAll
+        ? pageOfAll(project.id, query)
+        : pageOf(ability, project.id, query));
+      // Rights are given in the project; an application has no members of its own.
+      return { applications: rows.map((row) => ({ ...row, memberCount: 0 })), total };
     },
 
     get: (actor: MemberActor, id: string) => find(actor, id, "read"),
@@ -143,6 +177,8 @@ export function createApplications({ db, clock, permissions, scope }: Applicatio
       input: { name?: string | undefined; description?: string | null | undefined },
     ): Promise<ApplicationRow> {
       const before = await find(actor, id, "edit");
+      if (input.name !== undefined && input.name !== before.name)
+        await requireRename(actor, before, input.name);
       const description = input.description === undefined ? before.description : input.description;
       const row = { ...before, name: input.name ?? before.name, description, updatedAt: clock.now() };
       return change(actor, "update-pki-application", row, (tx) => updateApplication(tx, row));

@@ -27,7 +27,10 @@ const byName = sql<ApplicationRow>(
 const list = slowSql<ApplicationRow & { profileCount: number; certificateCount: number }>(`
   SELECT ${COLUMNS}, (SELECT count(*) FROM pki_application_profiles ap WHERE ap.application_id = a.id) AS "profileCount",
     (SELECT count(*) FROM certificates c WHERE c.application_id = a.id) AS "certificateCount"
-  FROM pki_applications a WHERE a.project_id = $1 AND lower(a.name) LIKE $2 ORDER BY a.name, a.id OFFSET $3 LIMIT $4`);
+  FROM pki_applications a WHERE a.project_id = $1 AND lower(a.name) LIKE $2 AND ($5::uuid[] IS NULL OR a.id = ANY($5)) ORDER BY a.name, a.id OFFSET $3 LIMIT $4`);
+const names = slowSql<{ id: string; name: string }>(
+  `SELECT a.id, a.name FROM pki_applications a WHERE a.project_id = $1 AND lower(a.name) LIKE $2 ORDER BY a.name, a.id LIMIT $3`,
+);
 const count = slowSql<{ count: number }>(
   `SELECT count(*) AS count FROM pki_applications a WHERE a.project_id = $1 AND lower(a.name) LIKE $2`,
 );
@@ -44,6 +47,9 @@ const attached = sql<AttachedRow>(`
   SELECT ap.application_id AS "applicationId", ap.profile_id AS "profileId", f.slug AS "profileSlug", f.description AS "profileDescription",
     ap.created_at AS "createdAt", ap.updated_at AS "updatedAt"
   FROM pki_application_profiles ap JOIN certificate_profiles f ON f.id = ap.profile_id WHERE ap.application_id = $1 ORDER BY f.slug, f.id`);
+const isAttached = sql<{ found: boolean }>(
+  `SELECT true AS found FROM pki_application_profiles WHERE application_id = $1 AND profile_id = $2`,
+);
 const known = sql<{ id: string }>(
   `SELECT id FROM certificate_profiles WHERE project_id = $1 AND id = ANY($2)`,
 );
@@ -52,11 +58,19 @@ const likeOf = (search: string | undefined): string => `%${escapeLike((search ??
 export const findApplication = (q: Query, orgId: string, id: string) => q.first(inOrg, [id, orgId]);
 export const findApplicationByName = (q: Query, projectId: string, name: string) =>
   q.first(byName, [projectId, name]);
+/** All, or of some that were found already those in `ids`. */
 export const listApplications = (
   q: Query,
   projectId: string,
-  page: { search?: string | undefined; offset: number; limit: number },
-) => q.rows(list, [projectId, likeOf(page.search), page.offset, page.limit]);
+  page: {
+    search?: string | undefined;
+    offset: number;
+    limit: number;
+    ids?: readonly string[] | undefined;
+  },
+) => q.rows(list, [projectId, likeOf(page.search), page.offset, page.limit, page.ids ?? null]);
+export const listApplicationNames = (q: Query, projectId: string, search: string | undefined, most: number) =>
+  q.rows(names, [projectId, likeOf(search), most]);
 export const countApplications = async (
   q: Query,
   projectId: string,
@@ -72,6 +86,8 @@ export const attachProfile = (tx: Tx, applicationId: string, profileId: string, 
 export const detachProfile = (tx: Tx, applicationId: string, profileId: string): void =>
   tx.later(detach, [applicationId, profileId]);
 export const listAttached = (q: Query, applicationId: string) => q.rows(attached, [applicationId]);
+export const hasAttached = async (q: Query, applicationId: string, profileId: string): Promise<boolean> =>
+  (await q.first(isAttached, [applicationId, profileId])) !== undefined;
 export const knownProfiles = async (
   q: Query,
   projectId: string,

@@ -50,6 +50,10 @@ export function createIssuance(needs: IssuanceNeeds) {
     if (!id) return null;
     const application = await needs.applications.find(actor, id, "read");
     if (application.projectId !== profile.projectId) throw notFound("The application", id);
+    if (!(await needs.applications.uses(id, profile.id)))
+      throw badRequest(
+        `The profile ${profile.slug} is not attached to the application ${application.name}: attach it first.`,
+      );
     return id;
   };
 
@@ -117,6 +121,7 @@ export function createIssuance(needs: IssuanceNeeds) {
           csr: input.csr,
           attributes,
           removeRootsFromChain: false,
+          ...(input.friendlyName === undefined ? {} : { friendlyName: input.friendlyName }),
           dryRun: false,
         };
         return (await orders.issueFor(await briefOf(actor, asked, idempotencyKey), false)).view;
