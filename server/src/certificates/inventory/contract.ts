@@ -177,7 +177,8 @@ export const setRenewal = endpoint({
   method: "PATCH",
   path: `${path}/{id}/config`,
   room,
-  summary: "Turn automatic renewal of one certificate on or off",
+  summary:
+    "Turn automatic renewal of one certificate, and of those that replace it, on or off, whatever its profile says",
   params: byId,
   body: z.object({
     renewBeforeDays: z.number().int().min(1).max(3650).optional(),
@@ -191,7 +192,8 @@ export const deleteCertificate = endpoint({
   method: "DELETE",
   path: `${path}/{id}`,
   room,
-  summary: "Remove a certificate that has expired, was revoked or was imported from the inventory",
+  summary:
+    "Remove a certificate from the inventory: one that was imported, or one of ours that has expired. Until then its revocation must be known",
   params: byId,
   reply: z.object({ certificate }),
 });
@@ -312,7 +314,7 @@ export const bulkRenew = endpoint({
   path: "/api/v1/projects/{projectId}/certificates/bulk-renew",
   room,
   summary:
-    "Renew every active certificate that a query finds. dryRun renews nothing; matched is then the number of those with a key kept here, not renewed yet, that the caller may renew; a policy may still refuse some",
+    "Renew every active certificate that a query finds and that was not renewed yet, the oldest first. To go on where limit stopped it, repeat it with issuedBefore, or the new ones are met in the end. dryRun renews nothing; matched is then the number of those with a key kept here that the caller may renew; a policy may still refuse some",
   params: inProjectPath,
   body: z.object(bulk),
   reply: bulkReply,

@@ -5,6 +5,8 @@ import type pg from "pg";
 import { aPki, issue, ok, type Pki } from "../../../test/certificates.ts";
 import { openTestHouse, type TestHouse } from "../../../test/harness.ts";
 import { withClient } from "../../../test/postgres.ts";
+import type { Query } from "../../platform/db/index.ts";
+import { listOfProfile } from "./store/profile-list.ts";
 
 const ROWS = 133_333;
 const CERTS = "/api/v1/cert-manager/certificates";
@@ -123,6 +125,51 @@ describe("pages of a long list", () => {
     assert.deepEqual(await page("?search=zq&status=active"), [certificateId]);
     assert.deepEqual(await page("?search=zh"), []);
     assert.deepEqual(await page("?search=%C3%BCh"), odd, "zqühost-1");
+  });
+
+  test("a certificate that several remove at once is counted off once, and the others are told", async () => {
+    const all = await everything();
+    const gone = [3_500, 8_000, 66_000, 66_001, 120_000].map((offset) => all[offset] ?? "");
+    const answers = await Promise.all(
+      gone.flatMap((id) => Array.from({ length: 4 }, () => house.owner.delete(`${CERTS}/${id}`))),
+    );
+    assert.equal(answers.filter(({ status }) => status === 200).length, gone.length);
+    for (const { status } of answers) assert.ok([200, 404].includes(status), String(status));
+    const { inBlocks, inChapters, rows } = (await counts()) ?? {};
+    assert.deepEqual([inBlocks, inChapters], [rows, rows]);
+    await compare("removed by several");
+  });
+
+  test("a page is whole though its rows are folded into blocks while it is read", async () => {
+    const one = await aPki(house);
+    await ask(
+      `INSERT INTO certificates (id, project_id, profile_id, not_before, not_after, created_at, updated_at, phase, source, serial_number, common_name, search_text, alt_names, key_fingerprint)
+       SELECT gen_random_uuid(), $1, $2, at, at + interval '1 second', at, at, 1, 'issued', md5(g::text), 'h', 'h', '[]', ''
+       FROM (SELECT g, $3::timestamptz - interval '1 hour' + interval '1 millisecond' * g AS at FROM generate_series(1, 6500) g) x`,
+      [one.project.id, one.profile.id, house.clock.now()],
+    );
+    // One block first: without any, the list is walked.
+    const [{ at, id }] = (await ask(
+      "SELECT created_at::text AS at, id FROM certificates WHERE profile_id = $1 ORDER BY created_at, id OFFSET 1999 LIMIT 1",
+      [one.profile.id],
+    )) as [{ at: string; id: string }];
+    await ask(
+      "INSERT INTO certificate_blocks (profile_id, until_at, until_id, count) VALUES ($1, $2, $3, 2000)",
+      [one.profile.id, at, id],
+    );
+    const page = await house.house.database.read((q) => {
+      let statements = 0;
+      const interrupted: Query = {
+        rows: async (statement, values) => {
+          const rows = await q.rows(statement, values);
+          if ((statements += 1) === 1) await fold();
+          return rows;
+        },
+        first: (statement, values) => q.first(statement, values),
+      };
+      return listOfProfile(interrupted, one.profile.id, { offset: 3_000, limit: 20 }, house.clock.now());
+    });
+    assert.equal(page.length, 20);
   });
 
   test("a deep page of one status is what a walk would answer", async () => {

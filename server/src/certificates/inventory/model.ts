@@ -1,6 +1,6 @@
 import { invalidField } from "../../platform/problem.ts";
 import { isUuid } from "../../platform/ids.ts";
-import { statusOf, type Status } from "../model.ts";
+import { parseInstant, statusOf, type Status } from "../model.ts";
 
 /** A line of a list. */
 export interface ListedCertificate {
@@ -29,6 +29,8 @@ export interface CertificateDetails {
   readonly friendlyName?: string;
   readonly metadata?: readonly { readonly key: string; readonly value: string }[];
   readonly renewBeforeSeconds?: number;
+  /** What was said about this one certificate, whatever its profile says. */
+  readonly autoRenewal?: boolean;
 }
 
 /** Everything about one certificate but its private key in the clear. */
@@ -110,7 +112,8 @@ export interface Cursor {
 export const encodeCursor = ({ at, id }: Cursor): string => Buffer.from(`${at} ${id}`).toString("base64url");
 export function decodeCursor(text: string): Cursor {
   const [at = "", id = ""] = Buffer.from(text, "base64url").toString("latin1").split(" ");
-  if (!isUuid(id) || Number.isNaN(Date.parse(at)))
+  if (!isUuid(id) || !/T\d{2}:\d{2}:\d{2}\.\d{6}Z$/.test(at))
     throw invalidField(["cursor"], "this is not a cursor of this list");
+  parseInstant(at, "cursor");
   return { at, id };
 }

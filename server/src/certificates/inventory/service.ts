@@ -4,11 +4,12 @@ import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
 import type { Keyring } from "../../platform/crypto/index.ts";
 import type { Db } from "../../platform/db/index.ts";
-import { badRequest, notFound } from "../../platform/problem.ts";
+import { badRequest, invalidField, notFound } from "../../platform/problem.ts";
 import { orgOf, type Permissions } from "../../permissions/index.ts";
 import { chainToPem } from "../authorities/model.ts";
+import { renewalTime } from "../issuance/gate/model.ts";
 import { openCertificateKey } from "../issuance/gate/service.ts";
-import { addSeconds, judged, statusOf } from "../model.ts";
+import { judged, statusOf } from "../model.ts";
 import type { Profiles } from "../profiles/service.ts";
 import { buildJks, buildPkcs12, certificateToPem, exportPkcs8Pem, fingerprintsOf } from "../x509/index.ts";
 import type { CertificateView, ProfileListQuery } from "./contract.ts";
@@ -38,6 +39,13 @@ const SAMPLED_PROFILES = 200;
 
 export type Inventory = ReturnType<typeof createInventory>;
 
+/** By what was asked for: the time of the next try moves when one has failed. */
+function renewBeforeDays(row: CertificateRow): number {
+  const { renewBeforeSeconds } = row.details;
+  const wished = renewalTime(row, { autoRenew: true, renewBeforeSeconds }) ?? row.notAfter;
+  return Math.max(1, Math.round((row.notAfter.getTime() - wished.getTime()) / 86_400_000));
+}
+
 export function toCertificateView(row: CertificateRow, now: Date): CertificateView {
   const { details } = row;
   const { subject = {}, pathLength } = details;
@@ -52,9 +60,7 @@ export function toCertificateView(row: CertificateRow, now: Date): CertificateVi
     altNames: row.altNames.map(({ value }) => value).join(","),
     keyUsages: [...(details.keyUsages ?? [])],
     extendedKeyUsages: [...(details.extendedKeyUsages ?? [])],
-    renewBeforeDays: row.renewAt
-      ? Math.max(1, Math.round((row.notAfter.getTime() - row.renewAt.getTime()) / 86_400_000))
-      : null,
+    renewBeforeDays: row.renewAt ? renewBeforeDays(row) : null,
     renewedFromCertificateId: row.renewedFromId,
     renewedByCertificateId: row.renewedById,
     subjectOrganization: subject.organization ?? null,
@@ -218,16 +224,17 @@ export function createInventory({ db, clock, keyring, permissions, profiles }: I
       id: string,
       wish: { renewBeforeDays?: number | undefined; enableAutoRenewal?: boolean | undefined },
     ) {
+      if (wish.enableAutoRenewal === undefined && wish.renewBeforeDays === undefined)
+        throw invalidField(["enableAutoRenewal"], "send enableAutoRenewal, renewBeforeDays or both");
       const row = await find(actor, id, "edit");
-      const isOn = wish.enableAutoRenewal ?? wish.renewBeforeDays !== undefined;
+      const isOn = wish.enableAutoRenewal ?? true;
       if (isOn) await requireRenewable(actor, row);
-      const lifetime = (row.notAfter.getTime() - row.notBefore.getTime()) / 1000;
-      const before =
-        wish.renewBeforeDays === undefined
-          ? lifetime / 3
-          : Math.min(wish.renewBeforeDays * 86_400, lifetime / 2);
+      const asked = wish.renewBeforeDays === undefined ? undefined : wish.renewBeforeDays * 86_400;
+      const renewBeforeSeconds = asked ?? row.details.renewBeforeSeconds;
+      const renewAt = renewalTime(row, { autoRenew: isOn, renewBeforeSeconds });
+      const own = { autoRenewal: isOn, ...(renewBeforeSeconds === undefined ? {} : { renewBeforeSeconds }) };
       await db.write(async (tx) => {
-        setRenewalTime(tx, id, isOn ? addSeconds(row.notAfter, -Math.floor(before)) : null, clock.now());
+        setRenewalTime(tx, id, renewAt, { at: clock.now(), own });
         tx.audit(actor, {
           event: "update-certificate-renewal",
           orgId: row.orgId,
@@ -252,7 +259,7 @@ export function createInventory({ db, clock, keyring, permissions, profiles }: I
           "A certificate issued here can be removed once it has expired; until then its revocation must be known.",
         );
       await db.write(async (tx) => {
-        removeCertificate(tx, id);
+        if (!(await removeCertificate(tx, id))) throw notFound("The certificate", id);
         tx.audit(actor, {
           event: "delete-certificate",
           orgId: row.orgId,

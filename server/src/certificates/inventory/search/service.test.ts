@@ -146,8 +146,11 @@ describe("the inventory of a project", () => {
     assert.equal(ok(await bulk("renew", { query: { search: name } })).done, 3);
     assert.equal((await one.list()).body.certificates.length, 7);
     const again = ok(await bulk("renew", { query: { search: name } }));
-    assert.deepEqual([again.matched, again.done, again.failed.length], [6, 3, 3]);
-    assert.match(again.failed[0].message, /renewed already/);
+    assert.deepEqual(
+      [again.matched, again.done, again.failed.length],
+      [3, 3, 0],
+      "what was renewed is not asked",
+    );
     const revoked = ok(await bulk("revoke", { query: { search: name }, revocationReason: "SUPERSEDED" }));
     assert.deepEqual([revoked.matched, revoked.done], [9, 9]);
     assert.equal(ok(await house.owner.get(`${CERTS}/${keep.certificateId}`)).certificate.status, "active");
@@ -399,5 +402,90 @@ describe("the inventory of a project", () => {
       (await tenant.delete(`/api/v1/cert-manager/certificate-policies/${certificatePolicy.id}`)).status,
       409,
     );
+  });
+
+  test("moments and cursors that no calendar has are refused, not failed on", async () => {
+    const path = `/api/v1/projects/${pki.project.id}/certificates`;
+    const forged = (at: string) => Buffer.from(`${at} ${pki.project.id}`).toString("base64url");
+    for (const query of [
+      "expiresBefore=2026-02-30",
+      "expiresBefore=2026-01-01%20(soon)",
+      "issuedBefore=2026-01-01T10:00:00%2B99:00",
+      "issuedBefore=2026-13-01T00:00:00Z",
+      `cursor=${forged("1")}`,
+      `cursor=${forged("2026-02-30")}`,
+      `cursor=${forged("2026-02-30T00:00:00.000000Z")}`,
+    ])
+      assert.equal((await house.owner.get(`${path}/search?${query}`)).status, 422, query);
+    for (const query of [
+      "expiresBefore=2026-01-01",
+      "expiresBefore=2026-01-01T10:00:00%2B02:00",
+      "expiresBefore=2026-01-01T10:00:00.123Z",
+      "issuedBefore=2026-01-01T10:00:00",
+    ])
+      assert.equal((await house.owner.get(`${path}/search?${query}`)).status, 200, query);
+    const body = { query: { expiresBefore: "2026-02-30" }, dryRun: true };
+    assert.equal((await house.owner.post(`${path}/bulk-renew`, body)).status, 422);
+  });
+
+  test("renewing more than one request may goes on where the last one stopped, oldest first", async () => {
+    const one = await aPki(house);
+    const old: string[] = [];
+    for (let index = 0; index < 5; index += 1)
+      old.push((await issue(house.owner, one.profile.id, { altNames: [] })).certificateId);
+    for (const limit of [2, 2, 1]) {
+      const body = { query: { profileId: one.profile.id }, limit };
+      const { done, failed } = ok(
+        await house.owner.post(`/api/v1/projects/${one.project.id}/certificates/bulk-renew`, body),
+      );
+      assert.deepEqual([done, failed], [limit, []]);
+    }
+    for (const id of old)
+      assert.ok(
+        ok(await house.owner.get(`${CERTS}/${id}`)).certificate.renewedByCertificateId,
+        "each one once",
+      );
+  });
+
+  test("a right that is bound to what the list does not show finds the same as a look at each", async () => {
+    const one = await aPki(house);
+    const team = (value: string) => ({ metadata: [{ key: "team", value }] });
+    await issue(house.owner, one.profile.id, { commonName: "ours", altNames: [] }, team("a"));
+    await issue(house.owner, one.profile.id, { commonName: "theirs", altNames: [] }, team("b"));
+    await issue(
+      house.owner,
+      one.profile.id,
+      { commonName: "hidden", altNames: [] },
+      { ...team("a"), friendlyName: "secret" },
+    );
+    const role = await aRole(house.owner, one.project.id, [
+      {
+        subject: "certificates",
+        action: "read",
+        conditions: { metadata: { $elemMatch: { key: { $eq: "team" }, value: { $eq: "a" } } } },
+      },
+      { subject: "certificates", action: "read", inverted: true, conditions: { friendlyName: "secret" } },
+    ]);
+    const { client } = await anIdentity(house.owner, house.base, one.project.id, { roles: [{ role }] });
+    const path = `/api/v1/projects/${one.project.id}/certificates`;
+    const found = ok(await client.get(`${path}/search`)).certificates;
+    assert.deepEqual(
+      found.map(({ commonName }: { commonName: string }) => commonName),
+      ["ours"],
+    );
+    const lines = (await client.get(`${path}/export`)).body.trim().split("\n");
+    assert.deepEqual(
+      lines.map((line: string) => JSON.parse(line).commonName),
+      ["ours"],
+    );
+  });
+
+  test("the newest active bundle is of one that is valid already", async () => {
+    const one = await aPki(house);
+    const path = `/api/v1/cert-manager/certificate-profiles/${one.profile.id}/certificates/latest-active-bundle`;
+    const now = await issue(house.owner, one.profile.id);
+    const at = (hours: number) => new Date(house.clock.millis() + hours * 3_600_000).toISOString();
+    await issue(house.owner, one.profile.id, { notBefore: at(10), notAfter: at(100) });
+    assert.equal(ok(await house.owner.get(path)).serialNumber, now.serialNumber);
   });
 });

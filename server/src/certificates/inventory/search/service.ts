@@ -7,14 +7,19 @@ import { badRequest, Problem } from "../../../platform/problem.ts";
 import type { Ability, Permissions } from "../../../permissions/index.ts";
 import type { ProjectRow } from "../../../projects/index.ts";
 import type { Issuance } from "../../issuance/service.ts";
-import { parseMoment, statusOf } from "../../model.ts";
+import { parseInstant, statusOf } from "../../model.ts";
 import type { Profiles } from "../../profiles/service.ts";
 import type { Revocation } from "../../revocation/service.ts";
 import type { CertificateScope } from "../../service.ts";
 import type { RevocationReason } from "../../x509/index.ts";
 import type { BulkInput } from "../contract.ts";
 import { attributesOf, decodeCursor, encodeCursor, type CertificateQuery, type Cursor } from "../model.ts";
-import { listBodies, searchCertificates, type FoundCertificate } from "../store/certificates.ts";
+import {
+  listBodies,
+  oldestCertificates,
+  searchCertificates,
+  type FoundCertificate,
+} from "../store/certificates.ts";
 
 export interface SearchNeeds {
   readonly db: Db;
@@ -105,19 +110,42 @@ export function createCertificateSearch({
     };
   };
 
+  /** Moments in one spelling, which the database reads as we do. */
   const checked = (query: CertificateQuery): CertificateQuery => {
-    if (query.expiresBefore) parseMoment(query.expiresBefore, "expiresBefore");
-    if (query.issuedBefore) parseMoment(query.issuedBefore, "issuedBefore");
-    return query;
+    const inOneSpelling = (field: "expiresBefore" | "issuedBefore") => {
+      const text = query[field];
+      return text === undefined ? {} : { [field]: parseInstant(text, field).toISOString() };
+    };
+    return { ...query, ...inOneSpelling("expiresBefore"), ...inOneSpelling("issuedBefore") };
   };
 
-  const mayRead = (ability: Ability, row: FoundCertificate, now: Date): boolean =>
-    ability.can("read", "certificates", {
-      commonName: row.commonName,
-      altNames: row.altNames.map(({ value }) => value),
-      serialNumber: row.serialNumber,
-      status: statusOf(row, now),
+  /**
+   * Those that the caller may read. What a list does not hold is fetched only where a rule asks for it, and only for
+   * what is not allowed without it: whatever is unknown counts against the caller.
+   */
+  const readable = async (ability: Ability, rows: readonly FoundCertificate[], now: Date) => {
+    const isAllowed = (row: FoundCertificate): boolean =>
+      ability.can("read", "certificates", {
+        commonName: row.commonName,
+        altNames: row.altNames.map(({ value }) => value),
+        serialNumber: row.serialNumber,
+        status: statusOf(row, now),
+      });
+    const open = rows.filter((row) => !isAllowed(row)).map(({ id }) => id);
+    if (open.length === 0) return rows;
+    const asksMore = ability
+      .rulesFor("read", "certificates")
+      .some(({ conditions = {} }) => "friendlyName" in conditions || "metadata" in conditions);
+    const bodies = asksMore ? await db.read((q) => listBodies(q, open)) : [];
+    const details = new Map(bodies.map((body) => [body.id, body.details]));
+    const isHidden = new Set(open);
+    return rows.filter((row) => {
+      const known = details.get(row.id);
+      return known
+        ? ability.can("read", "certificates", attributesOf({ ...row, details: known }, now))
+        : !isHidden.has(row.id);
     });
+  };
 
   async function* pages(projectId: string, query: CertificateQuery): AsyncGenerator<FoundCertificate[]> {
     let after: Cursor | undefined;
@@ -141,7 +169,7 @@ export function createCertificateSearch({
     if (format === "csv") yield `${CSV_COLUMNS.join(",")}\r\n`;
     for await (const rows of pages(projectId, query)) {
       const now = clock.now();
-      const found = rows.filter((row) => mayRead(ability, row, now)).map((row) => toFound(row, now));
+      const found = (await readable(ability, rows, now)).map((row) => toFound(row, now));
       yield found
         .map((row) => {
           if (format === "csv") return `${CSV_COLUMNS.map((column) => csvCell(row[column])).join(",")}\r\n`;
@@ -156,13 +184,12 @@ export function createCertificateSearch({
   const candidates = async (
     { project, ability }: { project: ProjectRow; ability: Ability },
     input: BulkInput,
-    action: string,
+    action: "delete" | "read",
   ): Promise<Candidate[]> => {
-    const query = { ...checked(input.query), status: "active" as const };
+    const isRenewedToo = action === "delete";
+    const query = { ...checked(input.query), status: "active" as const, isRenewedToo };
     const now = clock.now();
-    const rows = await db.read((q) =>
-      searchCertificates(q, project.id, query, { now, after: undefined, limit: input.limit }),
-    );
+    const rows = await db.read((q) => oldestCertificates(q, project.id, query, { now, limit: input.limit }));
     const ids = rows.map(({ id }) => id);
     const bodies = new Map((await db.read((q) => listBodies(q, ids))).map((body) => [body.id, body]));
     return rows.flatMap((row) => {
@@ -217,7 +244,7 @@ export function createCertificateSearch({
       const nextCursor =
         last && rows.length === query.limit ? encodeCursor({ at: last.at, id: last.id }) : null;
       return {
-        certificates: rows.filter((row) => mayRead(ability, row, now)).map((row) => toFound(row, now)),
+        certificates: (await readable(ability, rows, now)).map((row) => toFound(row, now)),
         nextCursor,
       };
     },

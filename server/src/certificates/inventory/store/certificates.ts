@@ -17,12 +17,16 @@ const JOINS = `JOIN certificate_bodies b ON b.certificate_id = c.id LEFT JOIN ce
 const inOrg = sql<CertificateRow>(`SELECT ${FULL} ${FROM} ${JOINS} WHERE c.id = $1 AND p.org_id = $2`);
 const byId = sql<CertificateRow>(`SELECT ${FULL} ${FROM} ${JOINS} WHERE c.id = $1`);
 const latest = sql<{ id: string }>(
-  `SELECT id FROM certificates c WHERE c.profile_id = $1 AND c.phase = 0 AND c.not_after > $2 ORDER BY c.created_at DESC, c.id DESC LIMIT 1`,
+  `SELECT id FROM certificates c WHERE c.profile_id = $1 AND c.phase = 0 AND c.not_after > $2 AND c.not_before <= $2 ORDER BY c.created_at DESC, c.id DESC LIMIT 1`,
 );
 const remove = sql(`DELETE FROM certificates WHERE id = $1`);
 const removeBody = sql(`DELETE FROM certificate_bodies WHERE certificate_id = $1`);
 const setRenewal = sql(
   `UPDATE certificates SET renew_at = $2, renewal_attempts = 0, renewal_error = NULL, updated_at = $3 WHERE id = $1`,
+);
+
+const setOwnRenewal = sql(
+  `UPDATE certificate_bodies SET details = details || $2::jsonb WHERE certificate_id = $1`,
 );
 
 /** `at` keeps the microseconds that a JavaScript date would lose. */
@@ -42,6 +46,10 @@ const CONDITIONS = `c.project_id = $1
 const search = searchSql<FoundCertificate>(`
   SELECT ${LEAN}, f.slug AS "profileSlug", to_char(c.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at
   ${FROM} LEFT JOIN certificate_profiles f ON f.id = c.profile_id WHERE ${CONDITIONS} ORDER BY c.created_at DESC, c.id DESC LIMIT $14`);
+// Acting on what is found takes the oldest first: what replaces them comes last, and is not met before all are done.
+const oldest = searchSql<FoundCertificate>(`
+  SELECT ${LEAN}, f.slug AS "profileSlug", '' AS at ${FROM} LEFT JOIN certificate_profiles f ON f.id = c.profile_id
+  WHERE ${CONDITIONS} AND ($15::boolean OR c.renewed_by_id IS NULL) ORDER BY c.created_at, c.id LIMIT $14`);
 const bodies = slowSql<{ id: string; details: CertificateDetails; hasKey: boolean }>(
   `SELECT certificate_id AS id, details, sealed_key IS NOT NULL AS "hasKey" FROM certificate_bodies WHERE certificate_id = ANY($1)`,
 );
@@ -74,12 +82,28 @@ export const findCertificateById = (q: Query, id: string) => q.first(byId, [id])
 export const findLatestActive = (q: Query, profileId: string, now: Date) => q.first(latest, [profileId, now]);
 export const searchCertificates = (q: Query, projectId: string, query: CertificateQuery, reading: Reading) =>
   q.rows(search, valuesOf(projectId, query, reading));
+export const oldestCertificates = (
+  q: Query,
+  projectId: string,
+  query: CertificateQuery & { readonly isRenewedToo: boolean },
+  reading: Omit<Reading, "after">,
+) => q.rows(oldest, [...valuesOf(projectId, query, { ...reading, after: undefined }), query.isRenewedToo]);
 export const listBodies = (q: Query, ids: readonly string[]) => q.rows(bodies, [ids]);
-export const setRenewalTime = (tx: Tx, id: string, renewAt: Date | null, at: Date): void =>
+/** `own` is what holds for those that replace it too. */
+export function setRenewalTime(
+  tx: Tx,
+  id: string,
+  renewAt: Date | null,
+  { at, own }: { readonly at: Date; readonly own: Partial<CertificateDetails> },
+): void {
   tx.later(setRenewal, [id, renewAt, at]);
+  tx.later(setOwnRenewal, [id, JSON.stringify(own)]);
+}
 
-export function removeCertificate(tx: Tx, id: string): void {
-  uncount(tx, id);
+/** False if somebody else has removed it meanwhile. */
+export async function removeCertificate(tx: Tx, id: string): Promise<boolean> {
+  if (!(await uncount(tx, id))) return false;
   tx.later(remove, [id]);
   tx.later(removeBody, [id]);
+  return true;
 }

@@ -134,10 +134,11 @@ async function readPage(
   const range = kind === "active" ? [profileId, now] : [profileId];
   if (offset === 0) return q.rows(FIRST[kind](limit), range);
   if (kind === "any" && offset >= DEEP_OFFSET) {
-    const rows = await q.rows(deep(limit), [profileId, offset]);
+    const look = () => q.rows(deep(limit), [profileId, offset]);
+    const rows = await look();
     if (rows.length > 0) return rows;
-    // Nothing: past the end, or among rows that are not folded into blocks yet.
-    if ((await q.first(isInTail, [profileId, offset]))?.isInTail === false) return [];
+    // Nothing: past the end, or among rows that are not folded into blocks yet; or were not, at the first look.
+    if ((await q.first(isInTail, [profileId, offset]))?.isInTail === false) return look();
   }
   return q.rows(FURTHER[kind](limit), [...range, offset]);
 }

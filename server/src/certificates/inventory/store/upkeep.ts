@@ -15,8 +15,9 @@ const nextBlock = slowSql<{ untilAt: string; untilId: string }>(`
   ORDER BY c.created_at, c.id OFFSET $5 LIMIT 1`);
 // Whoever folds waits for deletions under way and holds up new ones, so that none is counted by neither or by both.
 const lockToFold = sql(`SELECT pg_advisory_xact_lock(hashtextextended($1, 7))`);
-const lockToDelete = sql(`
-  SELECT pg_advisory_xact_lock_shared(hashtextextended(c.profile_id::text, 7)) FROM certificates c WHERE c.id = $1 AND c.profile_id IS NOT NULL`);
+// The row is locked as well: of several who delete it at once, all but the first find it gone and count nothing off.
+const lockToDelete = sql<{ id: string }>(`
+  SELECT c.id, pg_advisory_xact_lock_shared(hashtextextended(coalesce(c.profile_id, c.id)::text, 7)) FROM certificates c WHERE c.id = $1 FOR UPDATE`);
 // Counted when nobody deletes; and nothing if another node has folded further meanwhile.
 const insertBlock = sql(`
   INSERT INTO certificate_blocks (profile_id, until_at, until_id, count)
@@ -105,11 +106,12 @@ export async function addChapter(tx: Tx, profileId: string): Promise<boolean> {
   await tx.rows(lockToFold, [profileId]);
   return (await tx.rows(insertChapter, [profileId])).length > 0;
 }
-/** Before the certificate is removed, in the same transaction. */
-export function uncount(tx: Tx, certificateId: string): void {
-  tx.later(lockToDelete, [certificateId]);
+/** Before the certificate is removed, in the same transaction. False if it is gone. */
+export async function uncount(tx: Tx, certificateId: string): Promise<boolean> {
+  if (!(await tx.first(lockToDelete, [certificateId]))) return false;
   tx.later(uncountBlock, [certificateId]);
   tx.later(uncountChapter, [certificateId]);
+  return true;
 }
 export const goneProjects = (q: Query) => q.rows(gone);
 export const clearCertificates = async (tx: Tx, projectId: string, most: number): Promise<number> =>
