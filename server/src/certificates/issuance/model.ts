@@ -2,7 +2,7 @@
 // profile's defaults. Nothing is judged here; the policy and the lint look at the result.
 import { invalid, type Issue } from "../../platform/problem.ts";
 import { levelsLeft, type Issuer } from "../authorities/issuers/model.ts";
-import { addSeconds, parseDuration, parseMoment, toSecond } from "../model.ts";
+import { addSeconds, findingOf, parseDuration, parseMoment, toSecond } from "../model.ts";
 import { allowedKeys, allowedSignatures, usagesUnder } from "../policies/model.ts";
 import type { PolicyRules } from "../policies/contract.ts";
 import type { ProfileDefaults } from "../profiles/contract.ts";
@@ -18,6 +18,7 @@ import {
   type CertificateRequest,
   type DistinguishedName,
   type ExtendedKeyUsageName,
+  type Finding,
   type GeneralName,
   type KeyAlgorithm,
   type KeyUsage,
@@ -34,7 +35,14 @@ export interface Material {
   readonly defaults: ProfileDefaults;
   readonly rules: PolicyRules;
   readonly issuer: Issuer | null;
+  /** For a renewal: what it takes the place of. */
+  readonly replaced?: Replaced | undefined;
   readonly now: Date;
+}
+
+export interface Replaced {
+  readonly lifetimeSeconds: number;
+  readonly notAfter: Date;
 }
 
 type Alt = NonNullable<Attributes["altNames"]>[number];
@@ -83,7 +91,7 @@ function altNamesOf({ attributes, csr, defaults }: Material): GeneralName[] {
   });
 }
 
-function validityOf({ attributes, defaults, rules, issuer, now }: Material): {
+function validityOf({ attributes, defaults, rules, issuer, replaced, now }: Material): {
   notBefore: Date;
   notAfter: Date;
 } {
@@ -99,14 +107,34 @@ function validityOf({ attributes, defaults, rules, issuer, now }: Material): {
   const notBefore = from === undefined ? toSecond(now) : parseMoment(from, "notBefore");
   if (until !== undefined) return { notBefore, notAfter: parseMoment(until, "notAfter") };
   if (ttl !== undefined) return { notBefore, notAfter: addSeconds(notBefore, parseDuration(ttl, "ttl")) };
-  // Nobody said how long: the profile's word, kept within the policy and the authority.
-  const limits = [defaults.ttlDays ? defaults.ttlDays * 86_400 : DEFAULT_TTL_SECONDS];
+  // Nobody said how long: as before, or the profile's word, kept within the policy and the authority.
+  const usual = defaults.ttlDays ? defaults.ttlDays * 86_400 : DEFAULT_TTL_SECONDS;
+  const limits = [replaced?.lifetimeSeconds ?? usual];
   if (rules.validity?.max !== undefined) limits.push(parseDuration(rules.validity.max, "validity.max"));
   const wished = addSeconds(notBefore, Math.min(...limits));
-  return {
-    notBefore,
-    notAfter: issuer && issuer.certificate.notAfter < wished ? issuer.certificate.notAfter : wished,
-  };
+  const end = issuer?.certificate.notAfter;
+  // A renewal that would last no longer than the old one is none: it is refused, so that somebody hears of it.
+  const isCut = end !== undefined && end < wished && (!replaced || end > replaced.notAfter);
+  return { notBefore, notAfter: isCut ? end : wished };
+}
+
+/** Clocks differ, and people plan for tomorrow. */
+const AHEAD_SECONDS = 86_400;
+
+/**
+ * What a policy that looks at the lifetime alone does not see: one that is over, and one that lies so far ahead that
+ * whoever may have certificates today would have those of later years too.
+ */
+export function timeFindings(rules: PolicyRules, { notBefore, notAfter }: Wish, now: Date): Finding[] {
+  if (notAfter <= now && notBefore < notAfter)
+    return [findingOf("validity.ended", "notAfter", "It has ended already.")];
+  const max = rules.validity?.max;
+  if (max === undefined || notBefore <= now) return [];
+  const longest = parseDuration(max, "validity.max");
+  const [lifetime, ahead] = [notAfter.getTime() - notBefore.getTime(), notAfter.getTime() - now.getTime()];
+  if (lifetime > longest * 1000 || ahead <= (longest + AHEAD_SECONDS) * 1000) return [];
+  const message = `It would end later than ${max} from now, which is as long as the policy lets a certificate last.`;
+  return [findingOf("policy.validity_ahead", "notBefore", message)];
 }
 
 /** RSA keys may also encrypt a session key; the others only sign. */
@@ -203,10 +231,27 @@ export const namesOf = (wish: Wish, friendlyName: string | undefined) => ({
   friendlyName: friendlyName ?? "",
 });
 
-/** What a renewal asks for: the same names, usages and lifetime as before, but for what is said anew. */
+export const replacedBy = ({ notBefore, notAfter }: CertificateRow): Replaced => ({
+  lifetimeSeconds: Math.round((notAfter.getTime() - notBefore.getTime()) / 1000),
+  notAfter,
+});
+
+/** Clients send null or nothing for what they leave as it is. */
+function saidAnew(anew: Attributes): Attributes {
+  const { ou, province, ...rest } = anew;
+  const named = {
+    ...rest,
+    organizationalUnit: said(rest.organizationalUnit) ?? ou,
+    state: said(rest.state) ?? province,
+  };
+  return Object.fromEntries(
+    Object.entries(named).filter(([, value]) => value !== null && value !== undefined && value !== ""),
+  );
+}
+
+/** What a renewal asks for: the same names and usages as before, but for what is said anew. */
 export function attributesAgain(row: CertificateRow, anew: Attributes, isCsrGiven: boolean): Attributes {
   const { subject = {}, keyUsages = [], extendedKeyUsages = [], pathLength } = row.details;
-  const seconds = Math.round((row.notAfter.getTime() - row.notBefore.getTime()) / 1000);
   return {
     ...subject,
     domainComponents: subject.domainComponents ? [...subject.domainComponents] : undefined,
@@ -214,10 +259,7 @@ export function attributesAgain(row: CertificateRow, anew: Attributes, isCsrGive
     keyUsages: keyUsages as Attributes["keyUsages"],
     extendedKeyUsages: [...extendedKeyUsages],
     ...(isCsrGiven ? {} : { keyAlgorithm: row.keyAlgorithm }),
-    ...(row.isCa
-      ? { basicConstraints: { isCA: true, ...(pathLength === undefined ? {} : { pathLength }) } }
-      : {}),
-    ...((said(anew.notBefore) ?? said(anew.notAfter)) ? {} : { ttl: `${seconds}s` }),
-    ...anew,
+    basicConstraints: { isCA: row.isCa, ...(pathLength === undefined ? {} : { pathLength }) },
+    ...saidAnew(anew),
   };
 }

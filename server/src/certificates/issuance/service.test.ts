@@ -477,4 +477,54 @@ describe("issuing certificates", () => {
       assert.ok(verdict.isAccepted && /Certificate chain length: 2/.test(verdict.output), verdict.output);
     }
   });
+
+  test("a policy's longest lifetime counts from now on: nobody puts certificates by for later years", async () => {
+    const profile = await aProfile(house.owner, pki.project.id, pki.root.id, {
+      policy: { validity: { max: "30d" } },
+    });
+    const at = (days: number) => new Date(house.clock.millis() + days * DAY).toISOString();
+    const ask = (notBefore: string, notAfter: string) =>
+      house.owner.post(CERTS, {
+        profileId: profile.id,
+        attributes: { commonName: "later", notBefore, notAfter },
+      });
+    const refused = await ask(at(365), at(390));
+    assert.deepEqual([refused.status, refused.body.details[0].code], [400, "policy.validity_ahead"]);
+    ok(await ask(at(10), at(29)));
+    ok(await ask(at(0.5), at(30.5)), "clocks differ, and so do days");
+    const over = await post({
+      attributes: { commonName: "x", notBefore: at(-0.0001), notAfter: at(-0.00005) },
+    });
+    assert.equal(over.status, 400, "over before it begins");
+  });
+
+  test("a repeat that shows the key once more leaves an audit row", async () => {
+    const headers = { "idempotency-key": unique("key") };
+    const attributes = { commonName: unique("again") };
+    const { certificate } = ok(await post({ attributes }, headers));
+    const reads = async () =>
+      (
+        await query(
+          "SELECT count(*)::int AS n FROM audit_log WHERE event = 'read-certificate-private-key' AND metadata ->> 'certificateId' = $1",
+          [certificate.certificateId],
+        )
+      )[0].n;
+    assert.equal(await reads(), 0);
+    assert.equal(ok(await post({ attributes }, headers)).certificate.privateKey, certificate.privateKey);
+    assert.equal(await reads(), 1);
+  });
+
+  test("sign-certificate with a profile keeps the friendly name", async () => {
+    const name = unique("friendly");
+    const { csr } = await aCsr([`${name}.example.com`]);
+    const { serialNumber } = ok(
+      await house.owner.post("/api/v1/pki/certificates/sign-certificate", {
+        csr,
+        certificateTemplateId: pki.profile.id,
+        friendlyName: name,
+      }),
+    );
+    const [row] = await query("SELECT id FROM certificates WHERE serial_number = $1", [serialNumber]);
+    assert.equal(ok(await house.owner.get(`${CERTS}/${row.id}`)).certificate.friendlyName, name);
+  });
 });

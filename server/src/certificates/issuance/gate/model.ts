@@ -62,6 +62,8 @@ export interface Context {
   readonly metadata?: readonly { readonly key: string; readonly value: string }[] | undefined;
   readonly renewedFromId?: string | undefined;
   readonly autoRenew?: boolean | undefined;
+  /** What was said about the certificate that this one replaces, whatever its profile says. */
+  readonly autoRenewal?: boolean | undefined;
   readonly renewBeforeSeconds?: number | undefined;
 }
 

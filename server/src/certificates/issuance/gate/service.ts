@@ -82,7 +82,10 @@ interface Signed {
   readonly parsed: TbsCertificate;
 }
 
-/** Of several renewals of one certificate at the same time, the first to be stored is its successor. */
+/**
+ * Of several renewals of one certificate at the same time, the first to be stored is its successor; and none is where
+ * a revocation came first: it would give back what was just taken.
+ */
 class AlreadyReplaced extends Error {}
 
 async function succeed(
@@ -90,7 +93,7 @@ async function succeed(
   { certificateId, replacedId, at }: { certificateId: string; replacedId: string; at: Date },
 ): Promise<void> {
   if (!(await linkSuccessor(tx, replacedId, certificateId, at)))
-    throw new AlreadyReplaced("The certificate was renewed by somebody else at the same time.");
+    throw new AlreadyReplaced("The certificate was renewed or revoked by somebody else at the same time.");
 }
 
 const keyReused = () =>
@@ -130,7 +133,7 @@ export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
   ): NewCertificate => {
     const { issuer, facts } = made;
     const context = row.context ?? {};
-    const { friendlyName, metadata = [], renewBeforeSeconds } = context;
+    const { friendlyName, metadata = [], renewBeforeSeconds, autoRenewal } = context;
     return {
       id: row.certificateId,
       projectId: row.projectId,
@@ -145,7 +148,7 @@ export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
       source: "issued",
       at: made.at,
       facts,
-      details: { ...facts.details, friendlyName, metadata, renewBeforeSeconds },
+      details: { ...facts.details, friendlyName, metadata, renewBeforeSeconds, autoRenewal },
       der: made.der,
       chain: null,
       dataKeyId: row.dataKeyId,

@@ -48,7 +48,7 @@ const insertBody = sql(
 );
 const linkRenewed = sql<{ id: string }>(`
   UPDATE certificates SET renewed_by_id = $2, renew_at = NULL, renewal_error = NULL, updated_at = $3
-  WHERE id = $1 AND (renewed_by_id IS NULL OR renewed_by_id = $2) RETURNING id`);
+  WHERE id = $1 AND (renewed_by_id IS NULL OR renewed_by_id = $2) AND revoked_at IS NULL RETURNING id`);
 const fail = sql(
   `UPDATE certificate_requests SET status = 'failed', error = $2, tbs = NULL, sealed_key = NULL, updated_at = $3 WHERE id = $1 AND status = 'pending'`,
 );
@@ -90,7 +90,7 @@ export const insertRequest = (tx: Pen, row: NewRequest): void =>
   ]);
 export const failRequest = (tx: Pen, id: string, error: string, at: Date): void =>
   tx.later(fail, [id, error, at]);
-/** False if it has a successor already. */
+/** False if it has a successor already, or is revoked. */
 export const linkSuccessor = async (tx: Tx, id: string, successorId: string, at: Date): Promise<boolean> =>
   (await tx.first(linkRenewed, [id, successorId, at])) !== undefined;
 export const settleRequest = (tx: Pen, id: string, at: Date): void => tx.later(markIssued, [id, at]);

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { X509Certificate } from "node:crypto";
 import { after, before, describe, test } from "node:test";
+import { until } from "../../../../test/builders.ts";
 import { aPki, issue, ok, type Pki } from "../../../../test/certificates.ts";
 import { openTestHouse, type TestHouse } from "../../../../test/harness.ts";
 import { withClient } from "../../../../test/postgres.ts";
@@ -166,5 +167,57 @@ describe("automatic renewal", () => {
     const { renewAt, renewalError, renewedByCertificateId } = await shownBy(one, certificateId)();
     assert.deepEqual([renewAt, renewedByCertificateId], [null, null]);
     assert.match(renewalError, /profile .*deleted/);
+  });
+
+  test("switched on or off for one certificate is so for those that replace it too", async () => {
+    const one = await aPki(house);
+    const { certificateId } = await issue(one.client, one.profile.id, { ttl: "10d" });
+    assert.equal((await shownBy(one, certificateId)()).renewAt, null, "the profile does not say so");
+    ok(await one.client.patch(`${CERTS}/${certificateId}/config`, { renewBeforeDays: 2 }));
+    assert.equal((await one.client.patch(`${CERTS}/${certificateId}/config`, {})).status, 422);
+    let shown = await shownBy(one, certificateId)();
+    assert.equal(shown.renewBeforeDays, 2);
+    for (let times = 0; times < 3; times += 1) {
+      house.clock.advance(8 * DAY + 1000);
+      await house.house.jobs.runDue();
+      const { renewedByCertificateId } = await shownBy(one, shown.id)();
+      assert.ok(renewedByCertificateId, `renewed ${times} times only`);
+      shown = await shownBy(one, renewedByCertificateId)();
+      assert.equal(Date.parse(shown.notAfter) - Date.parse(shown.renewAt), 2 * DAY);
+    }
+
+    const other = await aPki(house, { apiConfig: { autoRenew: true, renewBeforeDays: 2 } });
+    const quiet = await issue(other.client, other.profile.id, { ttl: "10d" });
+    ok(await other.client.patch(`${CERTS}/${quiet.certificateId}/config`, { enableAutoRenewal: false }));
+    const next = ok(await other.client.post(`${CERTS}/${quiet.certificateId}/renew`, {}));
+    assert.equal((await shownBy(other, next.certificateId)()).renewAt, null);
+    ok(await other.client.patch(`${CERTS}/${next.certificateId}/config`, { enableAutoRenewal: true }));
+    const { renewAt, notAfter } = await shownBy(other, next.certificateId)();
+    assert.equal(Date.parse(notAfter) - Date.parse(renewAt), 2 * DAY, "as the profile says");
+  });
+
+  test("that somebody else was quicker with has not failed", async () => {
+    const one = await aPki(house, { apiConfig: { autoRenew: true, renewBeforeDays: 2 } });
+    const { certificateId } = await issue(one.client, one.profile.id, { ttl: "10d" });
+    house.clock.advance(8 * DAY + 1000);
+    const { database, ...server } = house.database.connection;
+    await withClient(server, database, async (client) => {
+      await client.query("BEGIN");
+      await client.query(
+        "UPDATE certificates SET renewed_by_id = gen_random_uuid(), renew_at = NULL WHERE id = $1",
+        [certificateId],
+      );
+      const running = house.house.jobs.runDue();
+      await until(async () => {
+        const recorded = "SELECT 1 FROM certificate_requests WHERE context ->> 'renewedFromId' = $1";
+        return (await client.query(recorded, [certificateId])).rows.length > 0;
+      }, 5000);
+      await client.query("COMMIT");
+      await running;
+    });
+    const failed =
+      "SELECT 1 FROM outbox WHERE name = 'certificate.renewal-failed' AND data->>'certificateId' = $1";
+    assert.deepEqual(await query(failed, [certificateId]), []);
+    assert.equal((await shownBy(one, certificateId)()).renewalError, null);
   });
 });

@@ -3,7 +3,7 @@
  * settled who asks and under which profile or authority.
  */
 import type { KeyObject } from "node:crypto";
-import type { Actor } from "../../../platform/actor.ts";
+import type { Actor, MemberActor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Keyring } from "../../../platform/crypto/index.ts";
 import type { Db } from "../../../platform/db/index.ts";
@@ -11,6 +11,7 @@ import { badRequest, notFound, Problem } from "../../../platform/problem.ts";
 import { chainToPem } from "../../authorities/model.ts";
 import type { Issuer } from "../../authorities/issuers/model.ts";
 import type { Issuers } from "../../authorities/issuers/service.ts";
+import type { CertificateRow } from "../../inventory/model.ts";
 import { findCertificateById } from "../../inventory/store/certificates.ts";
 import { asRefusal, judged } from "../../model.ts";
 import type { PolicyRules } from "../../policies/contract.ts";
@@ -35,7 +36,7 @@ import type { Attributes, IssuedView } from "../contract.ts";
 import type { Context, Order } from "../gate/model.ts";
 import { openCertificateKey, type Gate, type Issued } from "../gate/service.ts";
 import { makeKey } from "../keys/service.ts";
-import { keyAlgorithmFor, renewBeforeSeconds, wishOf } from "../model.ts";
+import { keyAlgorithmFor, renewBeforeSeconds, timeFindings, wishOf, type Replaced } from "../model.ts";
 
 export interface OrderNeeds {
   readonly db: Db;
@@ -63,6 +64,8 @@ export interface Brief {
   /** Is the key that is used again the caller's to see? */
   readonly showsKey: boolean;
   readonly context: Context;
+  /** For a renewal: what it takes the place of. */
+  readonly replaced?: Replaced;
   readonly idempotency: Order["idempotency"];
 }
 
@@ -127,16 +130,19 @@ export function createOrders({ db, clock, keyring, issuers, gate }: OrderNeeds) 
     const key = await keyFor(brief);
     return judged("attributes", () => {
       const algorithm = keyAlgorithmOf(readPublicKey(key.publicKey));
-      const { attributes, csr, rules, issuer } = brief;
-      const wish = wishOf(
-        { attributes, csr, defaults: brief.profile?.defaults ?? {}, rules, issuer, now: clock.now() },
-        algorithm,
-      );
+      const { attributes, csr, rules, issuer, replaced } = brief;
+      const now = clock.now();
+      const defaults = brief.profile?.defaults ?? {};
+      const wish = wishOf({ attributes, csr, defaults, rules, issuer, replaced, now }, algorithm);
       const signature = wish.signatureAlgorithm ?? issuer?.signer.algorithm ?? "";
-      const findings = judge(rules, wish, { key: algorithm, signature });
+      const findings = [
+        ...judge(rules, wish, { key: algorithm, signature }),
+        ...timeFindings(rules, wish, now),
+      ];
+      const own = brief.context;
       const renewal = brief.profile && {
-        autoRenew: brief.profile.autoRenew && key.privateKey !== undefined,
-        renewBeforeSeconds: renewBeforeSeconds(brief.profile, wish),
+        autoRenew: (own.autoRenewal ?? brief.profile.autoRenew) && key.privateKey !== undefined,
+        renewBeforeSeconds: own.renewBeforeSeconds ?? renewBeforeSeconds(brief.profile, wish),
       };
       return {
         actor: brief.actor,
@@ -149,7 +155,7 @@ export function createOrders({ db, clock, keyring, issuers, gate }: OrderNeeds) 
         ...key,
         ...(brief.key ? { reusesKey: true } : {}),
         keepsKey: true,
-        context: { ...renewal, ...brief.context },
+        context: { ...own, ...renewal },
         idempotency: brief.idempotency,
         findings,
         isBlockedKey: false,
@@ -181,6 +187,17 @@ export function createOrders({ db, clock, keyring, issuers, gate }: OrderNeeds) 
     };
   };
 
+  /** Every look at a private key leaves a row in the audit log before the key leaves the house. */
+  const noteKeyRead = (actor: MemberActor, row: CertificateRow): Promise<void> =>
+    db.write(async (tx) =>
+      tx.audit(actor, {
+        event: "read-certificate-private-key",
+        orgId: row.orgId,
+        projectId: row.projectId,
+        metadata: { certificateId: row.id, serialNumber: row.serialNumber },
+      }),
+    );
+
   /** A repeat gets the first call's certificate and key, without a new key being made. */
   const replayed = async (
     brief: Brief,
@@ -197,6 +214,9 @@ export function createOrders({ db, clock, keyring, issuers, gate }: OrderNeeds) 
     const key = row && (await openCertificateKey(keyring, row));
     const privateKey = key && exportPkcs8(key);
     const shown = { removeRoot, key: brief.showsKey };
+    // A key that is used again was somebody's to see before: whoever renews with it notes that.
+    if (privateKey && brief.showsKey && !brief.key && brief.actor.kind !== "system")
+      await noteKeyRead(brief.actor, row);
     return { requestId: issued.requestId, view: await viewOf(issued, { ...probe, privateKey }, shown) };
   };
 
@@ -241,5 +261,5 @@ export function createOrders({ db, clock, keyring, issuers, gate }: OrderNeeds) 
     }
   };
 
-  return { readCsr, orderOf, issueFor, replayed, rehearse, issuerOf };
+  return { readCsr, orderOf, issueFor, replayed, rehearse, issuerOf, noteKeyRead };
 }

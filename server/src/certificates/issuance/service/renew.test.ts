@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { generateKeyPairSync } from "node:crypto";
+import { generateKeyPairSync, X509Certificate } from "node:crypto";
 import { after, before, describe, test } from "node:test";
-import { anIdentity, aRole } from "../../../../test/builders.ts";
-import { aPki, issue, ok, type Pki } from "../../../../test/certificates.ts";
+import { anIdentity, aRole, until } from "../../../../test/builders.ts";
+import { aPki, aProfile, aRoot, issue, ok, type Pki } from "../../../../test/certificates.ts";
 import { openTestHouse, type Client, type TestHouse } from "../../../../test/harness.ts";
+import { withClient } from "../../../../test/postgres.ts";
 import { buildCsr, csrToPem, encodeName, nameFrom, subjectAltName } from "../../x509/index.ts";
 
 const CERTS = "/api/v1/cert-manager/certificates";
@@ -179,5 +180,101 @@ describe("renewing a certificate", () => {
       codes.some((code) => code.includes("validity")),
       String(codes),
     );
+  });
+
+  test("with the same key under another name needs the right to read the key: names decide who may", async () => {
+    const victim = await issue(house.owner, pki.profile.id, { commonName: "bank.example.com", altNames: [] });
+    const narrow = await holding([
+      mayIssue,
+      { subject: "certificates", action: "read" },
+      {
+        subject: "certificates",
+        action: "read-private-key",
+        conditions: { commonName: { $glob: "mine.*" } },
+      },
+    ]);
+    assert.equal((await narrow.get(`${CERTS}/${victim.certificateId}/private-key`)).status, 403);
+    for (const attributes of [
+      { commonName: "mine.example.com" },
+      { altNames: [{ type: "dns_name", value: "mine.example.com" }] },
+    ]) {
+      const answer = await renew(narrow, victim.certificateId, { renewalKeySource: "reuse", attributes });
+      assert.equal(answer.status, 403, JSON.stringify(attributes));
+    }
+    const renewed = ok(await renew(narrow, victim.certificateId, { renewalKeySource: "reuse" }));
+    assert.equal(renewed.privateKey, undefined);
+    const again = { renewalKeySource: "reuse", attributes: { commonName: "mine.example.com" } };
+    assert.equal(ok(await renew(house.owner, renewed.certificateId, again)).privateKey, victim.privateKey);
+  });
+
+  test("lasts as long as the old one, but no longer than policy and authority allow by now", async () => {
+    const one = await aPki(house, { policy: { validity: { max: "90d" } } });
+    const lifetime = (pem: string) => {
+      const { validFrom, validTo } = new X509Certificate(pem);
+      return (Date.parse(validTo) - Date.parse(validFrom)) / 86_400_000;
+    };
+    const old = await issue(house.owner, one.profile.id, { ttl: "90d" });
+    const policy = `/api/v1/cert-manager/certificate-policies/${one.profile.certificatePolicyId}`;
+    ok(await house.owner.patch(policy, { validity: { max: "47d" } }));
+    const renewed = ok(await renew(house.owner, old.certificateId));
+    assert.equal(lifetime(renewed.certificate), 47);
+    const asked = await renew(house.owner, renewed.certificateId, { attributes: { ttl: "90d" } });
+    assert.equal(asked.status, 400, "what is asked for is not cut");
+    const shorter = ok(await renew(house.owner, renewed.certificateId, { attributes: { ttl: "7d" } }));
+    assert.equal(lifetime(shorter.certificate), 7);
+
+    const day = 86_400_000;
+    const notAfter = new Date(Math.floor(house.clock.millis() / 1000) * 1000 + 100 * day);
+    const root = await aRoot(house.owner, one.project.id, { notAfter: notAfter.toISOString() });
+    const ending = await aProfile(house.owner, one.project.id, root.id);
+    const last = await issue(house.owner, ending.id, { ttl: "60d" });
+    const { database, ...server } = house.database.connection;
+    await withClient(server, database, (client) =>
+      client.query("UPDATE certificates SET not_before = not_before - interval '50 days' WHERE id = $1", [
+        last.certificateId,
+      ]),
+    );
+    const next = ok(await renew(house.owner, last.certificateId));
+    assert.equal(Date.parse(new X509Certificate(next.certificate).validTo), notAfter.getTime());
+    house.clock.advance(2000);
+    const useless = await renew(house.owner, next.certificateId);
+    assert.deepEqual(
+      [useless.status, useless.body.details[0].code],
+      [400, "validity.after_issuer"],
+      "one that would last no longer is no renewal",
+    );
+  });
+
+  test("keeps what is sent as null or empty: clients say so for what they leave alone", async () => {
+    const altNames = [{ type: "dns_name", value: "kept.example.com" }];
+    const old = await issue(house.owner, pki.profile.id, { commonName: "kept", altNames, ttl: "3d" });
+    const attributes = { commonName: null, organization: "", altNames: null, ttl: "", keyAlgorithm: "" };
+    const { certificate } = ok(await renew(house.owner, old.certificateId, { attributes }));
+    const [before, after_] = [new X509Certificate(old.certificate), new X509Certificate(certificate)];
+    assert.deepEqual([after_.subject, after_.subjectAltName], [before.subject, before.subjectAltName]);
+    assert.equal(Date.parse(after_.validTo) - Date.parse(after_.validFrom), 3 * 86_400_000);
+  });
+
+  test("that a revocation overtakes is refused", async () => {
+    const old = await issue(house.owner, pki.profile.id);
+    const { database, ...server } = house.database.connection;
+    const answer = await withClient(server, database, async (client) => {
+      await client.query("BEGIN");
+      await client.query(
+        "UPDATE certificates SET phase = 2, revoked_at = now(), revocation_reason = 5 WHERE id = $1",
+        [old.certificateId],
+      );
+      const renewing = renew(house.owner, old.certificateId);
+      await until(async () => {
+        const recorded = "SELECT 1 FROM certificate_requests WHERE context ->> 'renewedFromId' = $1";
+        return (await client.query(recorded, [old.certificateId])).rows.length > 0;
+      }, 5000);
+      await client.query("COMMIT");
+      return renewing;
+    });
+    assert.equal(answer.status, 409);
+    assert.match(answer.body.message, /revoked/);
+    const { certificate } = ok(await house.owner.get(`${CERTS}/${old.certificateId}`));
+    assert.equal(certificate.renewedByCertificateId, null);
   });
 });

@@ -17,7 +17,7 @@ import type { ProfileRow } from "../../profiles/store.ts";
 import type { RenewInput } from "../contract.ts";
 import type { Order, Wish } from "../gate/model.ts";
 import { openCertificateKey } from "../gate/service.ts";
-import { attributesAgain, namesOf } from "../model.ts";
+import { attributesAgain, namesOf, replacedBy } from "../model.ts";
 import type { Brief, Orders } from "./orders.ts";
 
 export interface RenewingNeeds {
@@ -46,6 +46,11 @@ function refuseIfOver(row: CertificateRow): void {
   if (row.renewedById !== null)
     throw badRequest(`The certificate was renewed already, by ${row.renewedById}.`);
 }
+
+type Names = Pick<ReturnType<typeof namesOf>, "commonName" | "altNames">;
+const isSameNames = (one: Names, other: Names): boolean =>
+  one.commonName === other.commonName &&
+  JSON.stringify([...one.altNames].sort()) === JSON.stringify([...other.altNames].sort());
 
 export function createRenewing(needs: RenewingNeeds) {
   const { db, clock, keyring, permissions, profiles, issuers, orders } = needs;
@@ -84,7 +89,15 @@ export function createRenewing(needs: RenewingNeeds) {
         friendlyName: row.details.friendlyName,
         metadata: row.details.metadata,
         renewedFromId: row.id,
+        // What was said about this one certificate holds for its successors too.
+        ...(row.details.autoRenewal === undefined
+          ? {}
+          : {
+              autoRenewal: row.details.autoRenewal,
+              renewBeforeSeconds: row.details.renewBeforeSeconds,
+            }),
       },
+      replaced: replacedBy(row),
       idempotency: old.idempotency,
     };
   };
@@ -100,17 +113,6 @@ export function createRenewing(needs: RenewingNeeds) {
     if (old.allow) await old.allow((await orders.orderOf(brief)).wish);
     return orders.issueFor(brief, input.removeRootsFromChain);
   };
-
-  /** Every look at a private key leaves a row in the audit log before the key leaves the house. */
-  const noteKeyRead = (actor: MemberActor, row: CertificateRow): Promise<void> =>
-    db.write(async (tx) =>
-      tx.audit(actor, {
-        event: "read-certificate-private-key",
-        orgId: row.orgId,
-        projectId: row.projectId,
-        metadata: { certificateId: row.id, serialNumber: row.serialNumber },
-      }),
-    );
 
   const mayReadKey = (ability: Ability, row: CertificateRow): boolean =>
     ability.can("read-private-key", "certificates", attributesOf(row, clock.now()));
@@ -137,14 +139,26 @@ export function createRenewing(needs: RenewingNeeds) {
       const profile = row.profileId === null ? null : await profiles.find(actor, row.profileId, "issue-cert");
       if (!profile) await asked("create", attributes);
       const showsKey = mayReadKey(ability, row);
-      const allow = async (wish: Wish): Promise<void> =>
-        void (await asked("create", namesOf(wish, row.details.friendlyName)));
+      const isKeyMoved = input.renewalKeySource === "reuse" && !showsKey;
+      const allow = async (wish: Wish): Promise<void> => {
+        const named = namesOf(wish, row.details.friendlyName);
+        if (!profile) await asked("create", named);
+        // Who may read a key goes by names: under another name it would be shown to others than before.
+        if (isKeyMoved && !isSameNames(named, attributes)) await asked("read-private-key", attributes);
+      };
       const { view, requestId } = await renewRow(
         actor,
-        { row, profile, idempotency: idempotency(`renew:${id}`), showsKey, ...(profile ? {} : { allow }) },
+        {
+          row,
+          profile,
+          idempotency: idempotency(`renew:${id}`),
+          showsKey,
+          ...(profile && !isKeyMoved ? {} : { allow }),
+        },
         input,
       );
-      if (input.renewalKeySource === "reuse" && view.privateKey !== undefined) await noteKeyRead(actor, row);
+      if (input.renewalKeySource === "reuse" && view.privateKey !== undefined)
+        await orders.noteKeyRead(actor, row);
       return { ...view, certificateRequestId: requestId };
     },
   };
