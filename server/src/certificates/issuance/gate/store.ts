@@ -1,4 +1,4 @@
-import { sql, type Pen, type Query, type Tx } from "../../../platform/db/index.ts";
+import { slowSql, sql, type Pen, type Query, type Tx } from "../../../platform/db/index.ts";
 import type { Context, InventoryFacts } from "./model.ts";
 
 export interface RequestRow {
@@ -56,8 +56,8 @@ const blocked = sql<{ found: boolean }>(`SELECT true AS found FROM blocked_keys 
 const abandon = sql(`
   UPDATE certificate_requests SET status = 'failed', error = 'The request was interrupted before it was signed and stored.', tbs = NULL, sealed_key = NULL, updated_at = $3
   WHERE status = 'pending' AND created_at < CASE WHEN idempotency_key IS NULL THEN $1::timestamptz ELSE $2::timestamptz END`);
-const forget = sql(
-  `DELETE FROM certificate_requests WHERE id IN (SELECT id FROM certificate_requests WHERE created_at < $1 ORDER BY created_at LIMIT 10000)`,
+const forget = slowSql<{ id: string }>(
+  `DELETE FROM certificate_requests WHERE id IN (SELECT id FROM certificate_requests WHERE created_at < $1 ORDER BY created_at LIMIT $2) RETURNING id`,
 );
 
 export const findRequestByKey = (q: Query, projectId: string, key: string) =>
@@ -157,4 +157,6 @@ export const abandonRequests = (
   tx: Pen,
   limits: { readonly plain: Date; readonly keyed: Date; readonly at: Date },
 ): void => tx.later(abandon, [limits.plain, limits.keyed, limits.at]);
-export const forgetRequests = (tx: Pen, before: Date): void => tx.later(forget, [before]);
+/** How many of the oldest are gone. */
+export const forgetRequests = async (tx: Tx, before: Date, most: number): Promise<number> =>
+  (await tx.rows(forget, [before, most])).length;

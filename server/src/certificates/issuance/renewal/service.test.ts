@@ -220,4 +220,18 @@ describe("automatic renewal", () => {
     assert.deepEqual(await query(failed, [certificateId]), []);
     assert.equal((await shownBy(one, certificateId)()).renewalError, null);
   });
+
+  test("requests are forgotten after a month, however many there are", async () => {
+    const one = await aPki(house);
+    await issue(one.client, one.profile.id);
+    await query(
+      `INSERT INTO certificate_requests (id, project_id, certificate_id, serial_number, status, created_at, updated_at)
+       SELECT gen_random_uuid(), $1, gen_random_uuid(), g::text, 'issued', $2, $2 FROM generate_series(1, 12000) g`,
+      [one.project.id, new Date(house.clock.millis() - 31 * DAY)],
+    );
+    house.clock.advance(MINUTE + 1000);
+    await house.house.jobs.runDue();
+    const left = "SELECT count(*)::int AS n FROM certificate_requests WHERE project_id = $1";
+    assert.deepEqual(await query(left, [one.project.id]), [{ n: 2 }], "the root's and the certificate's own");
+  });
 });

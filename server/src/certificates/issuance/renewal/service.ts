@@ -7,6 +7,7 @@ import { createHash } from "node:crypto";
 import { systemActor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Db } from "../../../platform/db/index.ts";
+import { inBatches } from "../../../platform/jobs/index.ts";
 import type { Log } from "../../../platform/log.ts";
 import { Problem } from "../../../platform/problem.ts";
 import { certificateRenewalFailed } from "../../events.ts";
@@ -125,17 +126,15 @@ export function createRenewal({ db, clock, log, profiles, issuance }: RenewalNee
     /** Requests that were interrupted and that nobody can ask for again are closed; old ones are forgotten. */
     async tidyRequests(): Promise<void> {
       const at = clock.now();
-      await db.write(
-        async (tx) => {
-          abandonRequests(tx, {
-            plain: addSeconds(at, -PLAIN_PATIENCE_SECONDS),
-            keyed: addSeconds(at, -KEYED_PATIENCE_SECONDS),
-            at,
-          });
-          forgetRequests(tx, addSeconds(at, -REQUEST_LIFE_SECONDS));
-        },
-        { audited: false },
-      );
+      const limits = {
+        plain: addSeconds(at, -PLAIN_PATIENCE_SECONDS),
+        keyed: addSeconds(at, -KEYED_PATIENCE_SECONDS),
+        at,
+      };
+      await db.write(async (tx) => abandonRequests(tx, limits), { audited: false });
+      // All of them: a busy authority makes more in a minute than one statement should remove.
+      const before = addSeconds(at, -REQUEST_LIFE_SECONDS);
+      await inBatches((most) => db.write((tx) => forgetRequests(tx, before, most), { audited: false }));
     },
   };
 }
