@@ -42,6 +42,21 @@ export const parseMoment = (text: string, field: string): Date => toSecond(parse
 
 export const toSecond = (at: Date): Date => new Date(Math.floor(at.getTime() / 1000) * 1000);
 export const addSeconds = (at: Date, seconds: number): Date => new Date(at.getTime() + seconds * 1000);
+export const latest = (...moments: readonly Date[]): Date =>
+  new Date(Math.max(...moments.map((at) => at.getTime())));
+
+/** Clocks differ: what is valid from this very second on is refused by whoever lags by one. */
+export const CLOCK_SLACK_SECONDS = 30;
+
+/**
+ * When something begins that shall be valid now: a little ago, but never so that a short life is used up by it, and not
+ * before its issuer.
+ */
+export function beginning(now: Date, lifetimeSeconds: number, issuerBegins?: Date): Date {
+  const slack = Math.max(0, Math.min(CLOCK_SLACK_SECONDS, Math.floor(lifetimeSeconds / 20)));
+  const from = addSeconds(toSecond(now), -slack);
+  return issuerBegins && issuerBegins <= now ? latest(from, issuerBegins) : from;
+}
 
 export const findingOf = (code: string, field: string, message: string): Finding => ({
   code,

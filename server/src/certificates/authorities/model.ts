@@ -1,10 +1,12 @@
-import { badRequest, conflict } from "../../platform/problem.ts";
-import { addSeconds, parseMoment, toSecond } from "../model.ts";
+import { badRequest, conflict, invalidField } from "../../platform/problem.ts";
+import { addSeconds, beginning, parseMoment } from "../model.ts";
 import {
   certificateToPem,
+  crlDistributionPoints,
   formatName,
   nameFrom,
   parseCertificate,
+  X509Error,
   type DistinguishedName,
 } from "../x509/index.ts";
 import type { Wish } from "../issuance/gate/model.ts";
@@ -60,6 +62,17 @@ export interface AuthorityRow {
 export const authorityNameTaken = (name: string) =>
   conflict(`A certificate authority named ${name} exists in this project already.`);
 export const authorityPending = () => badRequest("The certificate authority has no certificate yet.");
+
+/** What a certificate cannot hold would stop the authority from issuing, and its lists from being signed. */
+export function checkListUrls(urls: readonly string[]): void {
+  try {
+    if (urls.length > 0) crlDistributionPoints(urls);
+  } catch (error) {
+    if (error instanceof X509Error)
+      throw invalidField(["configuration", "crlDistributionPointUrls"], error.message);
+    throw error;
+  }
+}
 
 const YEAR_SECONDS = 31_536_000;
 const ROOT_YEARS = 10;
@@ -126,7 +139,9 @@ export function validityOf(
   now: Date,
   parent: Issuer | null,
 ): { notBefore: Date; notAfter: Date } {
-  const notBefore = wish.notBefore ? parseMoment(wish.notBefore, "notBefore") : toSecond(now);
+  const notBefore = wish.notBefore
+    ? parseMoment(wish.notBefore, "notBefore")
+    : beginning(now, YEAR_SECONDS, parent?.certificate.notBefore);
   if (wish.notAfter) return { notBefore, notAfter: parseMoment(wish.notAfter, "notAfter") };
   const wished = addSeconds(notBefore, (parent ? INTERMEDIATE_YEARS : ROOT_YEARS) * YEAR_SECONDS);
   return {

@@ -2,7 +2,7 @@
 // profile's defaults. Nothing is judged here; the policy and the lint look at the result.
 import { invalid, type Issue } from "../../platform/problem.ts";
 import { levelsLeft, type Issuer } from "../authorities/issuers/model.ts";
-import { addSeconds, findingOf, parseDuration, parseMoment, toSecond } from "../model.ts";
+import { addSeconds, beginning, findingOf, latest, parseDuration, parseMoment, toSecond } from "../model.ts";
 import { allowedKeys, allowedSignatures, usagesUnder } from "../policies/model.ts";
 import type { PolicyRules } from "../policies/contract.ts";
 import type { ProfileDefaults } from "../profiles/contract.ts";
@@ -104,18 +104,30 @@ function validityOf({ attributes, defaults, rules, issuer, replaced, now }: Mate
     };
     throw invalid([issue]);
   }
-  const notBefore = from === undefined ? toSecond(now) : parseMoment(from, "notBefore");
-  if (until !== undefined) return { notBefore, notAfter: parseMoment(until, "notAfter") };
-  if (ttl !== undefined) return { notBefore, notAfter: addSeconds(notBefore, parseDuration(ttl, "ttl")) };
-  // Nobody said how long: as before, or the profile's word, kept within the policy and the authority.
-  const usual = defaults.ttlDays ? defaults.ttlDays * 86_400 : DEFAULT_TTL_SECONDS;
-  const limits = [replaced?.lifetimeSeconds ?? usual];
-  if (rules.validity?.max !== undefined) limits.push(parseDuration(rules.validity.max, "validity.max"));
-  const wished = addSeconds(notBefore, Math.min(...limits));
+  const begin = (lifetime: number): Date =>
+    from === undefined
+      ? beginning(now, lifetime, issuer?.certificate.notBefore)
+      : parseMoment(from, "notBefore");
+  const max =
+    rules.validity?.max === undefined ? undefined : parseDuration(rules.validity.max, "validity.max");
+  if (until !== undefined) {
+    const notAfter = parseMoment(until, "notAfter");
+    const notBefore = begin((notAfter.getTime() - now.getTime()) / 1000);
+    if (from !== undefined || max === undefined) return { notBefore, notAfter };
+    // Who asks for all that the policy gives, from now on, is not refused for the seconds that we put before.
+    const earliest = addSeconds(notAfter, -max);
+    return { notBefore: earliest <= now ? latest(notBefore, earliest) : toSecond(now), notAfter };
+  }
+  // Where nobody said how long: as before, or the profile's word, kept within the policy and the authority.
+  const usual =
+    replaced?.lifetimeSeconds ?? (defaults.ttlDays ? defaults.ttlDays * 86_400 : DEFAULT_TTL_SECONDS);
+  const lifetime = ttl === undefined ? Math.min(usual, max ?? usual) : parseDuration(ttl, "ttl");
+  const notBefore = begin(lifetime);
+  const wished = addSeconds(notBefore, lifetime);
   const end = issuer?.certificate.notAfter;
+  if (ttl !== undefined || end === undefined || end >= wished) return { notBefore, notAfter: wished };
   // A renewal that would last no longer than the old one is none: it is refused, so that somebody hears of it.
-  const isCut = end !== undefined && end < wished && (!replaced || end > replaced.notAfter);
-  return { notBefore, notAfter: isCut ? end : wished };
+  return { notBefore, notAfter: !replaced || end > replaced.notAfter ? end : wished };
 }
 
 /** Clocks differ, and people plan for tomorrow. */

@@ -1,0 +1,37 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { wishOf, type Material } from "./issuance/model.ts";
+import { beginning } from "./model.ts";
+import { judge } from "./policies/model.ts";
+
+const NOW = new Date("2026-06-01T12:00:00.750Z");
+const SECOND = Date.parse("2026-06-01T12:00:00Z");
+const inSeconds = (seconds: number) => new Date(SECOND + seconds * 1000).toISOString();
+
+test("a certificate begins a little ago, for clocks that lag, and lives no longer than asked for and allowed", () => {
+  const rules = { validity: { max: "1h" } };
+  const timesOf = (attributes: Material["attributes"]) => {
+    const wish = wishOf(
+      { attributes, csr: undefined, defaults: {}, rules, issuer: null, now: NOW },
+      undefined,
+    );
+    const times = [wish.notBefore, wish.notAfter].map((at) => (at.getTime() - SECOND) / 1000);
+    const refusals = judge(rules, wish, { key: undefined, signature: "" }).map(({ code }) => code);
+    return [...times, ...refusals];
+  };
+  assert.deepEqual(timesOf({}), [-30, 3570]);
+  assert.deepEqual(timesOf({ ttl: "1h" }), [-30, 3570]);
+  assert.deepEqual(timesOf({ ttl: "2m" }), [-6, 114]);
+  assert.deepEqual(timesOf({ ttl: "10s" }), [0, 10]);
+  assert.deepEqual(timesOf({ notAfter: inSeconds(1800) }), [-30, 1800]);
+  assert.deepEqual(timesOf({ notAfter: inSeconds(3590) }), [-10, 3590]);
+  assert.deepEqual(timesOf({ notAfter: inSeconds(3600) }), [0, 3600]);
+  assert.deepEqual(timesOf({ notAfter: inSeconds(3605) }), [0, 3605, "policy.validity"]);
+  assert.deepEqual(timesOf({ notBefore: inSeconds(60), notAfter: inSeconds(90) }), [60, 90]);
+});
+
+test("nothing begins before its issuer", () => {
+  const from = (issuerBegins: number) =>
+    (beginning(NOW, 86_400, new Date(SECOND + issuerBegins * 1000)).getTime() - SECOND) / 1000;
+  assert.deepEqual([from(-3600), from(-5), from(0), from(60)], [-30, -5, 0, -30]);
+});
