@@ -6,7 +6,7 @@ import { certificateRevoked } from "../events.ts";
 import type { CertificateRow } from "../inventory/model.ts";
 import type { Inventory } from "../inventory/service.ts";
 import type { RevocationReason } from "../x509/index.ts";
-import { alreadyRevoked, isOfCompromisedKey, notOnHold, notOurs, revoking } from "./model.ts";
+import { alreadyRevoked, isOfCompromisedKey, notOnHold, notOurs, revoking, tellsOfKey } from "./model.ts";
 import {
   blockKey,
   certificatesOfKey,
@@ -107,14 +107,14 @@ export function createRevocation({ db, clock, inventory }: RevocationNeeds) {
       const row = await inventory.find(actor, id, "delete");
       if (!isRevocable(row)) throw notOurs();
       const order = { actor, orgId: row.orgId, projectId: row.projectId, reason, at: clock.now() };
-      const isCompromised = reason === "KEY_COMPROMISE";
+      const isCompromised = tellsOfKey(reason, row);
       // A cascade that was interrupted is finished by asking again.
       if (isCompromised && isOfCompromisedKey(row)) await cascade(order, row);
       const revokedAt = await db.write(async (tx) => {
         const done = await revokeOne(tx, order, row);
         if (!done) throw alreadyRevoked();
         markLists(tx, [row], order.at);
-        if (isCompromised) blockKey(tx, row.keyFingerprint, order.at);
+        if (isCompromised) blockKey(tx, row.orgId, row.keyFingerprint, order.at);
         return done;
       });
       if (isCompromised) await cascade(order, row);

@@ -10,12 +10,12 @@ const release = sql<{ id: string }>(`
     renew_at = CASE WHEN not_after > $2 THEN renew_at END, updated_at = $2
   WHERE id = $1 AND revoked_at IS NOT NULL AND revocation_reason = 6 RETURNING id`);
 // A mark is told from its successor by the transaction that wrote it, not by its time: clocks repeat and differ, and a
-// change that began earlier may commit later. `at` only says who has waited longest.
+// change that began earlier may commit later. `at` only says since when.
 const markChanged = sql(`
   INSERT INTO crl_changes AS c (authority_key_id, shard, at) VALUES ($1, $2, $3)
   ON CONFLICT (authority_key_id, shard) DO UPDATE SET at = greatest(c.at, $3)`);
 const block = sql(
-  `INSERT INTO blocked_keys (key_fingerprint, created_at) VALUES ($1, $2) ON CONFLICT DO NOTHING`,
+  `INSERT INTO blocked_keys (key_fingerprint, org_id, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
 );
 const sameKey = sql<KeyHolder>(`
   SELECT id, serial_number AS "serialNumber", authority_key_id AS "authorityKeyId", crl_shard AS "crlShard", is_ca AS "isCa" FROM certificates
@@ -27,20 +27,22 @@ const list = sql<CrlRow>(
 // One value for a whole list: the entries were encoded when their certificates were revoked.
 const entries = slowSql<{ entries: Buffer | null }>(`
   SELECT string_agg(crl_entry, ''::bytea) AS entries FROM certificates WHERE authority_key_id = $1 AND crl_shard = $2 AND phase = 2 AND not_after > $3`);
-const nextNumber = sql<{ number: number }>(
-  `SELECT coalesce(max(number), 0) + 1 AS number FROM crls WHERE authority_key_id = $1 AND shard = $2`,
+const previous = sql<PreviousList>(
+  `SELECT number, urls FROM crls WHERE authority_key_id = $1 AND shard = $2`,
 );
 const put = sql<{ number: number }>(`
-  INSERT INTO crls AS c (authority_key_id, shard, number, this_update, next_update, der) VALUES ($1, $2, $3, $4, $5, $6)
-  ON CONFLICT (authority_key_id, shard) DO UPDATE SET number = $3, this_update = $4, next_update = $5, der = $6 WHERE c.number < $3 RETURNING number`);
+  INSERT INTO crls AS c (authority_key_id, shard, number, this_update, next_update, der, urls) VALUES ($1, $2, $3, $4, $5, $6, $7)
+  ON CONFLICT (authority_key_id, shard) DO UPDATE SET number = $3, this_update = $4, next_update = $5, der = $6, urls = $7 WHERE c.number < $3 RETURNING number`);
 const clearChange = sql(
   `DELETE FROM crl_changes WHERE authority_key_id = $1 AND shard = $2 AND xmin::text = $3`,
 );
+// In the order of the keys, page by page: those that cannot be signed must not stand before the others for ever.
+const PAGE = `(authority_key_id, shard) > ($1::uuid, $2::smallint) ORDER BY authority_key_id, shard LIMIT 200`;
 const changed = sql<ListChange>(
-  `SELECT authority_key_id AS "keyId", shard, xmin::text AS "markedBy" FROM crl_changes ORDER BY at LIMIT 200`,
+  `SELECT authority_key_id AS "keyId", shard, xmin::text AS "markedBy" FROM crl_changes WHERE ${PAGE}`,
 );
-const ageing = sql<{ keyId: string; shard: number }>(
-  `SELECT authority_key_id AS "keyId", shard FROM crls WHERE this_update + (next_update - this_update) / 2 <= $1 LIMIT 200`,
+const ageing = sql<ListPlace>(
+  `SELECT authority_key_id AS "keyId", shard FROM crls WHERE this_update + (next_update - this_update) / 2 <= $3 AND ${PAGE}`,
 );
 const keysOf = sql<{
   keyId: string;
@@ -76,6 +78,14 @@ export interface CrlRow {
   readonly nextUpdate: Date;
   readonly der: Buffer;
 }
+export interface SignedList extends CrlRow {
+  /** Every address that it names. */
+  readonly urls: readonly string[];
+}
+export interface PreviousList {
+  readonly number: number;
+  readonly urls: string[];
+}
 export interface StatusRow {
   readonly id: string;
   readonly revokedAt: Date | null;
@@ -101,7 +111,8 @@ export const revokeCertificate = (tx: Tx, id: string, { revokedAt, reasonCode, e
 export const releaseCertificate = (tx: Tx, id: string, at: Date) => tx.first(release, [id, at]);
 export const markListChanged = (tx: Tx, { keyId, shard }: ListPlace, at: Date): void =>
   tx.later(markChanged, [keyId, shard, at]);
-export const blockKey = (tx: Tx, fingerprint: Buffer, at: Date): void => tx.later(block, [fingerprint, at]);
+export const blockKey = (tx: Tx, orgId: string, fingerprint: Buffer, at: Date): void =>
+  tx.later(block, [fingerprint, orgId, at]);
 /** Those that are not revoked for good, in the order of their ids. */
 export const certificatesOfKey = (
   q: Query,
@@ -111,17 +122,25 @@ export const certificatesOfKey = (
 ) => q.rows(sameKey, [keyFingerprint, projectId, after, most]);
 
 export const findList = (q: Query, { keyId, shard }: ListPlace) => q.first(list, [keyId, shard]);
-export const listEntries = async (q: Query, { keyId, shard }: ListPlace, now: Date): Promise<Buffer> =>
-  (await q.first(entries, [keyId, shard, now]))?.entries ?? Buffer.alloc(0);
-export const nextListNumber = async (q: Query, { keyId, shard }: ListPlace): Promise<number> =>
-  (await q.first(nextNumber, [keyId, shard]))?.number ?? 1;
+/** Of certificates that end after that moment. */
+export const listEntries = async (
+  q: Query,
+  { keyId, shard }: ListPlace,
+  endingAfter: Date,
+): Promise<Buffer> => (await q.first(entries, [keyId, shard, endingAfter]))?.entries ?? Buffer.alloc(0);
+export const findPrevious = async (q: Query, { keyId, shard }: ListPlace): Promise<PreviousList> =>
+  (await q.first(previous, [keyId, shard])) ?? { number: 0, urls: [] };
 /** False when another node has stored the same or a later number meanwhile. */
-export const putList = async (tx: Tx, { keyId, shard }: ListPlace, row: CrlRow): Promise<boolean> =>
-  (await tx.first(put, [keyId, shard, row.number, row.thisUpdate, row.nextUpdate, row.der])) !== undefined;
+export async function putList(tx: Tx, { keyId, shard }: ListPlace, row: SignedList): Promise<boolean> {
+  const { number, thisUpdate, nextUpdate, der, urls } = row;
+  return (await tx.first(put, [keyId, shard, number, thisUpdate, nextUpdate, der, urls])) !== undefined;
+}
 export const clearListChange = (tx: Tx, { keyId, shard, markedBy }: ListChange): void =>
   tx.later(clearChange, [keyId, shard, markedBy]);
-export const changedLists = (q: Query) => q.rows(changed);
-export const ageingLists = (q: Query, now: Date) => q.rows(ageing, [now]);
+export const BEFORE_ALL_LISTS: ListPlace = { keyId: "00000000-0000-0000-0000-000000000000", shard: 0 };
+export const changedLists = (q: Query, after: ListPlace) => q.rows(changed, [after.keyId, after.shard]);
+export const ageingLists = (q: Query, after: ListPlace, now: Date) =>
+  q.rows(ageing, [after.keyId, after.shard, now]);
 export const keysOfAuthority = (q: Query, authorityId: string) => q.rows(keysOf, [authorityId]);
 
 export const findStatus = (q: Query, keyId: string, serialNumber: string) =>

@@ -21,6 +21,8 @@ export interface Issuer {
   readonly lineage: readonly string[];
   /** Whose certificate in that line is revoked: nobody would accept what is issued below it. */
   readonly revokedName: string | undefined;
+  /** Its key was revoked as compromised, by whichever certificate. */
+  readonly isBlocked: boolean;
   readonly keyId: string;
   readonly certificateId: string;
   readonly certificate: Certificate;
@@ -30,6 +32,8 @@ export interface Issuer {
   readonly constraints: readonly NameConstraints[];
   /** How many authorities may follow below this one by the word of its whole chain; undefined for any number. */
   readonly levelsBelow: number | undefined;
+  /** What certificates below may be used for by the word of its whole chain; undefined for anything. */
+  readonly purposes: ReadonlySet<string> | undefined;
   readonly signer: SigningKey;
   readonly crlShards: number;
   readonly crlUrls: readonly string[];
@@ -53,12 +57,36 @@ export function levelsBelow(chain: readonly Certificate[]): number | undefined {
   return narrowest;
 }
 
+/** The standard leaves open what purposes in an authority's certificate mean; clients take them as a limit for all below. */
+export function purposesLeft(chain: readonly Certificate[]): ReadonlySet<string> | undefined {
+  let left: ReadonlySet<string> | undefined;
+  for (const { extensions } of chain) {
+    const own = extensions.extendedKeyUsage;
+    if (own === undefined || own.includes("any_purpose")) continue;
+    left = new Set(own.filter((purpose) => left?.has(purpose) ?? true));
+  }
+  return left;
+}
+
+/** Whether clients would believe a responder that this authority certifies now. */
+export const canDelegate = (issuer: Issuer, now: Date): boolean =>
+  issuer.constraints.length === 0 &&
+  (issuer.levelsBelow ?? 0) >= 0 &&
+  (issuer.purposes?.has("ocsp_signing") ?? true) &&
+  issuer.certificate.notBefore <= now;
+
 /** The path length to give to an authority below, where nobody asked for one. */
 export const levelsLeft = (issuer: Pick<Issuer, "levelsBelow"> | null): number | undefined =>
   issuer?.levelsBelow === undefined ? undefined : Math.max(issuer.levelsBelow - 1, 0);
 
 export const keyIdentifierOf = (certificate: Certificate): Buffer =>
   certificate.extensions.subjectKeyIdentifier ?? keyIdentifier(certificate.publicKey);
+/**
+ * Lists and OCSP answers carry the issuer's name and key identifier, and there is one list for all certificates of a
+ * key: so they speak for what was issued under one certificate and another only if these are the same.
+ */
+export const speaksFor = (one: Certificate, other: Certificate): boolean =>
+  one.subject.der.equals(other.subject.der) && keyIdentifierOf(one).equals(keyIdentifierOf(other));
 export const authorityExtension = (certificate: Certificate): Extension =>
   authorityKeyIdentifier(keyIdentifierOf(certificate));
 

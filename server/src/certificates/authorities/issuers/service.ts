@@ -2,6 +2,7 @@
  * Authorities as signers. Importing a private key costs ten signatures, so a loaded issuer is kept until a fact says
  * that its project's issuance changed or a certificate of its chain was revoked; the key itself stays sealed in the database under the project's key.
  */
+import type { Clock } from "../../../platform/clock.ts";
 import type { Db } from "../../../platform/db/index.ts";
 import type { Keyring, Place } from "../../../platform/crypto/index.ts";
 import { createFactCache, type Tail } from "../../../platform/outbox/index.ts";
@@ -14,13 +15,15 @@ import {
   type NameConstraints,
 } from "../../x509/index.ts";
 import { certificateRevoked } from "../../events.ts";
+import { isBlockedKey } from "../../issuance/gate/store.ts";
 import { certificateReleased } from "../../revocation/events.ts";
 import { issuanceChanged } from "../events.ts";
-import { accessExtension, authorityExtension, levelsBelow, type Issuer } from "./model.ts";
+import { accessExtension, authorityExtension, levelsBelow, purposesLeft, type Issuer } from "./model.ts";
 import { findActiveIssuer, findIssuerOfKey, findLineage, type IssuerRow } from "./store.ts";
 
 export interface IssuerNeeds {
   readonly db: Db;
+  readonly clock: Clock;
   readonly tail: Tail;
   readonly keyring: Keyring;
   /** Under which lists, status and issuers are fetched. */
@@ -37,7 +40,7 @@ export type Issuers = ReturnType<typeof createIssuers>;
 
 const CACHED_ISSUERS = 2_000;
 
-export function createIssuers({ db, tail, keyring, revocationUrl }: IssuerNeeds) {
+export function createIssuers({ db, clock, tail, keyring, revocationUrl }: IssuerNeeds) {
   const cache = createFactCache<Issuer>(tail, CACHED_ISSUERS, ({ lineage }) => lineage);
   tail.onHint((fact) => {
     if (certificateRevoked.is(fact) || certificateReleased.is(fact)) cache.dropGroup(fact.data.certificateId);
@@ -53,20 +56,34 @@ export function createIssuers({ db, tail, keyring, revocationUrl }: IssuerNeeds)
     const constraints = known
       .map((each) => each.extensions.nameConstraints)
       .filter((each): each is NameConstraints => each !== undefined);
-    const line = await db.read((q) => findLineage(q, known));
+    const [line, isBlocked] = await db.read((q) =>
+      Promise.all([findLineage(q, known), isBlockedKey(q, row.orgId, certificate.publicKey)]),
+    );
     return {
       ...row,
       lineage: line.map(({ id }) => id),
       revokedName: line.find(({ isRevoked }) => isRevoked)?.commonName,
+      isBlocked,
       isUsable: row.status === "active" && !row.isDeleted,
       certificate,
       chain: [row.der, ...row.chain],
       constraints,
       levelsBelow: levelsBelow(known),
+      purposes: purposesLeft(known),
       signer: { key, algorithm: defaultSignatureAlgorithm(key) },
       keyIdentifierExtension: authorityExtension(certificate),
       accessExtension: accessExtension(revocationUrl, row.keyId, row.certificateId),
     };
+  };
+
+  /** It is there and active, yet nobody would accept what it issues. */
+  const whyUnfit = ({ revokedName, isBlocked, certificate }: Issuer): string | undefined => {
+    if (revokedName !== undefined)
+      return `a revoked certificate stands in its chain, that of "${revokedName}". Renew the authority or make another of its certificates active.`;
+    if (isBlocked) return "its key is compromised. Renew it with a new key.";
+    return certificate.notAfter <= clock.now()
+      ? `its certificate expired on ${certificate.notAfter.toISOString()}. Renew it.`
+      : undefined;
   };
 
   return {
@@ -87,10 +104,9 @@ export function createIssuers({ db, tail, keyring, revocationUrl }: IssuerNeeds)
         throw badRequest(
           `The certificate authority ${issuer.name} does not issue: it is disabled or deleted.`,
         );
-      if (issuer.revokedName !== undefined)
-        throw badRequest(
-          `The certificate authority ${issuer.name} does not issue: a revoked certificate stands in its chain, that of "${issuer.revokedName}". Renew the authority or make another of its certificates active.`,
-        );
+      const why = whyUnfit(issuer);
+      if (why !== undefined)
+        throw badRequest(`The certificate authority ${issuer.name} does not issue: ${why}`);
       return issuer;
     },
 

@@ -27,23 +27,26 @@ const active = sql<IssuerRow>(`
   SELECT ${COLUMNS} FROM certificate_authorities a JOIN projects p ON p.id = a.project_id
   JOIN authority_certificates c ON c.id = a.active_certificate_id JOIN authority_keys k ON k.id = c.key_id
   WHERE a.id = $1`);
-// For revocation: the newest certificate of that very key, whether or not it still issues.
+// For revocation: the active certificate if it is of that very key, else its newest, whether or not it still issues.
 const ofKey = sql<IssuerRow>(`
   SELECT ${COLUMNS} FROM authority_keys k JOIN certificate_authorities a ON a.id = k.authority_id JOIN projects p ON p.id = a.project_id
   JOIN authority_certificates c ON c.key_id = k.id
-  WHERE k.id = $1 ORDER BY c.version DESC LIMIT 1`);
+  WHERE k.id = $1 ORDER BY (c.id IS NOT DISTINCT FROM a.active_certificate_id) DESC, c.version DESC LIMIT 1`);
 
 // Found by key, which has an index, and told apart by their bytes: so one that was signed by an authority here and then
 // taken in by another is known as well.
 const lineage = sql<LineageRow>(`
-  SELECT c.id, c.common_name AS "commonName", c.revoked_at IS NOT NULL AS "isRevoked"
+  SELECT c.id, c.project_id AS "projectId", c.common_name AS "commonName", c.revoked_at IS NOT NULL AS "isRevoked", b.der = $3 AS "isFirst"
   FROM certificates c JOIN certificate_bodies b ON b.certificate_id = c.id
   WHERE c.key_fingerprint = ANY($1::bytea[]) AND b.der = ANY($2::bytea[])`);
 
 export interface LineageRow {
   readonly id: string;
+  readonly projectId: string;
   readonly commonName: string;
   readonly isRevoked: boolean;
+  /** The authority's own, not one above it. */
+  readonly isFirst: boolean;
 }
 
 /** What the inventory knows of an authority's certificate and of those above it. */
@@ -54,6 +57,7 @@ export const findLineage = (
   q.rows(lineage, [
     chain.map(({ publicKey }) => Buffer.from(keyFingerprint(publicKey), "hex")),
     chain.map(({ der }) => der),
+    chain[0]?.der ?? null,
   ]);
 
 export const findActiveIssuer = (q: Query, authorityId: string) => q.first(active, [authorityId]);

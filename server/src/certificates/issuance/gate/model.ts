@@ -9,6 +9,8 @@ import {
   defaultSignatureAlgorithm,
   encodeName,
   extendedKeyUsage,
+  extendedKeyUsageName,
+  extendedKeyUsageOid,
   fitsKey,
   importPrivateKey,
   keyAlgorithmOf,
@@ -119,13 +121,24 @@ function signerOf({ issuer, privateKey, wish }: Order): SigningKey {
   return { key: own.key, algorithm: wish.signatureAlgorithm };
 }
 
+/** Time stampers are certified for nothing else, and critically so (RFC 3161 2.3); clients refuse any other. */
+function purposesOf({ extendedKeyUsages: usages }: Wish): Extension[] {
+  if (usages.length === 0) return [];
+  return [
+    extendedKeyUsage(
+      usages,
+      usages.every((each) => extendedKeyUsageOid(each) === OID.timeStamping),
+    ),
+  ];
+}
+
 function extensionsOf({ issuer, wish, publicKey }: Order, base: string, shard: number): Extension[] {
   const { altNames, subject, isCa, pathLength } = wish;
   const lists = issuer && listExtension(issuer, base, shard);
   return [
     basicConstraints({ isCa, ...(pathLength === undefined ? {} : { pathLength }) }),
     ...(wish.keyUsages.length > 0 ? [keyUsage(wish.keyUsages)] : []),
-    ...(wish.extendedKeyUsages.length > 0 ? [extendedKeyUsage(wish.extendedKeyUsages)] : []),
+    ...purposesOf(wish),
     subjectKeyIdentifier(keyIdentifier(publicKey)),
     ...(issuer ? [issuer.keyIdentifierExtension, issuer.accessExtension] : []),
     ...(altNames.length > 0 ? [subjectAltName(altNames, subject.length === 0)] : []),
@@ -143,6 +156,21 @@ function constraintFindings({ issuer, wish }: Order): Finding[] {
       issuer.constraints,
     );
   return violation ? [findingOf(`name_constraints.${violation.rule}`, "altNames", violation.message)] : [];
+}
+
+function purposeFindings({ issuer, wish }: Order): Finding[] {
+  const allowed = issuer?.purposes;
+  if (!allowed || wish.isCa) return [];
+  const limits = [...allowed].join(", ") || "nothing";
+  return wish.extendedKeyUsages
+    .map((each) => extendedKeyUsageName(extendedKeyUsageOid(each)))
+    .filter((purpose) => !allowed.has(purpose))
+    .map((purpose) => ({
+      code: "extended_key_usage.wider_than_issuer",
+      severity: "warn",
+      field: "extendedKeyUsages",
+      message: `The issuer's chain is limited to ${limits}: most clients will not accept it for ${purpose}.`,
+    }));
 }
 
 /** The bytes to sign and everything that speaks against signing them. */
@@ -171,7 +199,7 @@ export function draft(order: Order, base: string): Draft {
     parsed,
     signer,
     shard,
-    findings: [...order.findings, ...constraintFindings(order), ...findings],
+    findings: [...order.findings, ...constraintFindings(order), ...purposeFindings(order), ...findings],
   };
 }
 

@@ -21,7 +21,6 @@ import {
   checkTbsMatches,
   hasErrors,
   importPrivateKey,
-  keyFingerprint,
   readTbs,
   schemeOfIdentifier,
   signTbs,
@@ -258,7 +257,7 @@ export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
     // A key made a moment ago cannot be on the list.
     const isBlocked =
       (order.privateKey === undefined || order.reusesKey === true) &&
-      (await db.read((q) => isBlockedKey(q, Buffer.from(keyFingerprint(order.publicKey), "hex"))));
+      (await db.read((q) => isBlockedKey(q, order.orgId, order.publicKey)));
     return judged("certificate", () => draft({ ...order, isBlockedKey: isBlocked }, issuers.revocationUrl));
   };
 

@@ -1,4 +1,5 @@
 import { slowSql, sql, type Pen, type Query, type Tx } from "../../../platform/db/index.ts";
+import { keyFingerprint } from "../../x509/index.ts";
 import type { Context, InventoryFacts } from "./model.ts";
 
 export interface RequestRow {
@@ -52,7 +53,9 @@ const linkRenewed = sql<{ id: string }>(`
 const fail = sql(
   `UPDATE certificate_requests SET status = 'failed', error = $2, tbs = NULL, sealed_key = NULL, updated_at = $3 WHERE id = $1 AND status = 'pending'`,
 );
-const blocked = sql<{ found: boolean }>(`SELECT true AS found FROM blocked_keys WHERE key_fingerprint = $1`);
+const blocked = sql<{ found: boolean }>(
+  `SELECT true AS found FROM blocked_keys WHERE key_fingerprint = $1 AND (org_id = $2 OR org_id IS NULL) LIMIT 1`,
+);
 const abandon = sql(`
   UPDATE certificate_requests SET status = 'failed', error = 'The request was interrupted before it was signed and stored.', tbs = NULL, sealed_key = NULL, updated_at = $3
   WHERE status = 'pending' AND created_at < CASE WHEN idempotency_key IS NULL THEN $1::timestamptz ELSE $2::timestamptz END`);
@@ -63,8 +66,9 @@ const forget = slowSql<{ id: string }>(
 export const findRequestByKey = (q: Query, projectId: string, key: string) =>
   q.first(byKey, [projectId, key]);
 export const findRequestInOrg = (q: Query, orgId: string, id: string) => q.first(inOrg, [id, orgId]);
-export const isBlockedKey = async (q: Query, fingerprint: Buffer): Promise<boolean> =>
-  (await q.first(blocked, [fingerprint])) !== undefined;
+/** By the organisation itself, or before there was one list for each. */
+export const isBlockedKey = async (q: Query, orgId: string, publicKey: Buffer): Promise<boolean> =>
+  (await q.first(blocked, [Buffer.from(keyFingerprint(publicKey), "hex"), orgId])) !== undefined;
 
 export interface NewRequest extends Omit<RequestRow, "orgId" | "status" | "error" | "updatedAt"> {
   readonly idempotencyKey: string | null;

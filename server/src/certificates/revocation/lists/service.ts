@@ -8,24 +8,27 @@ import type { Clock } from "../../../platform/clock.ts";
 import type { Db } from "../../../platform/db/index.ts";
 import type { Log } from "../../../platform/log.ts";
 import { notFound } from "../../../platform/problem.ts";
-import { keyIdentifierOf, listUrls } from "../../authorities/issuers/model.ts";
+import { crlUrl, keyIdentifierOf } from "../../authorities/issuers/model.ts";
 import type { Issuers } from "../../authorities/issuers/service.ts";
 import type { Authorities } from "../../authorities/service.ts";
-import { addSeconds, toSecond } from "../../model.ts";
+import { addSeconds, beginning, toSecond } from "../../model.ts";
 import { crlToPem, signCrl } from "../../x509/index.ts";
 import { isFreshList, LIST_LIFE_SECONDS } from "../model.ts";
 import {
   ageingLists,
+  BEFORE_ALL_LISTS,
   changedLists,
   clearListChange,
   findList,
+  findPrevious,
   keysOfAuthority,
   listEntries,
-  nextListNumber,
   putList,
   type CrlRow,
   type ListChange,
   type ListPlace,
+  type PreviousList,
+  type SignedList,
 } from "../store.ts";
 
 export interface ListNeeds {
@@ -38,19 +41,37 @@ export interface ListNeeds {
 
 /** Each lost one means that another stored a list within the time of one signature. */
 const SIGNING_ATTEMPTS = 3;
+/** Of all that ever stood in certificates; the oldest are the first that nobody needs. */
+const NAMED_URLS = 16;
+
+/** Page after page, each place once, whatever becomes of it. */
+async function forEach<Place extends ListPlace>(
+  read: (after: ListPlace) => Promise<Place[]>,
+  work: (place: Place) => Promise<unknown>,
+): Promise<void> {
+  for (let after: ListPlace | undefined = BEFORE_ALL_LISTS; after;) {
+    const page: Place[] = await read(after);
+    for (const place of page) await work(place);
+    after = page.at(-1);
+  }
+}
 
 export type RevocationLists = ReturnType<typeof createRevocationLists>;
 
 export function createRevocationLists({ db, clock, log, issuers, authorities }: ListNeeds) {
   const underway = new Map<string, Promise<CrlRow>>();
 
-  const build = async (place: ListPlace, number: number): Promise<CrlRow> => {
+  const build = async (place: ListPlace, before: PreviousList): Promise<SignedList> => {
     const issuer = await issuers.ofKey(place.keyId);
     if (!issuer || place.shard >= issuer.crlShards) throw notFound("The revocation list");
-    const thisUpdate = toSecond(clock.now());
-    const nextUpdate = addSeconds(thisUpdate, LIST_LIFE_SECONDS);
-    const entries = await db.read((q) => listEntries(q, place, thisUpdate));
-    const urls = listUrls(issuer, issuers.revocationUrl, place.shard);
+    const number = before.number + 1;
+    const now = toSecond(clock.now());
+    const thisUpdate = beginning(now, LIST_LIFE_SECONDS);
+    const nextUpdate = addSeconds(now, LIST_LIFE_SECONDS);
+    // A revoked certificate must stand in a list that was made after its end (RFC 5280 3.3): one is, within a list's life.
+    const entries = await db.read((q) => listEntries(q, place, addSeconds(now, -LIST_LIFE_SECONDS)));
+    const own = crlUrl(issuers.revocationUrl, place.keyId, place.shard);
+    const urls = [...new Set([own, ...issuer.crlUrls, ...before.urls])].slice(0, NAMED_URLS);
     const der = await signCrl(
       {
         issuer: issuer.certificate.subject.der,
@@ -58,13 +79,13 @@ export function createRevocationLists({ db, clock, log, issuers, authorities }: 
         nextUpdate,
         number: BigInt(number),
         authorityKeyIdentifier: keyIdentifierOf(issuer.certificate),
-        // A list for all certificates of a key needs no scope; a part of them must say which part it is.
-        ...(urls.length > 0 ? { issuingDistributionPoint: { urls, covers: "all" as const } } : {}),
+        // Clients want to find here what their certificate says, of whichever time it is: addresses change.
+        issuingDistributionPoint: { urls, covers: "all" },
         entries: [entries],
       },
       issuer.signer,
     );
-    return { number, thisUpdate, nextUpdate, der };
+    return { number, thisUpdate, nextUpdate, der, urls };
   };
 
   /**
@@ -72,7 +93,7 @@ export function createRevocationLists({ db, clock, log, issuers, authorities }: 
    * before the entries, so a list of a higher number never knows less than one of a lower.
    */
   const sign = async (place: ListPlace): Promise<CrlRow | undefined> => {
-    const row = await build(place, await db.read((q) => nextListNumber(q, place)));
+    const row = await build(place, await db.read((q) => findPrevious(q, place)));
     return (await db.write((tx) => putList(tx, place, row), { audited: false })) ? row : undefined;
   };
 
@@ -85,12 +106,11 @@ export function createRevocationLists({ db, clock, log, issuers, authorities }: 
 
   /** For who knows of a change: another's list may have been read before it, so only one of our own will do. */
   const signChange = async (change: ListChange): Promise<void> => {
-    for (let attempt = 1; attempt <= SIGNING_ATTEMPTS; attempt += 1) {
-      if (!(await sign(change))) continue;
-      // The mark goes only if no further change has set it anew since we looked.
-      await db.write(async (tx) => clearListChange(tx, change), { audited: false });
-      return;
-    }
+    // The mark goes only if no further change has set it anew since we looked.
+    const clear = () => db.write(async (tx) => clearListChange(tx, change), { audited: false });
+    // Its project was deleted after the revocation: nobody has that key any more.
+    if (!(await issuers.ofKey(change.keyId))) return clear();
+    for (let attempt = 1; attempt <= SIGNING_ATTEMPTS; attempt += 1) if (await sign(change)) return clear();
     throw new Error("others kept storing lists of the same number");
   };
 
@@ -104,7 +124,13 @@ export function createRevocationLists({ db, clock, log, issuers, authorities }: 
 
   const current = async (place: ListPlace): Promise<CrlRow> => {
     const known = await db.read((q) => findList(q, place));
-    return known && isFreshList(known, clock.now()) ? known : renew(place);
+    const now = clock.now();
+    if (known && isFreshList(known, now)) return known;
+    const renewing = renew(place);
+    // A database without room is no reason to keep back what is still true.
+    return known && known.thisUpdate <= now && now < known.nextUpdate
+      ? renewing.catch(() => known)
+      : renewing;
   };
 
   return {
@@ -131,9 +157,15 @@ export function createRevocationLists({ db, clock, log, issuers, authorities }: 
           { keyId: place.keyId, shard: place.shard, reason: (error as Error).message },
           "a revocation list could not be signed; it is tried again",
         );
-      for (const change of await db.read(changedLists)) await signChange(change).catch(isStuck(change));
-      for (const place of await db.read((q) => ageingLists(q, clock.now())))
-        await renew(place).catch(isStuck(place));
+      await forEach(
+        (after) => db.read((q) => changedLists(q, after)),
+        (change) => signChange(change).catch(isStuck(change)),
+      );
+      const now = clock.now();
+      await forEach(
+        (after) => db.read((q) => ageingLists(q, after, now)),
+        (place) => renew(place).catch(isStuck(place)),
+      );
     },
   };
 }

@@ -8,12 +8,13 @@ import { systemActor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Keyring, Place } from "../../../platform/crypto/index.ts";
 import type { Db } from "../../../platform/db/index.ts";
+import type { Log } from "../../../platform/log.ts";
 import type { Tail } from "../../../platform/outbox/index.ts";
-import type { Issuer } from "../../authorities/issuers/model.ts";
+import { canDelegate, type Issuer } from "../../authorities/issuers/model.ts";
 import type { Issuers } from "../../authorities/issuers/service.ts";
 import { certificateRevoked } from "../../events.ts";
 import type { Gate } from "../../issuance/gate/service.ts";
-import { addSeconds, toSecond } from "../../model.ts";
+import { addSeconds, beginning, latest, toSecond } from "../../model.ts";
 import {
   DerError,
   defaultSignatureAlgorithm,
@@ -43,6 +44,7 @@ import { findSigner, findStatus, storeSigner, type SignerRow } from "../store.ts
 export interface OcspNeeds {
   readonly db: Db;
   readonly clock: Clock;
+  readonly log: Log;
   readonly tail: Tail;
   readonly keyring: Keyring;
   readonly issuers: Issuers;
@@ -76,7 +78,7 @@ interface Responder {
 
 const signerPlace = (keyId: string): Place => ({ table: "ocsp_signers", row: keyId, column: "sealed_key" });
 
-export function createOcsp({ db, clock, tail, keyring, issuers, gate }: OcspNeeds) {
+export function createOcsp({ db, clock, log, tail, keyring, issuers, gate }: OcspNeeds) {
   const answers = new LRUCache<string, Remembered>({ max: REMEMBERED_ANSWERS });
   const byCertificate = new Map<string, Set<string>>();
   const responders = new LRUCache<string, Responder>({ max: REMEMBERED_SIGNERS });
@@ -101,8 +103,9 @@ export function createOcsp({ db, clock, tail, keyring, issuers, gate }: OcspNeed
 
   const delegate = async (issuer: Issuer): Promise<SignerRow> => {
     const { publicKey, privateKey } = await generateKeys("EC_prime256v1");
-    const notBefore = toSecond(clock.now());
-    const wished = addSeconds(notBefore, SIGNER_LIFE_SECONDS);
+    const now = clock.now();
+    const notBefore = beginning(now, SIGNER_LIFE_SECONDS, issuer.certificate.notBefore);
+    const wished = addSeconds(toSecond(now), SIGNER_LIFE_SECONDS);
     const notAfter = issuer.certificate.notAfter < wished ? issuer.certificate.notAfter : wished;
     const issued = await gate.issue({
       actor: systemActor("ocsp"),
@@ -145,18 +148,33 @@ export function createOcsp({ db, clock, tail, keyring, issuers, gate }: OcspNeed
   };
 
   /** The authority itself where it cannot delegate any more: it has expired, or its names or its chain allow no responder. */
-  const ownResponder = (issuer: Issuer): Responder => ({
+  const ownResponder = (issuer: Issuer, forSeconds = ANSWER_LIFE_SECONDS): Responder => ({
     responder: makeResponder(issuer.signer, issuer.certificate.publicKey, []),
-    renewAt: clock.millis() + ANSWER_LIFE_SECONDS * 1000,
+    renewAt: clock.millis() + forSeconds * 1000,
   });
+
+  /** What is kept, if it lasts; one that ends with its authority is kept to the end, since no other would last longer. */
+  const signerFor = async (issuer: Issuer, now: Date): Promise<SignerRow> => {
+    const known = await db.read((q) => findSigner(q, issuer.keyId));
+    const isLasting =
+      known !== undefined &&
+      (known.notAfter > addSeconds(now, SIGNER_LIFE_SECONDS / 2) ||
+        known.notAfter >= issuer.certificate.notAfter);
+    return isLasting ? known : delegate(issuer);
+  };
 
   const openResponder = async (issuer: Issuer): Promise<Responder> => {
     const now = clock.now();
-    const canDelegate = issuer.constraints.length === 0 && (issuer.levelsBelow ?? 0) >= 0;
-    if (issuer.certificate.notAfter <= addSeconds(now, 60) || !canDelegate) return ownResponder(issuer);
-    const known = await db.read((q) => findSigner(q, issuer.keyId));
-    const isUsable = known !== undefined && known.notAfter > addSeconds(now, SIGNER_LIFE_SECONDS / 2);
-    const row = isUsable ? known : await delegate(issuer);
+    if (issuer.certificate.notAfter <= addSeconds(now, 60) || !canDelegate(issuer, now))
+      return ownResponder(issuer);
+    const row = await signerFor(issuer, now).catch((error: unknown) => {
+      const reason = (error as Error).message;
+      log.warn(
+        { keyId: issuer.keyId, reason },
+        "no OCSP responder could be made; the authority answers itself",
+      );
+    });
+    if (!row) return ownResponder(issuer, 60);
     const key = importPrivateKey(
       (await keyring.vaultById(row.dataKeyId)).decrypt(row.sealedKey, signerPlace(issuer.keyId)),
     );
@@ -191,9 +209,9 @@ export function createOcsp({ db, clock, tail, keyring, issuers, gate }: OcspNeed
   const answerOne = async (
     certId: CertId,
     issuer: Issuer,
-    thisUpdate: Date,
+    validity: { readonly thisUpdate: Date; readonly nextUpdate: Date },
   ): Promise<{ answer: SingleAnswer; certificateId: string | undefined }> => {
-    const times = { certId: certId.der, thisUpdate, nextUpdate: addSeconds(thisUpdate, ANSWER_LIFE_SECONDS) };
+    const times = { certId: certId.der, ...validity };
     const row = isAbout(certId, issuer)
       ? await db.read((q) => findStatus(q, issuer.keyId, certId.serialNumber))
       : undefined;
@@ -201,7 +219,14 @@ export function createOcsp({ db, clock, tail, keyring, issuers, gate }: OcspNeed
     if (row.revokedAt === null) return { answer: { status: "good", ...times }, certificateId: row.id };
     const reason = reasonOfCode(row.revocationReason ?? 0) ?? "UNSPECIFIED";
     return {
-      answer: { status: "revoked", revokedAt: row.revokedAt, reason, ...times },
+      // Nobody has known of it before it happened.
+      answer: {
+        ...times,
+        status: "revoked",
+        revokedAt: row.revokedAt,
+        reason,
+        thisUpdate: latest(validity.thisUpdate, row.revokedAt),
+      },
       certificateId: row.id,
     };
   };
@@ -210,10 +235,14 @@ export function createOcsp({ db, clock, tail, keyring, issuers, gate }: OcspNeed
     // First of all: making one takes its time, and the status must not grow old meanwhile.
     const responder = await responderOf(issuer);
     const epochAtStart = epoch;
-    const thisUpdate = toSecond(clock.now());
-    const singles = await Promise.all(request.certIds.map((certId) => answerOne(certId, issuer, thisUpdate)));
+    const producedAt = toSecond(clock.now());
+    const thisUpdate = beginning(producedAt, ANSWER_LIFE_SECONDS);
+    const nextUpdate = addSeconds(producedAt, ANSWER_LIFE_SECONDS);
+    const singles = await Promise.all(
+      request.certIds.map((certId) => answerOne(certId, issuer, { thisUpdate, nextUpdate })),
+    );
     const reply = {
-      producedAt: thisUpdate,
+      producedAt,
       answers: singles.map((each) => each.answer),
       ...(request.nonce ? { nonce: request.nonce } : {}),
     };
@@ -222,7 +251,7 @@ export function createOcsp({ db, clock, tail, keyring, issuers, gate }: OcspNeed
     return {
       body,
       thisUpdate,
-      nextUpdate: addSeconds(thisUpdate, ANSWER_LIFE_SECONDS),
+      nextUpdate,
       certificateId: singles[0]?.certificateId,
       epoch: epochAtStart,
       keepUntil,
