@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { X509Certificate } from "node:crypto";
 import { after, before, describe, test } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
 import { anIdentity, unique } from "../../../test/builders.ts";
 import { anIntermediate, aProfile, aRoot, certProject, issue, ok } from "../../../test/certificates.ts";
 import { openTestHouse, type TestHouse } from "../../../test/harness.ts";
@@ -241,5 +242,59 @@ describe("certificate authorities", () => {
       403,
     );
     assert.equal((await client.delete(`${CA}/${root.id}`)).status, 403);
+  });
+
+  test("an address that no certificate can hold is refused before it stops the authority", async () => {
+    const root = await aRoot(house.owner, projectId);
+    const profile = await aProfile(house.owner, projectId, root.id);
+    for (const url of ["http://crl.example.com/{ca}.crl", "ldap:///CN=ca"]) {
+      const crlDistributionPointUrls = [url];
+      const set = await house.owner.patch(`${CA}/${root.id}`, {
+        configuration: { crlDistributionPointUrls },
+      });
+      assert.equal(set.status, 422, url);
+      const made = await house.owner.post(CA, {
+        name: unique("x"),
+        projectId,
+        configuration: { type: "root", commonName: "x", crlDistributionPointUrls },
+      });
+      assert.equal(made.status, 422, url);
+    }
+    await issue(house.owner, profile.id);
+  });
+
+  test("a new name does not undo what another changes at the same moment", async () => {
+    const root = await aRoot(house.owner, projectId);
+    const name = unique("renamed");
+    const { database, ...server } = house.database.connection;
+    const renamed = await withClient(server, database, async (client) => {
+      await client.query("BEGIN");
+      await client.query("UPDATE certificate_authorities SET status = 'disabled' WHERE id = $1", [root.id]);
+      const asked = house.owner.patch(`${CA}/${root.id}`, { name });
+      for (const deadline = Date.now() + 8_000; Date.now() < deadline; await pause(5)) {
+        await client.query("SELECT pg_stat_clear_snapshot()");
+        const { rowCount } = await client.query(
+          "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+        );
+        if (rowCount === 1) break;
+      }
+      await client.query("COMMIT");
+      return asked;
+    });
+    assert.deepEqual([ok(renamed).name, renamed.body.status], [name, "disabled"]);
+  });
+
+  test("an authority that has expired says so", async () => {
+    const root = await aRoot(house.owner, projectId, {
+      notAfter: new Date(house.clock.millis() + DAY).toISOString(),
+    });
+    const profile = await aProfile(house.owner, projectId, root.id);
+    house.clock.advance(2 * DAY);
+    const { status, body } = await house.owner.post("/api/v1/cert-manager/certificates", {
+      profileId: profile.id,
+      attributes: { commonName: "x" },
+    });
+    assert.equal(status, 400);
+    assert.match(body.message, /expired/);
   });
 });

@@ -16,16 +16,20 @@ import {
   generateKeys,
   parseCertificate,
   parseKeyAlgorithm,
+  type Certificate,
 } from "../x509/index.ts";
 import type { AuthorityChange, NewAuthority } from "./contract.ts";
+import { speaksFor } from "./issuers/model.ts";
 import { authorityKeyPlace } from "./issuers/service.ts";
-import { findLineage } from "./issuers/store.ts";
-import { authorityNameTaken, subjectOf, toAuthorityView, type AuthorityRow } from "./model.ts";
+import { isBlockedKey } from "../issuance/gate/store.ts";
+import { findLineage, type LineageRow } from "./issuers/store.ts";
+import { authorityNameTaken, checkListUrls, subjectOf, toAuthorityView, type AuthorityRow } from "./model.ts";
 import {
   deleteAuthority,
   findAuthority,
   findAuthorityCertificate,
   hasAuthorityNamed,
+  hasIssued,
   listAuthorities,
   updateAuthority,
   type AuthorityKeyRow,
@@ -96,11 +100,11 @@ export function createAuthorities(needs: AuthorityNeeds) {
     actor: MemberActor,
     event: string,
     row: { readonly id: string; readonly projectId: string; readonly name: string },
-    work: (tx: Tx) => void,
+    work: (tx: Tx) => void | Promise<void>,
   ): Promise<void> => {
     try {
       await db.write(async (tx) => {
-        work(tx);
+        await work(tx);
         tx.audit(actor, {
           event,
           orgId: orgOf(actor),
@@ -115,22 +119,42 @@ export function createAuthorities(needs: AuthorityNeeds) {
     }
   };
 
+  /** What is known here of a chain that the authority shall stand on, if nothing speaks against that. */
+  const lineOf = async (row: AuthorityRow, chain: readonly Certificate[]): Promise<LineageRow[]> => {
+    const [own] = chain;
+    const [line, isBlocked, isInUse] = await db.read((q) =>
+      Promise.all([
+        findLineage(q, chain),
+        own ? isBlockedKey(q, row.orgId, own.publicKey) : false,
+        hasIssued(q, row.id, row.activeKeyId),
+      ]),
+    );
+    const revoked = line.find(({ isRevoked }) => isRevoked);
+    if (revoked)
+      throw badRequest(`The certificate of "${revoked.commonName}" is revoked: it cannot be active.`);
+    if (isBlocked) throw badRequest("The key of the certificate is compromised: it cannot be active.");
+    const active = row.der ? parseCertificate(row.der) : undefined;
+    if (isInUse && own && active?.publicKey.equals(own.publicKey) && !speaksFor(own, active))
+      throw badRequest(
+        "The authority's key has issued certificates under another name or key identifier, and nobody could check their revocation any more. Have the certificate issued for the same subject and subject key identifier, or give the authority a new key first.",
+      );
+    return line;
+  };
+
   /** Any certificate that the authority ever had, of whichever key, as long as clients would accept it. */
   const requireStanding = async (row: AuthorityRow, certificateId: string) => {
     const found = await db.read((q) => findAuthorityCertificate(q, certificateId));
     if (found?.authorityId !== row.id) throw notFound("A certificate of this authority", certificateId);
     if (found.notAfter <= clock.now())
       throw badRequest(`The certificate expired on ${found.notAfter.toISOString()}: it cannot be active.`);
-    const chain = [found.der, ...found.chain].map(parseCertificate);
-    const revoked = (await db.read((q) => findLineage(q, chain))).find(({ isRevoked }) => isRevoked);
-    if (revoked)
-      throw badRequest(`The certificate of "${revoked.commonName}" is revoked: it cannot be active.`);
+    await lineOf(row, [found.der, ...found.chain].map(parseCertificate));
     return found;
   };
 
   return {
     find,
     change,
+    lineOf,
 
     /** What a new authority would be, with its key; nothing of it is stored. */
     async prepare(
@@ -155,6 +179,7 @@ export function createAuthorities(needs: AuthorityNeeds) {
       if (subjectOf(subject).length === 0)
         throw badRequest("An authority needs a subject: send at least commonName.");
       judged("configuration", () => encodeName(subjectOf(subject)));
+      checkListUrls(configuration.crlDistributionPointUrls);
       const id = newId();
       const key = await newAuthorityKey(needs, {
         id,
@@ -220,18 +245,17 @@ export function createAuthorities(needs: AuthorityNeeds) {
             : "The authority has no certificate yet: it cannot be active.",
         );
       }
-      const row: AuthorityRow = {
-        ...before,
-        name: input.name ?? before.name,
-        status: input.status ?? before.status,
-        crlUrls: settings.crlDistributionPointUrls ?? before.crlUrls,
-        hasManagedCrl:
-          settings.disableManagedCrlDistributionPointUrl === undefined
-            ? before.hasManagedCrl
-            : !settings.disableManagedCrlDistributionPointUrl,
-        updatedAt: clock.now(),
+      const { crlDistributionPointUrls: crlUrls, disableManagedCrlDistributionPointUrl: isOff } = settings;
+      checkListUrls(crlUrls ?? []);
+      const patch = {
+        name: input.name,
+        status: input.status,
+        crlUrls,
+        hasManagedCrl: isOff === undefined ? undefined : !isOff,
+        chosen,
       };
-      await change(actor, "update-ca", row, (tx) => updateAuthority(tx, row, chosen));
+      const named = { ...before, name: input.name ?? before.name };
+      await change(actor, "update-ca", named, (tx) => updateAuthority(tx, id, patch, clock.now()));
       return toAuthorityView(await find(actor, id, "edit"));
     },
 

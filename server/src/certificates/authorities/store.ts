@@ -44,13 +44,27 @@ const insert = sql(`
 const insertKey = sql(
   `INSERT INTO authority_keys (id, authority_id, key_algorithm, public_key, data_key_id, sealed_key, crl_shards, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 );
-// The active certificate only where one was chosen: a renewal at the same moment is not undone by a new name.
+// Only what was said: who gives it a new name at the moment when another disables or renews it must not undo that.
 const update = sql(`
-  UPDATE certificate_authorities SET name = $2, status = $3, crl_urls = $4, has_managed_crl = $5, active_certificate_id = coalesce($6, active_certificate_id),
-    active_key_id = coalesce($7, active_key_id), updated_at = $8 WHERE id = $1`);
+  UPDATE certificate_authorities SET name = coalesce($2, name), status = coalesce($3, status), crl_urls = coalesce($4, crl_urls),
+    has_managed_crl = coalesce($5, has_managed_crl), updated_at = $6 WHERE id = $1`);
+// The parent is the active certificate's: one from elsewhere has none here. An authority's certificates that were issued
+// here are in the inventory under the same id, with the authority that issued them.
+const choose = sql(`
+  UPDATE certificate_authorities SET active_certificate_id = $2, active_key_id = $3,
+    parent_id = (SELECT c.authority_id FROM certificates c WHERE c.id = $2) WHERE id = $1`);
 const activate = sql(`
-  UPDATE certificate_authorities SET active_certificate_id = $2, active_key_id = $3, parent_id = coalesce($4, parent_id), updated_at = $5,
+  UPDATE certificate_authorities SET active_certificate_id = $2, active_key_id = $3, parent_id = $4, updated_at = $5,
     status = CASE WHEN status = 'pending-certificate' THEN 'active' ELSE status END WHERE id = $1`);
+// Itself and those above it.
+const ancestors = sql<{ id: string }>(`
+  WITH RECURSIVE up AS (
+    SELECT id, parent_id FROM certificate_authorities WHERE id = $1
+    UNION SELECT a.id, a.parent_id FROM certificate_authorities a JOIN up ON a.id = up.parent_id)
+  SELECT id FROM up`);
+const hasIssuedWith = sql<{ found: boolean }>(
+  `SELECT true AS found FROM certificates WHERE authority_id = $1 AND authority_key_id = $2 LIMIT 1`,
+);
 const insertCertificate = sql(`
   INSERT INTO authority_certificates (id, authority_id, key_id, version, serial_number, not_before, not_after, der, chain, created_at)
   VALUES ($1, $2, $3, (SELECT coalesce(max(version), 0) + 1 FROM authority_certificates WHERE authority_id = $2), $4, $5, $6, $7, $8, $9)`);
@@ -116,17 +130,22 @@ export interface ChosenCertificate {
   readonly id: string;
   readonly keyId: string;
 }
-export const updateAuthority = (tx: Tx, row: AuthorityRow, chosen: ChosenCertificate | undefined): void =>
-  tx.later(update, [
-    row.id,
-    row.name,
-    row.status,
-    row.crlUrls,
-    row.hasManagedCrl,
-    chosen?.id ?? null,
-    chosen?.keyId ?? null,
-    row.updatedAt,
-  ]);
+export interface AuthorityPatch {
+  readonly name?: string | undefined;
+  readonly status?: string | undefined;
+  readonly crlUrls?: readonly string[] | undefined;
+  readonly hasManagedCrl?: boolean | undefined;
+  readonly chosen?: ChosenCertificate | undefined;
+}
+export function updateAuthority(tx: Tx, id: string, patch: AuthorityPatch, at: Date): void {
+  const { name, status, crlUrls, hasManagedCrl, chosen } = patch;
+  tx.later(update, [id, name ?? null, status ?? null, crlUrls ?? null, hasManagedCrl ?? null, at]);
+  if (chosen) tx.later(choose, [id, chosen.id, chosen.keyId]);
+}
+export const isAbove = async (q: Query, id: string, belowId: string): Promise<boolean> =>
+  (await q.rows(ancestors, [belowId])).some((each) => each.id === id);
+export const hasIssued = async (q: Query, authorityId: string, keyId: string): Promise<boolean> =>
+  (await q.first(hasIssuedWith, [authorityId, keyId])) !== undefined;
 export const deleteAuthority = (tx: Tx, id: string, at: Date): void => tx.later(remove, [id, at]);
 
 /** A further certificate, which becomes the active one. */

@@ -4,8 +4,20 @@ import { unique } from "../../../../test/builders.ts";
 import { anIntermediate, aProfile, aRoot, certProject, issue, ok } from "../../../../test/certificates.ts";
 import { clientOf, openTestHouse, type TestHouse } from "../../../../test/harness.ts";
 import { withClient } from "../../../../test/postgres.ts";
-import { decodePemOf } from "../../x509/index.ts";
+import {
+  authorityKeyIdentifier,
+  basicConstraints,
+  certificateToPem,
+  decodePemOf,
+  encodeName,
+  keyIdentifier,
+  keyUsage,
+  nameFrom,
+  parseCsrPem,
+  subjectKeyIdentifier,
+} from "../../x509/index.ts";
 import { chainHolds, needs } from "../../x509/judges.ts";
+import { makeAuthority } from "../../x509/test-authority.ts";
 
 const CA = "/api/v1/cert-manager/ca/internal";
 const DAY = 86_400_000;
@@ -193,5 +205,113 @@ describe("an authority's own certificates", () => {
     const renamed = await issue(house.owner, profile.id, { commonName: "Renamed", altNames: [] }, { csr });
     ok(await take(renamed.certificate));
     assert.equal(ok(await house.owner.get(`${CA}/${outside.id}`)).configuration.dn, "CN=Renamed");
+  });
+
+  test("the parent is always that of the active certificate", async () => {
+    const [one, two] = [await aRoot(house.owner, projectId), await aRoot(house.owner, projectId)];
+    const middle = await anIntermediate(house.owner, projectId, one.id);
+    const shown = async () => ok(await house.owner.get(`${CA}/${middle.id}`)).configuration;
+    const { activeCaCertId: first } = await shown();
+    const second = ok(
+      await house.owner.post(`${CA}/${middle.id}/certificate`, { notAfter: later(200), parentCaId: two.id }),
+    ).certId;
+    const activate = (id: string) =>
+      house.owner.patch(`${CA}/${middle.id}`, { configuration: { activeCaCertId: id } });
+    for (const [id, parent] of [
+      [first, one.id],
+      [second, two.id],
+      [first, one.id],
+    ])
+      assert.equal(ok(await activate(id)).configuration.parentCaId, parent);
+    const { csr } = ok(await house.owner.get(`${CA}/${middle.id}/csr`));
+    const { certificate, certificateChain } = ok(
+      await house.owner.post(`${CA}/${two.id}/sign-intermediate`, { csr, notAfter: later(300) }),
+    );
+    ok(await house.owner.post(`${CA}/${middle.id}/import-certificate`, { certificate, certificateChain }));
+    assert.equal((await shown()).parentCaId, null, "from elsewhere");
+    const renewed = await house.owner.post(`${CA}/${middle.id}/renew`, { notAfter: later(400) });
+    assert.equal(renewed.status, 400, "nobody here has promised to go on certifying it");
+    ok(await activate(first));
+    assert.equal(
+      ok(await house.owner.post(`${CA}/${middle.id}/renew`, { notAfter: later(400) })).certificateChain,
+      ok(await house.owner.get(`${CA}/${one.id}/certificate`)).certificate,
+    );
+  });
+
+  test("no authority stands below itself", async () => {
+    const root = await aRoot(house.owner, projectId);
+    const middle = await anIntermediate(house.owner, projectId, root.id);
+    const below = await anIntermediate(house.owner, projectId, middle.id);
+    for (const parentCaId of [middle.id, below.id]) {
+      const { status } = await house.owner.post(`${CA}/${middle.id}/certificate`, {
+        notAfter: later(100),
+        parentCaId,
+      });
+      assert.equal(status, 400);
+    }
+  });
+
+  test("one from elsewhere is listed and watched like any other, and its successor takes its place", async () => {
+    const elsewhere = await makeAuthority({ name: "Elsewhere" });
+    const outside = await anIntermediate(house.owner, projectId, null);
+    const { csr } = ok(await house.owner.get(`${CA}/${outside.id}/csr`));
+    const { publicKey, subject } = parseCsrPem(csr);
+    const take = async () => {
+      const extensions = [
+        basicConstraints({ isCa: true }),
+        keyUsage(["key_cert_sign", "crl_sign", "digital_signature"]),
+        subjectKeyIdentifier(keyIdentifier(publicKey)),
+        authorityKeyIdentifier(elsewhere.keyId),
+      ];
+      const fields = { publicKey, subject: subject.der, extensions };
+      const { certificate } = await makeAuthority({ name: "Below", parent: elsewhere, fields });
+      ok(
+        await house.owner.post(`${CA}/${outside.id}/import-certificate`, {
+          certificate: certificateToPem(certificate.der),
+          certificateChain: certificateToPem(elsewhere.certificate.der),
+        }),
+      );
+      return ok(await house.owner.get(`${CA}/${outside.id}/certificate`)).certId as string;
+    };
+    const shown = async (id: string) =>
+      ok(await house.owner.get(`/api/v1/cert-manager/certificates/${id}`)).certificate;
+    const first = await take();
+    const { isCA, source, renewedByCertificateId } = await shown(first);
+    assert.deepEqual([isCA, source, renewedByCertificateId], [true, "imported", null]);
+    const second = await take();
+    assert.equal((await shown(first)).renewedByCertificateId, second);
+  });
+
+  test("a key that has issued keeps its name and identifier, or its lists would speak for nobody", async () => {
+    const elsewhere = await makeAuthority({ name: "Elsewhere" });
+    const outside = await anIntermediate(house.owner, projectId, null);
+    const { csr } = ok(await house.owner.get(`${CA}/${outside.id}/csr`));
+    const { publicKey, subject } = parseCsrPem(csr);
+    const take = async (
+      subjectDer: Buffer,
+      identifier = keyIdentifier(publicKey),
+      usages: Parameters<typeof keyUsage>[0] = ["key_cert_sign", "crl_sign", "digital_signature"],
+    ) => {
+      const extensions = [
+        basicConstraints({ isCa: true }),
+        keyUsage(usages),
+        subjectKeyIdentifier(identifier),
+        authorityKeyIdentifier(elsewhere.keyId),
+      ];
+      const fields = { publicKey, subject: subjectDer, extensions };
+      const { certificate } = await makeAuthority({ name: "Below", parent: elsewhere, fields });
+      const answer = await house.owner.post(`${CA}/${outside.id}/import-certificate`, {
+        certificate: certificateToPem(certificate.der),
+        certificateChain: certificateToPem(elsewhere.certificate.der),
+      });
+      return answer.status;
+    };
+    const other = encodeName(nameFrom({ commonName: "Other" }));
+    assert.equal(await take(subject.der, undefined, ["key_cert_sign"]), 400, "cannot sign its lists");
+    assert.deepEqual([await take(other), await take(subject.der)], [200, 200], "nothing was issued yet");
+    await issue(house.owner, (await aProfile(house.owner, projectId, outside.id)).id);
+    assert.equal(await take(other), 400);
+    assert.equal(await take(subject.der, Buffer.alloc(20, 7)), 400);
+    assert.equal(await take(subject.der), 200);
   });
 });

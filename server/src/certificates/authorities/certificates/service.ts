@@ -1,16 +1,14 @@
 /** An authority's own certificates: issued here by itself or by a parent, taken in from outside, renewed. */
-import { createHash, type KeyObject } from "node:crypto";
+import { createHash } from "node:crypto";
 import type { MemberActor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Keyring } from "../../../platform/crypto/index.ts";
 import type { Db } from "../../../platform/db/index.ts";
-import { newId } from "../../../platform/ids.ts";
 import { badRequest, conflict, notFound } from "../../../platform/problem.ts";
-import { judged, refused, findingOf, asRefusal } from "../../model.ts";
+import { asRefusal, judged } from "../../model.ts";
 import {
   basicConstraints,
   buildCsr,
-  certificatesFromPem,
   certificateToPem,
   csrToPem,
   defaultSignatureAlgorithm,
@@ -20,9 +18,7 @@ import {
   keyUsage,
   parseCertificate,
   parseCsrPem,
-  verifyChain,
   verifyCsr,
-  type Certificate,
 } from "../../x509/index.ts";
 import { findCertificateById } from "../../inventory/store/certificates.ts";
 import type { Order } from "../../issuance/gate/model.ts";
@@ -49,10 +45,11 @@ import {
   findAuthorityKey,
   insertAuthority,
   insertAuthorityKey,
+  isAbove,
   listAuthorityCertificates,
   type AuthorityCertificateRow,
-  type AuthorityKeyRow,
 } from "../store.ts";
+import { createTakingIn, type OwnKey } from "./service/take-in.ts";
 
 export interface AuthorityCertificateNeeds {
   readonly db: Db;
@@ -64,12 +61,6 @@ export interface AuthorityCertificateNeeds {
 }
 
 export type AuthorityCertificates = ReturnType<typeof createAuthorityCertificates>;
-
-interface OwnKey {
-  readonly row: AuthorityKeyRow;
-  readonly privateKey: KeyObject;
-  readonly isNew: boolean;
-}
 
 /** A certificate on its way to become the active one; in the inventory it has the same id. */
 interface Adopted {
@@ -121,21 +112,6 @@ const toView = (row: AuthorityCertificateRow) => ({
   version: row.version,
 });
 
-/** The chain above a certificate from elsewhere, checked up to its last member. */
-function chainAbove(certificate: Certificate, text: string, now: Date): Certificate[] {
-  const given = text.trim() === "" ? [] : certificatesFromPem(text);
-  const above = given.filter((each) => !each.der.equals(certificate.der));
-  // Without a chain only the certificate itself can be judged: its dates, and that we understand all of it.
-  const top = above.at(-1) ?? certificate;
-  const answer = verifyChain({ leaf: certificate, intermediates: above, roots: [top], at: now });
-  if (answer.isValid) return answer.chain.slice(1);
-  throw refused(
-    answer.problems.map(({ code, message, subject }) =>
-      findingOf(code, "certificateChain", `${subject}: ${message}`),
-    ),
-  );
-}
-
 export function createAuthorityCertificates({
   db,
   clock,
@@ -166,7 +142,11 @@ export function createAuthorityCertificates({
       throw badRequest(
         "The parent of this authority is elsewhere: fetch its request (csr) and import the certificate.",
       );
-    if (asked) await authorities.find(actor, asked, "sign-intermediate");
+    if (asked) {
+      await authorities.find(actor, asked, "sign-intermediate");
+      if (await db.read((q) => isAbove(q, row.id, asked)))
+        throw badRequest("An authority cannot stand below itself: parentCaId is it, or is below it.");
+    }
     return issuers.require(parentId, row.projectId);
   };
 
@@ -317,30 +297,7 @@ export function createAuthorityCertificates({
       return (await db.read((q) => listAuthorityCertificates(q, id))).map(toView);
     },
 
-    /** From a parent elsewhere: the key must be ours, the chain must hold. */
-    async import(
-      actor: MemberActor,
-      id: string,
-      given: { certificate: string; certificateChain: string },
-    ): Promise<void> {
-      const row = await authorities.find(actor, id, "issue-ca-certificate");
-      const key = await ownKey(row);
-      const { der, above } = judged("certificate", () => {
-        const [certificate] = certificatesFromPem(given.certificate);
-        if (!certificate?.publicKey.equals(key.row.publicKey))
-          throw badRequest("The certificate is for another key than this authority's.");
-        const { basicConstraints: constraints, keyUsage: usages } = certificate.extensions;
-        if (constraints?.isCa !== true || usages?.includes("key_cert_sign") === false)
-          throw badRequest("The certificate is not an authority's.");
-        return { der: certificate.der, above: chainAbove(certificate, given.certificateChain, clock.now()) };
-      });
-      await adopt(
-        actor,
-        row,
-        { der, chain: above.map((each) => each.der), parentId: null, id: newId() },
-        key,
-      );
-    },
+    import: createTakingIn({ clock, authorities, ownKey, withoutSuccessor }),
 
     async signIntermediate(
       actor: MemberActor,

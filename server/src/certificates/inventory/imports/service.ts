@@ -45,7 +45,7 @@ const isStorable = (text: string): boolean => !/\0|\p{Surrogate}/u.test(text);
  * Refused rather than replaced: a name with a NUL in it was made to be read as another name, and the inventory shows
  * no name that the certificate does not have.
  */
-function requireStorable({ commonName, altNames, details }: InventoryFacts): void {
+export function requireStorable({ commonName, altNames, details }: InventoryFacts): void {
   const subject = Object.entries(details["subject"] ?? {}) as [string, string | string[] | undefined][];
   const texts: (readonly [string, string])[] = [
     ["commonName", commonName],
