@@ -9,13 +9,12 @@ import type { CertificateScope } from "../service.ts";
 import type { NewPolicy, PolicyChange, PolicyRules } from "./contract.ts";
 import { checkPolicy, policyInUse, policyNameTaken } from "./model.ts";
 import {
-  countPolicies,
   deletePolicy,
+  findPolicies,
   findPolicy,
   insertPolicy,
-  listPolicies,
+  policyNames,
   updatePolicy,
-  type Page,
   type PolicyRow,
 } from "./store.ts";
 
@@ -109,18 +108,20 @@ export function createPolicies({ db, clock, permissions, scope }: PolicyNeeds) {
       return change(actor, "create-certificate-policy", row, async (tx) => insertPolicy(tx, row));
     },
 
-    async list(actor: MemberActor, ref: string | undefined, page: Page) {
+    async list(
+      actor: MemberActor,
+      ref: string | undefined,
+      page: { readonly offset: number; readonly limit: number; readonly search?: string | undefined },
+    ) {
       const project = await scope.projectOf(actor, ref);
       const ability = await require(actor, project.id, "read");
-      const [rows, totalCount] = await db.read((q) =>
-        Promise.all([listPolicies(q, project.id, page), countPolicies(q, project.id, page)]),
+      // Whoever may see some of them gets full pages of those, and no hint of how many others there are.
+      const visible = (await db.read((q) => policyNames(q, project.id, page.search))).filter(({ name }) =>
+        ability.can("read", "certificate-policies", { name }),
       );
-      return {
-        certificatePolicies: rows
-          .filter(({ name }) => ability.can("read", "certificate-policies", { name }))
-          .map(toPolicyView),
-        totalCount,
-      };
+      const shown = visible.slice(page.offset, page.offset + page.limit).map(({ id }) => id);
+      const rows = shown.length === 0 ? [] : await db.read((q) => findPolicies(q, shown));
+      return { certificatePolicies: rows.map(toPolicyView), totalCount: visible.length };
     },
 
     get: async (actor: MemberActor, id: string) => toPolicyView(await find(actor, id, "read")),
@@ -137,7 +138,9 @@ export function createPolicies({ db, clock, permissions, scope }: PolicyNeeds) {
         rules,
         updatedAt: clock.now(),
       };
-      return change(actor, "update-certificate-policy", row, (tx) => updatePolicy(tx, row));
+      return change(actor, "update-certificate-policy", row, async (tx) => {
+        if (!(await updatePolicy(tx, row))) throw notFound("The certificate policy", id);
+      });
     },
 
     async delete(actor: MemberActor, id: string) {

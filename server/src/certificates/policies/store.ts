@@ -15,11 +15,11 @@ const COLUMNS = `c.id, c.project_id AS "projectId", c.name, c.description, c.rul
 const inOrg = sql<PolicyRow>(
   `SELECT ${COLUMNS} FROM certificate_policies c JOIN projects p ON p.id = c.project_id WHERE c.id = $1 AND p.org_id = $2`,
 );
-const ofProject = slowSql<PolicyRow>(
-  `SELECT ${COLUMNS} FROM certificate_policies c WHERE c.project_id = $1 AND lower(c.name) LIKE $2 ORDER BY c.name, c.id OFFSET $3 LIMIT $4`,
+const names = slowSql<{ id: string; name: string }>(
+  `SELECT c.id, c.name FROM certificate_policies c WHERE c.project_id = $1 AND lower(c.name) LIKE $2 ORDER BY c.name, c.id`,
 );
-const count = slowSql<{ count: number }>(
-  `SELECT count(*) AS count FROM certificate_policies c WHERE c.project_id = $1 AND lower(c.name) LIKE $2`,
+const byIds = slowSql<PolicyRow>(
+  `SELECT ${COLUMNS} FROM certificate_policies c WHERE c.id = ANY($1::uuid[]) ORDER BY c.name, c.id`,
 );
 const insert = sql(
   `INSERT INTO certificate_policies (id, project_id, name, description, rules, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
@@ -29,18 +29,12 @@ const update = sql<{ id: string }>(
 );
 const remove = sql<{ id: string }>(`DELETE FROM certificate_policies WHERE id = $1 RETURNING id`);
 
-export interface Page {
-  readonly offset: number;
-  readonly limit: number;
-  readonly search?: string | undefined;
-}
 const likeOf = (search: string | undefined): string => `%${escapeLike((search ?? "").toLowerCase())}%`;
 
 export const findPolicy = (q: Query, orgId: string, id: string) => q.first(inOrg, [id, orgId]);
-export const listPolicies = (q: Query, projectId: string, page: Page) =>
-  q.rows(ofProject, [projectId, likeOf(page.search), page.offset, page.limit]);
-export const countPolicies = async (q: Query, projectId: string, page: Page): Promise<number> =>
-  (await q.first(count, [projectId, likeOf(page.search)]))?.count ?? 0;
+export const policyNames = (q: Query, projectId: string, search: string | undefined) =>
+  q.rows(names, [projectId, likeOf(search)]);
+export const findPolicies = (q: Query, ids: readonly string[]) => q.rows(byIds, [ids]);
 export const insertPolicy = (tx: Tx, row: PolicyRow): void =>
   tx.later(insert, [
     row.id,
