@@ -100,6 +100,13 @@ describe("authorities as issuers", () => {
     },
   );
 
+  test("no authority below has its issuer's name: path length would not count it", async () => {
+    const root = await aRoot(house.owner, projectId, { maxPathLength: 1 });
+    const middle = await anIntermediate(house.owner, projectId, root.id);
+    const alike = await propose(middle.id, { commonName: middle.configuration.commonName });
+    assert.deepEqual([alike.status, codesOf(alike)], [400, ["subject.same_as_issuer"]]);
+  });
+
   test("a revoked authority issues nothing, nor does any below it, until it has a new certificate", async () => {
     const root = await aRoot(house.owner, projectId);
     const middle = await anIntermediate(house.owner, projectId, root.id);

@@ -158,6 +158,16 @@ function constraintFindings({ issuer, wish }: Order): Finding[] {
   return violation ? [findingOf(`name_constraints.${violation.rule}`, "altNames", violation.message)] : [];
 }
 
+/**
+ * An authority with its issuer's name would pass for that one under a new key, and so use up no level of path length
+ * (RFC 5280 6.1.4): whoever may certify one below could so go on without end.
+ */
+function likenessFindings({ issuer, wish }: Order, subject: Buffer): Finding[] {
+  if (!wish.isCa || !issuer?.certificate.subject.der.equals(subject)) return [];
+  const message = "An authority must have another name than the one that certifies it.";
+  return [findingOf("subject.same_as_issuer", "subject", message)];
+}
+
 function purposeFindings({ issuer, wish }: Order): Finding[] {
   const allowed = issuer?.purposes;
   if (!allowed || wish.isCa) return [];
@@ -199,7 +209,13 @@ export function draft(order: Order, base: string): Draft {
     parsed,
     signer,
     shard,
-    findings: [...order.findings, ...constraintFindings(order), ...purposeFindings(order), ...findings],
+    findings: [
+      ...order.findings,
+      ...likenessFindings(order, subject),
+      ...constraintFindings(order),
+      ...purposeFindings(order),
+      ...findings,
+    ],
   };
 }
 
