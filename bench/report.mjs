@@ -1,5 +1,5 @@
 // The figures as a table for people, JSON for machines, and a picture of the growth curves.
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { fileURLToPath } from "node:url";
 
@@ -163,11 +163,54 @@ const SUITES = [
   },
 ];
 
-function pageOf({ startedAt, machine, settings, idleMb, cases, lists, growth, rows }) {
+const ALL = ["identities", "secrets", "certificates", "alerts", "growth", "events"];
+
+function lastFullResults() {
+  if (!existsSync(here("results"))) return undefined;
+  const files = readdirSync(here("results")).filter((name) => name.endsWith(".json"));
+  return files
+    .sort()
+    .reverse()
+    .map((name) => JSON.parse(readFileSync(here(`results/${name}`), "utf8")))
+    .find(({ settings }) => !settings.isQuick && settings.against === undefined);
+}
+
+/** A run of some suites leaves the others as the last run found them; `from` says when each was measured. */
+function withTheRest(results, suites) {
+  const at = results.startedAt.toISOString();
+  const own = Object.fromEntries(suites.map((suite) => [suite, at]));
+  const isPart = suites.length < ALL.length && !results.settings.isQuick && !results.settings.against;
+  const last = isPart ? lastFullResults() : undefined;
+  if (!last) return { ...results, from: own };
+  const from = { ...(last.from ?? Object.fromEntries(ALL.map((suite) => [suite, last.startedAt]))), ...own };
+  const joined = (field) =>
+    ALL.flatMap((suite) =>
+      (suites.includes(suite) ? results : last)[field].filter((one) => one.suite === suite),
+    );
+  return {
+    ...results,
+    from,
+    cases: joined("cases"),
+    rows: joined("rows"),
+    lists: suites.includes("secrets") ? results.lists : last.lists,
+    growth: suites.includes("growth") ? results.growth : last.growth,
+    idleMb: results.idleMb || last.idleMb,
+  };
+}
+
+function agesOf({ from, startedAt }) {
+  const older = Object.entries(from).filter(([, at]) => at !== startedAt.toISOString());
+  if (older.length === 0) return [];
+  const told = older.map(([suite, at]) => `${suite} ${at.slice(0, 16).replace("T", " ")}`);
+  return [`Measured in an earlier run: ${told.join(", ")} (UTC).`];
+}
+
+function pageOf({ startedAt, machine, settings, idleMb, cases, lists, growth, rows, from }) {
   const parts = [
     "# Results",
     `${startedAt.toISOString().slice(0, 10)}, ${machine}; client, server and database on the same machine. ${settings.connections} connections, ${settings.rounds} rounds of ${settings.seconds} s, Keyward and its limit program in turns, medians. Idle memory of the server: ${Math.round(idleMb)} MB. The whole run took ${settings.tookSeconds} s${settings.isQuick ? " (`--quick`: rougher than a full run)" : ""}.`,
     "The limit is a bare `node:http` program that does the unavoidable statements and cryptography of the same request with the stock `pg` client and answers the same bytes. Keyward speaks to PostgreSQL through wire code of its own that puts many requests into one exchange, so its share can be above what `pg` allows. Lists as before are answered from memory after one look whether anything has changed, and so does their limit; what a new list costs stands below. Figures of different machines do not compare; shares of the limit do.",
+    ...agesOf({ from, startedAt }),
     ...(cases.length > 0 ? [caseTable(cases)] : []),
     ...(lists ? ["## Lists of a hundred secrets", ...listTables(lists)] : []),
     ...SUITES.flatMap(({ suite, title, limit }) => {
@@ -179,7 +222,8 @@ function pageOf({ startedAt, machine, settings, idleMb, cases, lists, growth, ro
   return `${parts.join("\n\n")}\n`;
 }
 
-export function writeResults({ isKept, ...results }) {
+export function writeResults({ isKept, suites, ...measured }) {
+  const results = withTheRest(measured, suites);
   const { startedAt, growth } = results;
   const machine = `${cpus().length} × ${cpus()[0]?.model ?? "unknown"}, Node ${process.version}`;
   const page = pageOf({ ...results, machine });

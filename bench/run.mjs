@@ -181,7 +181,10 @@ async function run() {
     tookSeconds: Math.round((Date.now() - startedAt.getTime()) / 1000),
     ...(against ? { against: against.url } : {}),
   };
-  return writeResults({ startedAt, settings, idleMb, cases, lists, growth, rows, isKept: given.isKept });
+  return writeResults({
+    ...{ startedAt, settings, idleMb, cases, lists, growth, rows },
+    ...{ suites: wanted, isKept: given.isKept },
+  });
 }
 
 beforeEarlyEnd(() => closeWorlds({ isForeignOnly: true }));

@@ -90,7 +90,7 @@ const lockAlerts = sql<AlertRow>(
 );
 // While they waited, the alert was made one of another kind: it would say "was revoked" of what only ends soon. ('fact' is
 // how those that wait for a digest were called before they said their kind.)
-const dropForeign = sql(`
+const dropForeign = slowSql(`
   DELETE FROM alert_occasions o USING alerts a
   WHERE o.alert_id = ANY($1::uuid[]) AND o.message_id IS NULL AND a.id = o.alert_id AND split_part(o.occasion, ':', 1) <> ALL (
     CASE a.event_type WHEN 'expiration' THEN ARRAY['', 'day'] WHEN 'renewal-failed' THEN ARRAY['failed'] ELSE ARRAY[a.event_type, 'fact'] END)`);
@@ -98,7 +98,7 @@ const dropForeign = sql(`
 const dropExpiries = sql(`
   DELETE FROM alert_occasions WHERE alert_id = $1 AND message_id IS NULL AND split_part(occasion, ':', 1) IN ('', 'day')`);
 // While they waited, some have been replaced or revoked or have ended: nobody needs to hear of them any more.
-const dropOver = sql(`
+const dropOver = slowSql(`
   DELETE FROM alert_occasions o USING certificates c
   WHERE o.alert_id = ANY($1::uuid[]) AND o.message_id IS NULL AND c.id = o.certificate_id AND (c.phase <> 0 OR c.renewed_by_id IS NOT NULL OR c.not_after <= $2)`);
 const urgent = slowSql<UrgentRow>(`
