@@ -231,4 +231,7 @@ export const OUT_OF_REACH: Readonly<Record<string, string>> = {
   bootstrapInstance: "works once, before anything else",
   importProject: "needs a file that an export made; secrets/transfer reads and writes those",
   changePassword: "would lock the run's own person out",
+  requestPasswordReset: "needs a mail server, and works on after its answer; see auth/resets",
+  resetPassword: "needs the token of a mail; see auth/resets",
+  grantAdminAccess: "needs a project whose last admin has left; see projects",
 };

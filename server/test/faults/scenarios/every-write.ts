@@ -129,7 +129,9 @@ class Stage {
   async #tenant(): Promise<Tenant> {
     const { place } = this.#cluster;
     const owner = clientOf(this.#node.base, place.token);
-    const { body } = await owner.post("/api/v1/admin/organizations", { name: "Under fire" });
+    const { status, body } = await owner.post("/api/v1/admin/organizations", { name: "Under fire" });
+    if (status !== 200)
+      throw new Error(`no organisation after ${this.seen.tried} routes: ${JSON.stringify(body)}`);
     const { token } = body.identity.credentials;
     const orgId = body.organization.id as string;
     await owner.post("/api/v1/admin/licences", { organizationId: orgId, plan: "enterprise", days: 30 });
@@ -267,7 +269,7 @@ export async function everyWrite({ seed, seconds, say }: ScenarioOptions): Promi
       if (seconds < 60 && performance.now() > until) break;
       await stage.try(endpoint);
       if (stage.seen.tried % 20 === 0)
-        say?.(`${stage.seen.tried} of ${routes.length} routes, ${stage.faults.length} faults`);
+        say?.(`${stage.seen.tried} of ${routes.length} routes, faults: ${stage.faults.join("; ") || "none"}`);
     }
     const { faults, seen } = stage;
     if (seen.changed === 0) faults.push("nothing was changed: nothing was tried");
