@@ -47,11 +47,11 @@ const EVENTS = isQuick
       streams: 1000,
       listeners: 200,
       rate: 50,
-      seconds: 2,
+      seconds: 1,
       rounds: 1,
-      warmup: 200,
+      warmup: 100,
       isWeighed: false,
-      planned: 28,
+      planned: 24,
     }
   : { streams: 10_000, listeners: 1000, rate: 100, seconds: 8, rounds: 3, planned: 180 };
 const LISTS_SECONDS = isQuick ? 8 : 90;
