@@ -12,7 +12,7 @@ const FAMILIES = [
 ];
 const ENTRANCES = /(^|\/)(index|contract(\.v\d+)?|events)\.ts$/;
 const PURE_PLATFORM =
-  /^server\/src\/platform\/(problem|ids|glob(-[a-z]+)?|clock|sealed|actor|http\/(endpoint|client-address))\.ts$/;
+  /^server\/src\/platform\/(problem|ids|html|glob(-[a-z]+)?|clock|sealed|actor|http\/(endpoint|client-address))\.ts$/;
 
 const isTest = (path) => path.endsWith(".test.ts") || path.startsWith("server/test/");
 const roomOf = (path) => /^server\/src\/(?!platform\/)([^/]+)\//.exec(path)?.[1];

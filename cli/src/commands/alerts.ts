@@ -1,6 +1,6 @@
 import { alertDeliveries, alerts as contract } from "@keyward/server";
 import type { Reply } from "../client.ts";
-import type { Arguments, Call, Command } from "../command.ts";
+import type { Arguments, Command } from "../command.ts";
 import { Failure, UsageError } from "../failure.ts";
 import { facts, table } from "../printing.ts";
 
@@ -228,27 +228,26 @@ const show: Command = {
   },
 };
 
-const setEnabled = async ({ client, arguments: given, answer }: Call, enabled: boolean): Promise<void> => {
-  const params = { alertId: given.operandOr(0, "id") };
-  const { alert } = await client.call(contract.updateAlert, { params, body: { enabled } });
-  answer(alert, () => `${alert.name} (${alert.id}) is ${alert.enabled ? "enabled" : "disabled"}.`);
-};
-
-const enable: Command = {
-  words: ["alerts", "enable"],
-  about: "Let an alert speak again; what waited and is still worth telling is sent",
+const switching = (word: "enable" | "disable", about: string): Command => ({
+  words: ["alerts", word],
+  about,
   operands: ["<id>"],
   options: alertOf,
-  run: (call) => setEnabled(call, true),
-};
+  async run({ client, arguments: given, answer }) {
+    const params = { alertId: given.operandOr(0, "id") };
+    const { alert } = await client.call(contract.updateAlert, {
+      params,
+      body: { enabled: word === "enable" },
+    });
+    answer(alert, () => `${alert.name} (${alert.id}) is ${alert.enabled ? "enabled" : "disabled"}.`);
+  },
+});
 
-const disable: Command = {
-  words: ["alerts", "disable"],
-  about: "Silence an alert",
-  operands: ["<id>"],
-  options: alertOf,
-  run: (call) => setEnabled(call, false),
-};
+const enable = switching(
+  "enable",
+  "Let an alert speak again; what waited and is still worth telling is sent",
+);
+const disable = switching("disable", "Silence an alert");
 
 const remove: Command = {
   words: ["alerts", "delete"],

@@ -2,9 +2,9 @@
  * What a message's link leads to. Whoever follows it has no token here, so the page says nothing that was not in the
  * link: it gives the lines that show the rest to who may see it. No script, no style, nothing loaded.
  */
-export const linkPageCsp = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+import { escapeHtml } from "../../platform/html.ts";
 
-const escaped = (text: string): string => text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
+export const linkPageCsp = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 interface Page {
   readonly title: string;
@@ -14,11 +14,11 @@ interface Page {
 
 const pageOf = ({ title, words, lines }: Page): string => `<!doctype html>
 <html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="robots" content="noindex"><title>${escaped(title)}</title></head>
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="robots" content="noindex"><title>${escapeHtml(title)}</title></head>
 <body>
-<h1>${escaped(title)}</h1>
-<p>${escaped(words)}</p>
-${lines.map((line) => `<pre><code>${escaped(line)}</code></pre>`).join("\n")}
+<h1>${escapeHtml(title)}</h1>
+<p>${escapeHtml(words)}</p>
+${lines.map((line) => `<pre><code>${escapeHtml(line)}</code></pre>`).join("\n")}
 </body>
 </html>
 `;

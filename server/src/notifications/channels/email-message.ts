@@ -4,6 +4,7 @@
  */
 import type { Notice, NoticeCertificate } from "../contract.ts";
 import { headline, inDays, oneLine, remainder, shortTime } from "../model.ts";
+import { escapeHtml } from "../../platform/html.ts";
 
 export const subjectOf = (notice: Notice): string =>
   oneLine(`[Keyward] ${headline(notice)} – ${notice.alert.name}`, 180);
@@ -59,29 +60,28 @@ export function textBody(notice: Notice): string {
   return `${parts.join("\n\n")}\n`;
 }
 
-const escaped = (text: string): string => text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
-
 const CELL = "padding:12px 16px;border-top:1px solid #e3e6ea;font-size:14px;line-height:20px;color:#1d2733;";
 const MUTED = "color:#5b6775;font-size:13px;line-height:18px;";
 
 function htmlRow(certificate: NoticeCertificate): string {
   const details = detailsOf(certificate)
-    .map(([label, value]) => `<br><span style="${MUTED}">${escaped(label)}: ${escaped(value)}</span>`)
+    .map(([label, value]) => `<br><span style="${MUTED}">${escapeHtml(label)}: ${escapeHtml(value)}</span>`)
     .join("");
-  return `<tr><td style="${CELL}"><a href="${escaped(certificate.viewUrl)}" style="color:#0b5cad;font-weight:bold;text-decoration:none;">${escaped(nameOf(certificate))}</a><br>${escaped(endOf(certificate))}${details}</td></tr>`;
+  return `<tr><td style="${CELL}"><a href="${escapeHtml(certificate.viewUrl)}" style="color:#0b5cad;font-weight:bold;text-decoration:none;">${escapeHtml(nameOf(certificate))}</a><br>${escapeHtml(endOf(certificate))}${details}</td></tr>`;
 }
 
 export function htmlBody(notice: Notice): string {
   const rows = notice.certificates.map(htmlRow).join("");
-  const more = remainder(notice) > 0 ? `<tr><td style="${CELL}">${escaped(moreLine(notice))}</td></tr>` : "";
+  const more =
+    remainder(notice) > 0 ? `<tr><td style="${CELL}">${escapeHtml(moreLine(notice))}</td></tr>` : "";
   return `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escaped(subjectOf(notice))}</title></head>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escapeHtml(subjectOf(notice))}</title></head>
 <body style="margin:0;padding:24px 12px;background:#f4f6f8;font-family:-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif;">
 <table role="presentation" width="100%" cellpadding="0" cellspacing="0"><tr><td align="center">
 <table role="presentation" width="600" cellpadding="0" cellspacing="0" style="max-width:600px;width:100%;background:#ffffff;border:1px solid #e3e6ea;border-radius:6px;">
-<tr><td style="padding:20px 16px;font-size:18px;line-height:26px;font-weight:bold;color:#1d2733;">${escaped(headline(notice))}</td></tr>
+<tr><td style="padding:20px 16px;font-size:18px;line-height:26px;font-weight:bold;color:#1d2733;">${escapeHtml(headline(notice))}</td></tr>
 ${rows}${more}
-<tr><td style="${CELL}${MUTED}">Alert <b>${escaped(oneLine(notice.alert.name))}</b> · <a href="${escaped(notice.viewUrl)}" style="color:#0b5cad;">open in Keyward</a></td></tr>
+<tr><td style="${CELL}${MUTED}">Alert <b>${escapeHtml(oneLine(notice.alert.name))}</b> · <a href="${escapeHtml(notice.viewUrl)}" style="color:#0b5cad;">open in Keyward</a></td></tr>
 </table>
 <p style="${MUTED}max-width:600px;">You receive this because your address is a recipient of this alert. Whoever manages it can change that in Keyward.</p>
 </td></tr></table></body></html>

@@ -1,5 +1,6 @@
 /** A letter to one person: a few sentences and one link, as text and as HTML that loads nothing from anywhere. */
 import { oneLine } from "../model.ts";
+import { escapeHtml } from "../../platform/html.ts";
 
 export interface Letter {
   readonly subject: string;
@@ -14,8 +15,7 @@ export interface WrittenLetter {
   readonly html: string;
 }
 
-const escaped = (text: string): string => text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
-const paragraph = (text: string): string => `<p>${escaped(text)}</p>`;
+const paragraph = (text: string): string => `<p>${escapeHtml(text)}</p>`;
 
 export function writeLetter({ subject, sentences, link, after }: Letter): WrittenLetter {
   const title = oneLine(`[Keyward] ${subject}`, 180);
@@ -28,10 +28,10 @@ export function writeLetter({ subject, sentences, link, after }: Letter): Writte
     subject: title,
     text: `${[...before, `${link.words}:\n${link.url}`, ...behind].join("\n\n")}\n`,
     html: `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>${escaped(title)}</title></head>
+<html lang="en"><head><meta charset="utf-8"><title>${escapeHtml(title)}</title></head>
 <body style="margin:0;padding:24px;font-family:-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif;color:#1d2733;">
 ${before.map(paragraph).join("\n")}
-<p><a href="${escaped(link.url)}" style="color:#0b5cad;font-weight:bold;">${escaped(link.words)}</a></p>
+<p><a href="${escapeHtml(link.url)}" style="color:#0b5cad;font-weight:bold;">${escapeHtml(link.words)}</a></p>
 ${behind.map(paragraph).join("\n")}
 </body></html>
 `,

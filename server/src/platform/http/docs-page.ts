@@ -3,23 +3,12 @@
  * must not make its readers' browsers fetch code from elsewhere; its policy names the one style and the one
  * script by their hashes, so nothing that finds its way into the page can run.
  */
-import { createHash } from "node:crypto";
 import { DOCS_SCRIPT } from "./docs-page-script.ts";
 import { DOCS_STYLE } from "./docs-page-style.ts";
-
-const hashOf = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
+import { pagePolicy } from "./page-policy.ts";
 
 /** To be sent as Content-Security-Policy with the page, instead of the usual one. */
-export const docsPageCsp = [
-  "default-src 'none'",
-  `style-src ${hashOf(DOCS_STYLE)}`,
-  `script-src ${hashOf(DOCS_SCRIPT)}`,
-  "connect-src 'self'",
-  "img-src data:",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join("; ");
+export const docsPageCsp = pagePolicy(DOCS_STYLE, DOCS_SCRIPT);
 
 // The hash is of the exact text between the tags: not a space may stand between them.
 const PAGE = `<!doctype html>

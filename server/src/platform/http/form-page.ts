@@ -3,7 +3,8 @@
  * token stands behind the `#` of the address, where no server, proxy or referrer ever sees it, and leaves the address
  * bar at once. Like the page of the documentation it is one file, its script and style named by their hashes.
  */
-import { createHash } from "node:crypto";
+import { escapeHtml } from "../html.ts";
+import { pagePolicy } from "./page-policy.ts";
 
 const STYLE = `body{font:16px/1.5 system-ui,sans-serif;max-width:26rem;margin:3rem auto;padding:0 1rem;color:#1d2733}
 label{display:block;margin:1rem 0}input{display:block;width:100%;box-sizing:border-box;padding:.5rem;font:inherit}
@@ -31,18 +32,7 @@ form.addEventListener("submit", async (event) => {
   button.disabled = false;
 });`;
 
-const hashOf = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
-
-export const formPageCsp = [
-  "default-src 'none'",
-  `style-src ${hashOf(STYLE)}`,
-  `script-src ${hashOf(SCRIPT)}`,
-  "connect-src 'self'",
-  "img-src data:",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join("; ");
+export const formPageCsp = pagePolicy(STYLE, SCRIPT);
 
 export interface FormField {
   readonly name: string;
@@ -64,24 +54,22 @@ export interface FormPage {
   readonly done: string;
 }
 
-const escaped = (text: string): string => text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
-
 const inputOf = ({ name, label, type, autocomplete, isRequired }: FormField): string =>
-  `<label>${escaped(label)}<input name="${escaped(name)}" type="${type}" autocomplete="${escaped(autocomplete)}"${isRequired ? " required" : ""}></label>`;
+  `<label>${escapeHtml(label)}<input name="${escapeHtml(name)}" type="${type}" autocomplete="${escapeHtml(autocomplete)}"${isRequired ? " required" : ""}></label>`;
 
 // The hashes are of the exact text between the tags: not a space may stand between them.
 export const formPage = ({ title, words, fields, button, post, done }: FormPage): string => `<!doctype html>
 <html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="robots" content="noindex"><title>${escaped(title)}</title><link rel="icon" href="data:,"><style>${STYLE}</style></head>
-<body data-done="${escaped(done)}">
-<h1>${escaped(title)}</h1>
-<p>${escaped(words)}</p>
-<form data-post="${escaped(post)}">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="robots" content="noindex"><title>${escapeHtml(title)}</title><link rel="icon" href="data:,"><style>${STYLE}</style></head>
+<body data-done="${escapeHtml(done)}">
+<h1>${escapeHtml(title)}</h1>
+<p>${escapeHtml(words)}</p>
+<form data-post="${escapeHtml(post)}">
 ${fields.map(inputOf).join("\n")}
-<button>${escaped(button)}</button>
+<button>${escapeHtml(button)}</button>
 </form>
 <p role="status"></p>
-<noscript><p>This page needs JavaScript. Without it, send what it asks for, with the part of the link behind the # as token, as JSON to <code>/${escaped(post)}</code>.</p></noscript>
+<noscript><p>This page needs JavaScript. Without it, send what it asks for, with the part of the link behind the # as token, as JSON to <code>/${escapeHtml(post)}</code>.</p></noscript>
 <script>${SCRIPT}</script>
 </body>
 </html>
