@@ -111,7 +111,7 @@ export function createAdmin({ db, clock, keyring, permissions, accessTokens, lic
     ) {
       // Asked first, so that nobody can make a set-up instance hash passwords; decided by the constraint.
       if (await db.read(findBootstrap)) throw alreadyDone();
-      const passwordHash = await hashPassword(input.password);
+      const passwordHash = await hashPassword(input.password, "bootstrap");
       const orgId = newId();
       const row: UserRow = {
         id: newId(),

@@ -138,7 +138,7 @@ describe("creating an alert", () => {
     const dump = await house.house.database.read((q) =>
       q.rows<{ text: string }>({
         name: undefined,
-        isSlow: true,
+        isSlow: false,
         text: "SELECT encode(settings, 'escape') AS text FROM alert_channels",
       }),
     );

@@ -203,7 +203,7 @@ describe("the siblings", () => {
       q.rows<{ event: string }>(
         {
           name: undefined,
-          isSlow: true,
+          isSlow: false,
           text: "SELECT event FROM audit_log WHERE metadata ->> 'alertId' = $1 ORDER BY at, id",
         },
         [alert.id],

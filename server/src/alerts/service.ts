@@ -221,8 +221,9 @@ export function createAlerts({ db, clock, permissions, scopes, channels }: Alert
       const projectIds = await searchedProjects(actor, query);
       if (projectIds.length === 0) return { alerts: [], total: 0 };
       const { applicationId, search, eventType, enabled, limit, offset } = query;
-      const found = await db.read((q) =>
-        searchAlerts(q, { projectIds, applicationId, search, eventType, enabled, limit, offset }),
+      const found = await db.read(
+        (q) => searchAlerts(q, { projectIds, applicationId, search, eventType, enabled, limit, offset }),
+        { tenant: orgOf(actor) },
       );
       return { alerts: await listed(found.alerts), total: found.total };
     },

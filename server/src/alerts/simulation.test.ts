@@ -310,7 +310,7 @@ test(
     const occasions = await house.house.database.read((q) =>
       q.rows<{ alertId: string; certificateId: string; occasion: string; deliveryId: string | null }>({
         name: undefined,
-        isSlow: true,
+        isSlow: false,
         text: `SELECT o.alert_id AS "alertId", o.certificate_id AS "certificateId", o.occasion, d.id AS "deliveryId" FROM alert_occasions o LEFT JOIN alert_deliveries d ON d.message_id = o.message_id`,
       }),
     );
@@ -332,7 +332,7 @@ test(
     const states = await house.house.database.read((q) =>
       q.rows<{ id: string; status: string; error: string | null }>({
         name: undefined,
-        isSlow: true,
+        isSlow: false,
         text: `SELECT id, status, last_error AS error FROM alert_deliveries`,
       }),
     );

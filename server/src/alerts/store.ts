@@ -1,5 +1,13 @@
 /** Alerts and their channels. What they decide is remembered in occasions/, what they send in deliveries/. */
-import { escapeLike, searchSql, slowSql, sql, type Query, type Tx } from "../platform/db/index.ts";
+import {
+  escapeLike,
+  searchSql,
+  slowSql,
+  sql,
+  type Query,
+  type SlowQuery,
+  type Tx,
+} from "../platform/db/index.ts";
 import type { EventType } from "./contract.ts";
 import type { AlertRow } from "./model.ts";
 
@@ -138,7 +146,7 @@ export const findChannel = (q: Query, id: string) => q.first(channelById, [id]);
 export const findLastRuns = (q: Query, alertIds: readonly string[]) => q.rows(lastRuns, [alertIds]);
 export const findApplicationProject = (q: Query, orgId: string, applicationId: string) =>
   q.first(applicationProject, [applicationId, orgId]);
-export const findCertificateProject = (q: Query, orgId: string, actorId: string) =>
+export const findCertificateProject = (q: SlowQuery, orgId: string, actorId: string) =>
   q.first(certificateProject, [orgId, actorId]);
 
 export interface AlertSearch {
@@ -169,7 +177,10 @@ const countAll = sql<{ total: number }>(`
   SELECT coalesce(sum(count), 0)::bigint AS total FROM alert_counts
   WHERE scope_id = ANY($1::uuid[]) AND ($2::text IS NULL OR event_type = $2) AND ($3::boolean IS NULL OR enabled = $3)`);
 
-export async function searchAlerts(q: Query, s: AlertSearch): Promise<{ alerts: AlertRow[]; total: number }> {
+export async function searchAlerts(
+  q: SlowQuery,
+  s: AlertSearch,
+): Promise<{ alerts: AlertRow[]; total: number }> {
   const [eventType, enabled] = [s.eventType ?? null, s.enabled ?? null];
   const term = s.search === undefined ? null : `%${escapeLike(s.search)}%`;
   const values = [s.projectIds, s.applicationId ?? null, term, eventType, enabled];

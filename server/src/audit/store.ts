@@ -1,4 +1,4 @@
-import { escapeLike, searchSql, type Query } from "../platform/db/index.ts";
+import { escapeLike, searchSql, type SlowQuery } from "../platform/db/index.ts";
 import type { AuditRow, Position } from "./model.ts";
 
 const COLUMNS = `id, at, org_id AS "orgId", project_id AS "projectId", event, actor_type AS "actorType", actor_id AS "actorId",
@@ -49,7 +49,7 @@ export function auditPageQuery(filter: AuditFilter): { readonly text: string; re
   return { text, values };
 }
 
-export function pageOfAudit(q: Query, filter: AuditFilter): Promise<AuditRow[]> {
+export function pageOfAudit(q: SlowQuery, filter: AuditFilter): Promise<AuditRow[]> {
   const { text, values } = auditPageQuery(filter);
   return q.rows(searchSql<AuditRow>(text), values);
 }

@@ -1,4 +1,13 @@
-import { escapeLike, searchSql, slowSql, sql, type Pen, type Query, type Tx } from "../platform/db/index.ts";
+import {
+  escapeLike,
+  searchSql,
+  slowSql,
+  sql,
+  type Pen,
+  type Query,
+  type SlowQuery,
+  type Tx,
+} from "../platform/db/index.ts";
 import { ROLE_COLUMNS, ROLE_RECORD, ROLE_VALUES, type NewRole } from "../memberships/index.ts";
 import { NONE, totalOf, type Total } from "./counts/store.ts";
 import type { MetadataItem } from "./model.ts";
@@ -110,7 +119,7 @@ export interface IdentityPage {
 }
 
 export async function pageOfProject(
-  q: Query,
+  q: SlowQuery,
   projectId: string,
   page: IdentityPage,
   now: Date,

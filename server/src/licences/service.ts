@@ -6,7 +6,7 @@
 import type { Actor, MemberActor } from "../platform/actor.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Keyring } from "../platform/crypto/index.ts";
-import { isUniqueViolation, type Db, type Query, type Tx } from "../platform/db/index.ts";
+import { isUniqueViolation, type Db, type Query, type Tx, UPKEEP_TURN } from "../platform/db/index.ts";
 import { newId } from "../platform/ids.ts";
 import type { Log } from "../platform/log.ts";
 import { createFactCache, type FactCache, type Tail } from "../platform/outbox/index.ts";
@@ -165,8 +165,9 @@ class LicenceService implements Licences {
 
   async list(actor: MemberActor, page: { readonly offset: number; readonly limit: number }) {
     this.#needs.permissions.requireInstanceAdmin(actor);
-    const { rows, totalCount } = await this.#needs.db.read((q) =>
-      store.pageOfLicences(q, page.limit, page.offset),
+    const { rows, totalCount } = await this.#needs.db.read(
+      (q) => store.pageOfLicences(q, page.limit, page.offset),
+      UPKEEP_TURN,
     );
     return { licences: await this.#view(rows), totalCount };
   }

@@ -1,4 +1,4 @@
-import { slowSql, sql, type Query, type Tx } from "../platform/db/index.ts";
+import { slowSql, sql, type Query, type SlowQuery, type Tx } from "../platform/db/index.ts";
 
 export interface LicenceRow {
   readonly id: string;
@@ -35,7 +35,7 @@ export const licencesOfOrganization = (q: Query, orgId: string) => q.rows(ofOrga
 export const findLicence = (q: Query, id: string) => q.first(byId, [id]);
 
 export async function pageOfLicences(
-  q: Query,
+  q: SlowQuery,
   limit: number,
   offset: number,
 ): Promise<{ rows: LicenceRow[]; totalCount: number }> {

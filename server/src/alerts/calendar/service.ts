@@ -114,7 +114,9 @@ export function createCalendars(needs: CalendarNeeds) {
       if (row.lastUsedAt === null || now.getTime() - row.lastUsedAt.getTime() > USE_STEP_MS) {
         await db.write(async (tx) => markCalendarUsed(tx, row.id, now), { audited: false });
       }
-      const certificates = await db.read((q) => readUpcoming(q, row.projectId, now, SHOWN_EXPIRIES));
+      const certificates = await db.read((q) => readUpcoming(q, row.projectId, now, SHOWN_EXPIRIES), {
+        tenant: row.projectId,
+      });
       return toCalendar(certificates, {
         now,
         viewUrl: (certificateId) => `${publicUrl}/projects/${row.projectId}/certificates/${certificateId}`,

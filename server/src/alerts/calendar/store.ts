@@ -1,4 +1,4 @@
-import { slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { slowSql, sql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 import type { CalendarCertificate } from "./model.ts";
 
 export interface CalendarRow {
@@ -30,5 +30,5 @@ export const findCalendar = (q: Query, orgId: string, id: string) => q.first(inO
 export const findCalendarById = (q: Query, id: string) => q.first(byId, [id]);
 export const removeCalendar = (tx: Tx, id: string) => tx.first(remove, [id]);
 export const markCalendarUsed = (tx: Tx, id: string, at: Date) => tx.later(used, [id, at]);
-export const readUpcoming = (q: Query, projectId: string, now: Date, limit: number) =>
+export const readUpcoming = (q: SlowQuery, projectId: string, now: Date, limit: number) =>
   q.rows(upcoming, [projectId, now, limit]);

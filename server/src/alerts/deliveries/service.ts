@@ -5,7 +5,7 @@
  * places, and what waits for a dead one waits there.
  */
 import type { Clock } from "../../platform/clock.ts";
-import type { Db, Tx } from "../../platform/db/index.ts";
+import { type Db, type Tx, UPKEEP_TURN } from "../../platform/db/index.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Measure, Reading } from "../../platform/measure.ts";
 import type { AnyChannel, Notifications, Outcome } from "../../notifications/index.ts";
@@ -259,7 +259,7 @@ class Sender implements Deliveries {
     if (!row) return undefined;
     const channel = notifications.get(row.channelType);
     if (!channel) return { status: "failed", error: "This kind of channel is unknown here." };
-    const obstacle = await db.read((q) => findObstacle(q, delivery, row, clock.now()));
+    const obstacle = await db.read((q) => findObstacle(q, delivery, row, clock.now()), UPKEEP_TURN);
     if (obstacle) return obstacle;
     const outcome = await this.#send(channel, row, delivery);
     return judge(outcome, {

@@ -1,4 +1,4 @@
-import { slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { slowSql, sql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 import type { NoticeContent } from "../../notifications/index.ts";
 import type { Verdict } from "./model.ts";
 
@@ -189,7 +189,7 @@ export const markEnded = (tx: Tx, d: ClaimedDelivery, now: Date, error: string) 
 export const isAnyLive = async (q: Query, ids: readonly string[], now: Date): Promise<boolean> =>
   (await q.first(anyLive, [now, ids]))?.isLive ?? false;
 /** The same of all certificates that a message is about, also of those it does not show. */
-export const isAnyToldLive = async (q: Query, d: DeliveryRow, now: Date): Promise<boolean> =>
+export const isAnyToldLive = async (q: SlowQuery, d: DeliveryRow, now: Date): Promise<boolean> =>
   (await q.first(anyLiveTold, [now, d.alertId, d.messageId]))?.isLive ?? false;
 /** Was this channel told of these certificates, and until when is it busy with what is older than this delivery? */
 export const findToldThere = (q: Query, d: DeliveryRow, certificateIds: readonly string[]) =>

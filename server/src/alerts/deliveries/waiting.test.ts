@@ -179,7 +179,7 @@ describe("what waits", () => {
         q.rows<{ status: string; attempts: number; error: string | null }>(
           {
             name: undefined,
-            isSlow: true,
+            isSlow: false,
             text: "SELECT status, attempts, last_error AS error FROM alert_deliveries WHERE alert_id = $1",
           },
           [alert.id],

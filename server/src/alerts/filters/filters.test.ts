@@ -1,3 +1,4 @@
+import { UPKEEP_TURN } from "../../platform/db/index.ts";
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, test } from "node:test";
@@ -111,17 +112,19 @@ test("SQL and code agree on which certificates a filter means", async () => {
       const expected = candidates
         .filter((candidate) => matches(prepare(candidate)))
         .map((candidate) => candidate.id);
-      const found = await database.read((q) =>
-        findMatches(q, {
-          projectId,
-          applicationId: null,
-          filters,
-          window: undefined,
-          months: 0,
-          now,
-          limit: 100,
-          offset: 0,
-        }),
+      const found = await database.read(
+        (q) =>
+          findMatches(q, {
+            projectId,
+            applicationId: null,
+            filters,
+            window: undefined,
+            months: 0,
+            now,
+            limit: 100,
+            offset: 0,
+          }),
+        UPKEEP_TURN,
       );
       assert.deepEqual(found.certificates.map((row) => row.id).sort(), expected.sort());
       assert.equal(found.total, expected.length);

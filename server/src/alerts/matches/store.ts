@@ -1,5 +1,5 @@
 /** Which certificates an alert is about, asked in SQL: one alert against the whole inventory. */
-import { searchSql, type Query } from "../../platform/db/index.ts";
+import { searchSql, type SlowQuery } from "../../platform/db/index.ts";
 import type { Filter } from "../filters/contract.ts";
 import { filterConditions, parameters } from "../filters/store.ts";
 import type { EndWindow } from "../model.ts";
@@ -37,7 +37,7 @@ const isDue = (months: string, now: string): string =>
 
 /** Those in force and not replaced, that end soonest first. */
 export async function findMatches(
-  q: Query,
+  q: SlowQuery,
   wish: MatchWish,
 ): Promise<{ certificates: MatchRow[]; total: number }> {
   const params = parameters(wish.projectId, wish.window?.low ?? wish.now);

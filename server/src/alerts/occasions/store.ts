@@ -1,5 +1,5 @@
 /** The due set, the facts that wait, the occasions and the messages made of them. */
-import { sql, slowSql, type Query, type Tx } from "../../platform/db/index.ts";
+import { sql, slowSql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 import type { AlertRow } from "../model.ts";
 import { ALERT_COLUMNS } from "../store.ts";
 import type { CertificateRow } from "./model.ts";
@@ -197,7 +197,7 @@ export interface MessageRow {
 }
 
 /** A page of each window; a window of which there is less has no more. Of many windows the pages are short. */
-export async function readDue(q: Query, windows: readonly DueWindow[]) {
+export async function readDue(q: SlowQuery, windows: readonly DueWindow[]) {
   const [shortest] = due.slice(-1);
   const fitting = due.find(({ page }) => page * windows.length <= ROWS_AT_ONCE) ?? shortest;
   if (!fitting) return { page: 0, rows: [] };
@@ -209,10 +209,10 @@ export async function readDue(q: Query, windows: readonly DueWindow[]) {
   ]);
   return { page: fitting.page, rows };
 }
-export const readDueAuthorities = (q: Query, projectIds: readonly string[], now: Date) =>
+export const readDueAuthorities = (q: SlowQuery, projectIds: readonly string[], now: Date) =>
   q.rows(dueAuthorities, [projectIds, now]);
 export const readCertificates = (q: Query, ids: readonly string[]) => q.rows(byIds, [ids]);
-export const readExpiring = (q: Query) => q.rows(expiring);
+export const readExpiring = (q: SlowQuery) => q.rows(expiring);
 export const readAlertsOf = (q: Query, projectIds: readonly string[]) => q.rows(ofProjects, [projectIds]);
 export const readAlerts = (q: Query, ids: readonly string[]) => q.rows(byAlertIds, [ids]);
 export const readStamps = (q: Query, projectIds: readonly string[]) => q.rows(stamps, [projectIds]);
@@ -230,7 +230,7 @@ export const addOccasions = (tx: Tx, all: readonly Waiting[], at: Date) =>
     all.map((o) => o.detail ?? null),
     at,
   ]);
-export const readWaitingAlerts = (q: Query) => q.rows(waitingAlerts);
+export const readWaitingAlerts = (q: SlowQuery) => q.rows(waitingAlerts);
 export const lockForGathering = (tx: Tx, alertIds: readonly string[]) => tx.rows(lockAlerts, [alertIds]);
 export const dropOccasionsThatAreOver = (tx: Tx, alertIds: readonly string[], now: Date) =>
   tx.rows(dropOver, [alertIds, now]);

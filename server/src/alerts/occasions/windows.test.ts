@@ -1,3 +1,4 @@
+import { UPKEEP_TURN } from "../../platform/db/index.ts";
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { inventory } from "../../../test/alert-receiver.ts";
@@ -35,7 +36,7 @@ test("however many windows are looked through at once, one answer stays short an
   let [seen, longest] = [0, 0];
   while (open.length > 0) {
     const asked = open;
-    const { page, rows } = await house.house.database.read((q) => readDue(q, asked));
+    const { page, rows } = await house.house.database.read((q) => readDue(q, asked), UPKEEP_TURN);
     [seen, longest] = [seen + rows.length, Math.max(longest, rows.length)];
     open = asked.flatMap((window, index) => {
       const own = rows.filter((row) => row.window === index);

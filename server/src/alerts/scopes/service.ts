@@ -28,7 +28,7 @@ export type Scopes = ReturnType<typeof createScopes>;
 
 export function createScopes({ db, projects }: { readonly db: Db; readonly projects: Projects }) {
   const certificateProjectOf = async (actor: MemberActor): Promise<string | undefined> =>
-    (await db.read((q) => findCertificateProject(q, orgOf(actor), actor.id)))?.id;
+    (await db.read((q) => findCertificateProject(q, orgOf(actor), actor.id), { tenant: orgOf(actor) }))?.id;
 
   const resolve = async (actor: MemberActor, wish: ScopeWish): Promise<Scope> => {
     const orgId = orgOf(actor);

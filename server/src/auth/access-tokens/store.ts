@@ -1,4 +1,4 @@
-import { slowSql, sql, type Pen, type Query, type Tx } from "../../platform/db/index.ts";
+import { slowSql, sql, type Pen, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 
 /** Everything a request with this token is checked against. */
 export interface TokenState {
@@ -103,7 +103,7 @@ export const findTokenState = (q: Query, id: string) => q.first(state, [id]);
 export const findToken = (q: Query, id: string) => q.first(byId, [id]);
 export const findTokenInOrg = (q: Query, id: string, orgId: string) => q.first(byIdInOrg, [id, orgId]);
 export const listTokens = (
-  q: Query,
+  q: SlowQuery,
   identityId: string,
   method: string,
   page: { offset: number; limit: number },

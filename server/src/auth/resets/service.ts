@@ -129,7 +129,7 @@ export function createPasswordResets({ db, clock, log, keyring, mailer, publicUr
       const user = found && (await db.read((q) => findUser(q, found.userId)));
       // Before anything is hashed: nobody without a good link makes us do that.
       if (!user) throw await refuse(caller);
-      const hash = await hashPassword(next);
+      const hash = await hashPassword(next, user.id);
       await db.write(async (tx) => {
         // Whoever guessed the old password was guessing at nothing that is left. First, as in every login.
         await forgetFailures(tx, user.id, PASSWORD_METHOD, null);

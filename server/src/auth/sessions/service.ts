@@ -186,7 +186,7 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
       const { caller } = actor;
       const user = await db.read((q) => findUser(q, actingUser.id));
       await attempts.attempt({ email: actingUser.name, user, password: current, caller }, async ({ id }) => {
-        const hash = await hashPassword(next);
+        const hash = await hashPassword(next, id);
         await db.write(async (tx) => {
           await forgetFailures(tx, id, PASSWORD_METHOD, networkOf(caller.ip));
           await setPasswordHash(tx, id, hash, clock.now());

@@ -183,7 +183,9 @@ export function createTokenAuths({ db, clock, control, tokens }: TokenAuthNeeds)
       page: { offset: number; limit: number },
     ): Promise<TokenDataView[]> {
       await control.require(actor, identityId, "get-token");
-      return (await db.read((q) => listTokens(q, identityId, METHOD, page))).map(toTokenData);
+      return (await db.read((q) => listTokens(q, identityId, METHOD, page), { tenant: orgOf(actor) })).map(
+        toTokenData,
+      );
     },
 
     async getToken(actor: MemberActor, tokenId: string): Promise<TokenDataView> {

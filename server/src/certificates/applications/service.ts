@@ -1,3 +1,4 @@
+import type { ProjectRow } from "../../projects/index.ts";
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
 import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
@@ -104,23 +105,31 @@ export function createApplications({ db, clock, permissions, scope }: Applicatio
     }));
   };
 
-  const pageOfAll = (projectId: string, query: ApplicationPage) =>
-    db.read(async (q) => {
-      const [rows, total] = await Promise.all([
-        listApplications(q, projectId, query),
-        countApplications(q, projectId, query.search),
-      ]);
-      return { rows, total };
-    });
+  const pageOfAll = (project: ProjectRow, query: ApplicationPage) =>
+    db.read(
+      async (q) => {
+        const [rows, total] = await Promise.all([
+          listApplications(q, project.id, query),
+          countApplications(q, project.id, query.search),
+        ]);
+        return { rows, total };
+      },
+      { tenant: project.orgId },
+    );
 
   /** By name first: what a caller may not see is neither counted nor looked at any further. */
-  const pageOf = async (ability: Ability, projectId: string, query: ApplicationPage) => {
-    const names = await db.read((q) => listApplicationNames(q, projectId, query.search, MOST_LOOKED_THROUGH));
+  const pageOf = async (ability: Ability, project: ProjectRow, query: ApplicationPage) => {
+    const names = await db.read(
+      (q) => listApplicationNames(q, project.id, query.search, MOST_LOOKED_THROUGH),
+      { tenant: project.orgId },
+    );
     const mayRead = ({ name }: { name: string }) => ability.can("read", "pki-applications", { name });
     const { rows: seen, total } = visiblePart(names, mayRead, query);
     const ids = seen.map(({ id }) => id);
     return {
-      rows: await db.read((q) => listApplications(q, projectId, { ...query, offset: 0, ids })),
+      rows: await db.read((q) => listApplications(q, project.id, { ...query, offset: 0, ids }), {
+        tenant: project.orgId,
+      }),
       total,
     };
   };
@@ -154,9 +163,7 @@ export function createApplications({ db, clock, permissions, scope }: Applicatio
       const project = await scope.projectOf(actor, query.projectId);
       const ability = await require(actor, project.id, "read");
       const isAll = ability.can("read", "pki-applications", {});
-      const { rows, total } = await (isAll
-        ? pageOfAll(project.id, query)
-        : pageOf(ability, project.id, query));
+      const { rows, total } = await (isAll ? pageOfAll(project, query) : pageOf(ability, project, query));
       // Rights are given in the project; an application has no members of its own.
       return { applications: rows.map((row) => ({ ...row, memberCount: 0 })), total };
     },

@@ -1,4 +1,4 @@
-import { escapeLike, slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { escapeLike, slowSql, sql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 
 export interface ApplicationRow {
   readonly id: string;
@@ -60,7 +60,7 @@ export const findApplicationByName = (q: Query, projectId: string, name: string)
   q.first(byName, [projectId, name]);
 /** All, or of some that were found already those in `ids`. */
 export const listApplications = (
-  q: Query,
+  q: SlowQuery,
   projectId: string,
   page: {
     search?: string | undefined;
@@ -69,10 +69,14 @@ export const listApplications = (
     ids?: readonly string[] | undefined;
   },
 ) => q.rows(list, [projectId, likeOf(page.search), page.offset, page.limit, page.ids ?? null]);
-export const listApplicationNames = (q: Query, projectId: string, search: string | undefined, most: number) =>
-  q.rows(names, [projectId, likeOf(search), most]);
+export const listApplicationNames = (
+  q: SlowQuery,
+  projectId: string,
+  search: string | undefined,
+  most: number,
+) => q.rows(names, [projectId, likeOf(search), most]);
 export const countApplications = async (
-  q: Query,
+  q: SlowQuery,
   projectId: string,
   search: string | undefined,
 ): Promise<number> => (await q.first(count, [projectId, likeOf(search)]))?.count ?? 0;

@@ -22,6 +22,7 @@ import type { AuthorityChange, NewAuthority } from "./contract.ts";
 import { speaksFor } from "./issuers/model.ts";
 import { authorityKeyPlace } from "./issuers/service.ts";
 import { isBlockedKey } from "../issuance/gate/store.ts";
+import { inKeyTurn } from "../issuance/keys/service.ts";
 import { findLineage, type LineageRow } from "./issuers/store.ts";
 import { authorityNameTaken, checkListUrls, subjectOf, toAuthorityView, type AuthorityRow } from "./model.ts";
 import {
@@ -56,12 +57,15 @@ export async function newAuthorityKey(
   authority: {
     readonly id: string;
     readonly projectId: string;
+    readonly orgId: string;
     readonly keyAlgorithm: string;
     readonly crlShards: number;
   },
 ): Promise<NewKey> {
   const algorithm = judged("configuration.keyAlgorithm", () => parseKeyAlgorithm(authority.keyAlgorithm));
-  const { publicKey, privateKey } = await generateKeys(algorithm);
+  const { publicKey, privateKey } = await inKeyTurn(algorithm, authority.orgId, () =>
+    generateKeys(algorithm),
+  );
   const id = newId();
   const vault = await needs.keyring.vaultOf({ projectId: authority.projectId });
   const sealedKey = vault.encrypt(exportPkcs8(privateKey), authorityKeyPlace(id));
@@ -184,6 +188,7 @@ export function createAuthorities(needs: AuthorityNeeds) {
       const key = await newAuthorityKey(needs, {
         id,
         projectId: project.id,
+        orgId: project.orgId,
         keyAlgorithm: configuration.keyAlgorithm,
         crlShards,
       });

@@ -11,6 +11,7 @@ import { renewalTime } from "../issuance/gate/model.ts";
 import { openCertificateKey } from "../issuance/gate/service.ts";
 import { judged, statusOf } from "../model.ts";
 import type { Profiles } from "../profiles/service.ts";
+import type { ProfileRow } from "../profiles/store.ts";
 import { buildJks, buildPkcs12, certificateToPem, exportPkcs8Pem, fingerprintsOf } from "../x509/index.ts";
 import type { CertificateView, ProfileListQuery } from "./contract.ts";
 import { attributesOf, toListed, type CertificateRow } from "./model.ts";
@@ -157,13 +158,14 @@ export function createInventory({ db, clock, keyring, permissions, profiles }: I
   };
 
   const searchProfile = async (
-    profileId: string,
+    profile: Pick<ProfileRow, "id" | "orgId">,
     query: ProfileListQuery & { readonly search: string },
     now: Date,
   ) => {
-    const sample = samples.get(profileId) ?? (await takeSample(profileId));
-    return db.read((q) =>
-      searchInProfile(q, profileId, query, { now, plan: planSearch(query.search, sample, query) }),
+    const sample = samples.get(profile.id) ?? (await takeSample(profile.id));
+    return db.read(
+      (q) => searchInProfile(q, profile.id, query, { now, plan: planSearch(query.search, sample, query) }),
+      { tenant: profile.orgId },
     );
   };
 
@@ -175,8 +177,8 @@ export function createInventory({ db, clock, keyring, permissions, profiles }: I
       const profile = await profiles.find(actor, profileId, "read");
       const now = clock.now();
       const rows = query.search
-        ? await searchProfile(profile.id, { ...query, search: query.search }, now)
-        : await db.read((q) => listOfProfile(q, profile.id, query, now));
+        ? await searchProfile(profile, { ...query, search: query.search }, now)
+        : await db.read((q) => listOfProfile(q, profile.id, query, now), { tenant: profile.orgId });
       return { certificates: rows.map((row) => toListed(row, now)) };
     },
 

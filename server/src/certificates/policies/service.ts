@@ -116,11 +116,12 @@ export function createPolicies({ db, clock, permissions, scope }: PolicyNeeds) {
       const project = await scope.projectOf(actor, ref);
       const ability = await require(actor, project.id, "read");
       // Whoever may see some of them gets full pages of those, and no hint of how many others there are.
-      const visible = (await db.read((q) => policyNames(q, project.id, page.search))).filter(({ name }) =>
-        ability.can("read", "certificate-policies", { name }),
-      );
+      const visible = (
+        await db.read((q) => policyNames(q, project.id, page.search), { tenant: project.orgId })
+      ).filter(({ name }) => ability.can("read", "certificate-policies", { name }));
       const shown = visible.slice(page.offset, page.offset + page.limit).map(({ id }) => id);
-      const rows = shown.length === 0 ? [] : await db.read((q) => findPolicies(q, shown));
+      const rows =
+        shown.length === 0 ? [] : await db.read((q) => findPolicies(q, shown), { tenant: project.orgId });
       return { certificatePolicies: rows.map(toPolicyView), totalCount: visible.length };
     },
 

@@ -1,4 +1,4 @@
-import { escapeLike, slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { escapeLike, slowSql, sql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 import type { PolicyRules } from "./contract.ts";
 
 export interface PolicyRow {
@@ -32,9 +32,9 @@ const remove = sql<{ id: string }>(`DELETE FROM certificate_policies WHERE id = 
 const likeOf = (search: string | undefined): string => `%${escapeLike((search ?? "").toLowerCase())}%`;
 
 export const findPolicy = (q: Query, orgId: string, id: string) => q.first(inOrg, [id, orgId]);
-export const policyNames = (q: Query, projectId: string, search: string | undefined) =>
+export const policyNames = (q: SlowQuery, projectId: string, search: string | undefined) =>
   q.rows(names, [projectId, likeOf(search)]);
-export const findPolicies = (q: Query, ids: readonly string[]) => q.rows(byIds, [ids]);
+export const findPolicies = (q: SlowQuery, ids: readonly string[]) => q.rows(byIds, [ids]);
 export const insertPolicy = (tx: Tx, row: PolicyRow): void =>
   tx.later(insert, [
     row.id,

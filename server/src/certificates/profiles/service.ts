@@ -1,3 +1,4 @@
+import type { ProjectRow } from "../../projects/index.ts";
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
 import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
@@ -136,22 +137,27 @@ export function createProfiles({ db, clock, tail, permissions, scope }: ProfileN
         await require(actor, row.projectId, action, row.slug);
   };
 
-  const pageOfAll = (projectId: string, query: ProfileQuery) =>
-    db.read(async (q) => {
-      const [rows, total] = await Promise.all([
-        listProfiles(q, projectId, query),
-        countProfiles(q, projectId, query),
-      ]);
-      return { rows, total };
-    });
+  const pageOfAll = (project: ProjectRow, query: ProfileQuery) =>
+    db.read(
+      async (q) => {
+        const [rows, total] = await Promise.all([
+          listProfiles(q, project.id, query),
+          countProfiles(q, project.id, query),
+        ]);
+        return { rows, total };
+      },
+      { tenant: project.orgId },
+    );
 
   /** By slug first: what a caller may not see is neither counted nor looked at any further. */
-  const pageOf = async (ability: Ability, projectId: string, query: ProfileQuery) => {
-    const slugs = await db.read((q) => listProfileSlugs(q, projectId, query, MOST_LOOKED_THROUGH));
+  const pageOf = async (ability: Ability, project: ProjectRow, query: ProfileQuery) => {
+    const slugs = await db.read((q) => listProfileSlugs(q, project.id, query, MOST_LOOKED_THROUGH), {
+      tenant: project.orgId,
+    });
     const mayRead = ({ slug }: { slug: string }) => ability.can("read", "certificate-profiles", { slug });
     const { rows: seen, total } = visiblePart(slugs, mayRead, query);
     const ids = seen.map(({ id }) => id);
-    return { rows: await db.read((q) => listProfilesById(q, ids)), total };
+    return { rows: await db.read((q) => listProfilesById(q, ids), { tenant: project.orgId }), total };
   };
 
   const change = async (
@@ -225,9 +231,7 @@ export function createProfiles({ db, clock, tail, permissions, scope }: ProfileN
       const project = await scope.projectOf(actor, query.projectId);
       const ability = await require(actor, project.id, "read");
       const isAll = ability.can("read", "certificate-profiles", {});
-      const { rows, total } = await (isAll
-        ? pageOfAll(project.id, query)
-        : pageOf(ability, project.id, query));
+      const { rows, total } = await (isAll ? pageOfAll(project, query) : pageOf(ability, project, query));
       return { certificateProfiles: rows.map(toProfileView), totalCount: total };
     },
 

@@ -1,4 +1,4 @@
-import { escapeLike, slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { escapeLike, slowSql, sql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 import type { PolicyRules } from "../policies/contract.ts";
 import type { ProfileDefaults, ProfileQuery } from "./contract.ts";
 
@@ -80,11 +80,11 @@ export const findProfile = (q: Query, id: string) => q.first(byId, [id]);
 export const holdProfile = (tx: Tx, id: string) => tx.first(held, [id]);
 export const findProfileBySlug = (q: Query, projectId: string, slug: string) =>
   q.first(bySlug, [projectId, slug]);
-export const listProfiles = (q: Query, projectId: string, query: ProfileQuery) =>
+export const listProfiles = (q: SlowQuery, projectId: string, query: ProfileQuery) =>
   q.rows(ofProject, [...filterOf(projectId, query), query.offset, query.limit]);
-export const listProfileSlugs = (q: Query, projectId: string, query: ProfileQuery, most: number) =>
+export const listProfileSlugs = (q: SlowQuery, projectId: string, query: ProfileQuery, most: number) =>
   q.rows(slugs, [...filterOf(projectId, query), most]);
-export const listProfilesById = (q: Query, ids: readonly string[]) => q.rows(byIds, [ids]);
+export const listProfilesById = (q: SlowQuery, ids: readonly string[]) => q.rows(byIds, [ids]);
 export const countProfiles = async (q: Query, projectId: string, query: ProfileQuery): Promise<number> =>
   (await q.first(count, filterOf(projectId, query)))?.count ?? 0;
 export const insertProfile = (tx: Tx, row: ProfileWrite): void =>

@@ -1,4 +1,4 @@
-import { slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { slowSql, sql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 import type { Revoking } from "./model.ts";
 
 // On hold (6) the time of renewal is kept for the release; until then the renewal passes it over.
@@ -124,7 +124,7 @@ export const certificatesOfKey = (
 export const findList = (q: Query, { keyId, shard }: ListPlace) => q.first(list, [keyId, shard]);
 /** Of certificates that end after that moment. */
 export const listEntries = async (
-  q: Query,
+  q: SlowQuery,
   { keyId, shard }: ListPlace,
   endingAfter: Date,
 ): Promise<Buffer> => (await q.first(entries, [keyId, shard, endingAfter]))?.entries ?? Buffer.alloc(0);

@@ -182,8 +182,9 @@ export function createIdentityMemberships({
         subject: "identity",
       });
       const only = await readable(ability, () => db.read((q) => memberIds(q, project.id)));
-      const { rows, total } = await db.read((q) =>
-        pageOfMemberships(q, project.id, { ...page, search: page.identityName, only }, clock.now()),
+      const { rows, total } = await db.read(
+        (q) => pageOfMemberships(q, project.id, { ...page, search: page.identityName, only }, clock.now()),
+        { tenant: project.orgId },
       );
       return {
         identityMemberships: rows.map(toView),

@@ -1,4 +1,4 @@
-import { escapeLike, searchSql, slowSql, sql, type Query } from "../../platform/db/index.ts";
+import { escapeLike, searchSql, slowSql, sql, type Query, type SlowQuery } from "../../platform/db/index.ts";
 import { HELD_ROLES, type HeldRoleJson } from "../../memberships/index.ts";
 import { NONE, totalOf, type Total } from "../counts/store.ts";
 import type { MetadataItem } from "../model.ts";
@@ -60,7 +60,7 @@ export const memberIds = async (q: Query, projectId: string): Promise<string[]> 
   (await q.rows(members, [projectId])).map((row) => row.id);
 
 export async function pageOfMemberships(
-  q: Query,
+  q: SlowQuery,
   projectId: string,
   asked: IdentityPage,
   now: Date,

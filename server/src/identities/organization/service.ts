@@ -118,8 +118,9 @@ export function createOrgIdentities({ db, clock, permissions, memberships }: Org
       const orgId = ownOrg(actor, asked.orgId);
       const ability = await permissions.requireInOrganization(actor, { action: "read", subject: "identity" });
       const only = await readable(ability, () => db.read((q) => idsOfOrg(q, orgId)));
-      const { rows, total } = await db.read((q) =>
-        pageOfOrg(q, orgId, { ...asked, search: asked.search, only }, clock.now()),
+      const { rows, total } = await db.read(
+        (q) => pageOfOrg(q, orgId, { ...asked, search: asked.search, only }, clock.now()),
+        { tenant: orgId },
       );
       return { identities: rows.map(toMembership), totalCount: counts.sum("orgIdentities", orgId, total) };
     },

@@ -1,4 +1,4 @@
-import { escapeLike, searchSql, slowSql, sql, type Query } from "../../platform/db/index.ts";
+import { escapeLike, searchSql, slowSql, sql, type Query, type SlowQuery } from "../../platform/db/index.ts";
 import { NONE, totalOf, type Total } from "../counts/store.ts";
 import type { MetadataItem } from "../model.ts";
 import { amongOnly, type IdentityPage } from "../store.ts";
@@ -53,7 +53,7 @@ export const idsOfOrg = async (q: Query, orgId: string): Promise<string[]> =>
   (await q.rows(all, [orgId])).map((row) => row.id);
 
 export async function pageOfOrg(
-  q: Query,
+  q: SlowQuery,
   orgId: string,
   asked: IdentityPage,
   now: Date,

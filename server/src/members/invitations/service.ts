@@ -98,7 +98,9 @@ export class Invitations {
     const { db, clock, permissions } = this.#needs;
     const orgId = orgOf(actor);
     const reader = await permissions.requireInOrganization(actor, { action: "read", subject: "member" });
-    const found = await db.read((q) => listInvitations(q, orgId, clock.now(), MOST_LOOKED_THROUGH));
+    const found = await db.read((q) => listInvitations(q, orgId, clock.now(), MOST_LOOKED_THROUGH), {
+      tenant: orgId,
+    });
     const { rows, totalCount } = visiblePart(reader, found, asked);
     return { invitations: rows, totalCount };
   }

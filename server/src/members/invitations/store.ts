@@ -1,4 +1,4 @@
-import { slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { slowSql, sql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 import type { RoleAssignment } from "../../memberships/index.ts";
 
 export interface InvitedPlace {
@@ -84,7 +84,7 @@ export async function findInvitation(
 
 export const findInvitationById = (q: Query, orgId: string, id: string, now: Date) =>
   q.first(byId, [orgId, id, now]);
-export const listInvitations = (q: Query, orgId: string, now: Date, most: number) =>
+export const listInvitations = (q: SlowQuery, orgId: string, now: Date, most: number) =>
   q.rows(ofOrg, [orgId, now, most]);
 /** Undefined if someone else was faster, or it was withdrawn, replaced or ran out. */
 export const takeInvitation = (tx: Tx, id: string, now: Date) => tx.first(take, [id, now]);

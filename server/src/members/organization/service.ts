@@ -56,7 +56,7 @@ export class OrgMembers {
     const reader = await permissions.requireInOrganization(actor, { action: "read", subject: "member" });
     const all = seesEverybody(reader);
     const wanted = all ? asked : { offset: 0, limit: MOST_LOOKED_THROUGH, search: asked.search };
-    const found = await db.read((q) => pageOfOrgMembers(q, orgId, wanted));
+    const found = await db.read((q) => pageOfOrgMembers(q, orgId, wanted), { tenant: orgId });
     const { rows, totalCount } = all ? found : visiblePart(reader, found.rows, asked);
     return { members: rows.map(toView), totalCount };
   }

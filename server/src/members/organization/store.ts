@@ -1,4 +1,4 @@
-import { escapeLike, searchSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { escapeLike, searchSql, sql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 
 /** A person as a member of an organisation, with their first role there. */
 export interface OrgMemberRow {
@@ -65,7 +65,7 @@ export const removeFromOrg = (tx: Tx, orgId: string, userId: string) =>
   Promise.all([tx.rows(removeEverywhere, [orgId, userId]), tx.rows(endSessions, [orgId, userId])]);
 
 export async function pageOfOrgMembers(
-  q: Query,
+  q: SlowQuery,
   orgId: string,
   asked: { readonly offset: number; readonly limit: number; readonly search?: string | undefined },
 ): Promise<{ rows: OrgMemberRow[]; totalCount: number }> {

@@ -96,11 +96,11 @@ export class ProjectMembers {
     asked: SearchablePage,
   ): Promise<{ memberships: ProjectMemberView[]; totalCount: number }> {
     const { db, permissions, projects } = this.#needs;
-    const { id } = await projects.resolve(actor, ref);
+    const { id, orgId } = await projects.resolve(actor, ref);
     const reader = await permissions.requireInProject(actor, id, { action: "read", subject: "member" });
     const all = seesEverybody(reader);
     const wanted = all ? asked : { offset: 0, limit: MOST_LOOKED_THROUGH, search: asked.search };
-    const found = await db.read((q) => pageOfProjectMembers(q, id, wanted));
+    const found = await db.read((q) => pageOfProjectMembers(q, id, wanted), { tenant: orgId });
     const { rows, totalCount } = all ? found : visiblePart(reader, found.rows, asked);
     return { memberships: rows.map(toView), totalCount };
   }

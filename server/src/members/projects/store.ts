@@ -1,4 +1,4 @@
-import { escapeLike, searchSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { escapeLike, searchSql, sql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 import { HELD_ROLES, type HeldRoleJson } from "../../memberships/index.ts";
 
 export interface ProjectMemberRow {
@@ -47,7 +47,7 @@ export const holdColleagues = async (tx: Tx, orgId: string, emails: readonly str
 export const lockMembership = (tx: Tx, id: string) => tx.first(lock, [id]);
 
 export async function pageOfProjectMembers(
-  q: Query,
+  q: SlowQuery,
   projectId: string,
   asked: { readonly offset: number; readonly limit: number; readonly search?: string | undefined },
 ): Promise<{ rows: ProjectMemberRow[]; totalCount: number }> {

@@ -4,7 +4,7 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { seal } from "../sealed.ts";
 import { contextOf, decrypt, encrypt } from "./aead.ts";
-import { checkPassword, hashPassword } from "./passwords.ts";
+import { checkPassword, hashPassword, weakenPasswordsForTests } from "./passwords.ts";
 import { openToken, signToken } from "./tokens.ts";
 
 const key = randomBytes(32);
@@ -45,15 +45,35 @@ describe("encryption at rest", () => {
 
 describe("passwords", () => {
   it("accept the right one, refuse a wrong one, and an unknown account is a no", async () => {
-    const hash = await hashPassword(seal("correct horse"));
-    assert.ok(await checkPassword(seal("correct horse"), hash));
-    assert.ok(!(await checkPassword(seal("correct horsf"), hash)));
-    assert.ok(!(await checkPassword(seal("correct horse"), undefined)));
+    const hash = await hashPassword(seal("correct horse"), "a");
+    assert.ok(await checkPassword(seal("correct horse"), hash, "a"));
+    assert.ok(!(await checkPassword(seal("correct horsf"), hash, "a")));
+    assert.ok(!(await checkPassword(seal("correct horse"), undefined, "a")));
     assert.ok(!hash.includes("correct"));
   });
 
   it("are one password however their letters are composed", async () => {
-    assert.ok(await checkPassword(seal("cafe\u0301"), await hashPassword(seal("caf\u00e9"))));
+    assert.ok(await checkPassword(seal("cafe\u0301"), await hashPassword(seal("caf\u00e9"), "a"), "a"));
+  });
+});
+
+describe("H9 the gate of passwords", () => {
+  it("guesses from a hundred addresses do not keep a right password from elsewhere out", async () => {
+    weakenPasswordsForTests();
+    const hash = await hashPassword(seal("right"), "owner");
+    const guess = (n: number) =>
+      checkPassword(seal("wrong"), hash, `198.51.100.${n}`).then(
+        () => order.push("guess"),
+        () => undefined,
+      );
+    const order: string[] = [];
+    // Known for their guesses by now.
+    for (let n = 0; n < 100; n += 1) for (let times = 0; times < 3; times += 1) await guess(n);
+    order.length = 0;
+    const guesses = Array.from({ length: 200 }, (_none, n) => guess(n % 100));
+    assert.ok(await checkPassword(seal("right"), hash, "203.0.113.7"));
+    assert.ok(order.length <= 6, `${order.length} guesses came first`);
+    await Promise.all(guesses);
   });
 });
 

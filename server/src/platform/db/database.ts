@@ -14,8 +14,9 @@ import type { Measure } from "../measure.ts";
 import type { Fact, NumberedFact } from "../outbox/fact.ts";
 import { isAway, isFull, isRetryable, translate } from "./errors.ts";
 import { createAppender } from "./append.ts";
-import type { AuditEntry, Db, Query, Tx } from "./handles.ts";
+import type { AuditEntry, Db, SlowQuery, TurnOf, Tx } from "./handles.ts";
 import { openLanes } from "./lanes.ts";
+import { openSlowLooks } from "./slow.ts";
 import { SessionClient, type SessionConfig } from "./session.ts";
 import { sql, type Statement } from "./statement.ts";
 import { NeverRan, Wire } from "./wire.ts";
@@ -41,6 +42,8 @@ export interface DatabaseOptions {
 const READING_LANES = 4;
 /** Statements on the lanes are quick ones; a lane that is silent for this long holds up everyone behind it. */
 const LANE_SILENCE_MS = 10_000;
+/** Ended by the database before that, so that the lane and whoever else is in it go on. */
+const LANE_LOOK_MS = 8000;
 const ATTEMPTS = 4;
 const STATEMENT_MS = 30_000;
 /**
@@ -79,7 +82,7 @@ const insertAudit = sql(`
 
 type Send = <Row>(statement: Statement<Row>, values: readonly unknown[]) => Promise<Row[]>;
 
-const asQuery = (send: Send): Query => ({
+const asQuery = (send: Send): SlowQuery => ({
   rows: (statement, values = []) => send(statement, values),
   first: async (statement, values = []) => (await send(statement, values))[0],
 });
@@ -243,22 +246,6 @@ const measuresOf = (pool: pg.Pool): Measure[] => [
   },
 ];
 
-async function lookSlowly<Row>(
-  pool: pg.Pool,
-  { name, text }: Statement<Row>,
-  values: readonly unknown[],
-): Promise<Row[]> {
-  const client = await borrow(pool);
-  let isOver = true;
-  try {
-    const { rows } = await client.query({ name, text, values } as pg.QueryConfig);
-    isOver = (client as unknown as SessionClient).isStandby; // see lanes.ts
-    return rows as Row[];
-  } finally {
-    client.release(isOver);
-  }
-}
-
 export function openDatabase({ connection, connections, clock, onError }: DatabaseOptions): Database {
   const base: SessionConfig = {
     ...connection,
@@ -279,34 +266,37 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
     max: connections,
     idleTimeoutMillis: 60_000,
   } as pg.PoolConfig);
-  const slowPool = new pg.Pool({
-    ...base,
-    settings: { ...LIMITS, ...LOOK_ONLY },
-    Client: SessionClient,
-    max: 4,
-    idleTimeoutMillis: 30_000,
-  } as pg.PoolConfig);
-  for (const each of [pool, slowPool]) {
-    each.on("error", onError);
-    // The pool listens to its idle connections only. One that is lent out can break between two statements, when
-    // nobody waits for an answer; without a listener of its own that would end the process.
-    each.on("connect", (client) => void client.on("error", onError));
-  }
+  pool.on("error", onError);
+  // The pool listens to its idle connections only. One that is lent out can break between two statements, when
+  // nobody waits for an answer; without a listener of its own that would end the process.
+  pool.on("connect", (client) => void client.on("error", onError));
+  const slow = openSlowLooks({
+    config: { ...base, settings: { ...LIMITS, ...LOOK_ONLY } },
+    onError,
+    borrow,
+  });
   const lanes = openLanes(
-    { ...base, settings: { ...quick, ...LOOK_ONLY }, query_timeout: LANE_SILENCE_MS },
+    {
+      ...base,
+      settings: { ...quick, ...LOOK_ONLY, statement_timeout: LANE_LOOK_MS },
+      query_timeout: LANE_SILENCE_MS,
+    },
     READING_LANES,
   );
   const listeners: ((facts: readonly NumberedFact[]) => void)[] = [];
 
-  const looking = asQuery(async (statement, values) => {
-    try {
-      return await (statement.isSlow
-        ? lookSlowly(slowPool, statement, values)
-        : lanes.rows(statement, values));
-    } catch (error) {
-      throw translate(error);
-    }
-  });
+  const lookingFor = (turn: TurnOf | undefined): SlowQuery =>
+    asQuery(async (statement, values) => {
+      try {
+        if (!statement.isSlow) return await lanes.rows(statement, values);
+        // The compiler keeps this from happening.
+        if (!turn) throw new Error("a slow look needs somebody's turn: db.read(look, { tenant })");
+        return await slow.rows(turn, statement, values);
+      } catch (error) {
+        throw translate(error);
+      }
+    });
+  const looking = lookingFor(undefined);
 
   /** It is committed: whatever a listener makes of it, the writer is told so. */
   const tell = (facts: readonly NumberedFact[]): void => {
@@ -332,14 +322,14 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
   };
 
   return {
-    read: (look) => look(looking),
+    read: <T>(look: (q: SlowQuery) => Promise<T>, turn?: TurnOf) => look(turn ? lookingFor(turn) : looking),
     write,
     append: createAppender(write),
     onCommitted: (listener) => void listeners.push(listener),
     measures: measuresOf(pool),
     async hasOwnSettings() {
       const shown = await looking.first(ownSettings);
-      return shown?.timeout === `${STATEMENT_MS / 1000}s` && shown.isReadOnly === "on";
+      return shown?.timeout === `${LANE_LOOK_MS / 1000}s` && shown.isReadOnly === "on";
     },
     async connect(options) {
       const { query_timeout: _ours, ...patient } = { ...base, settings: { ...UNIFORM, ...PATIENT } };
@@ -355,7 +345,7 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
       }
     },
     async close() {
-      await Promise.all([pool.end(), slowPool.end(), lanes.close()]);
+      await Promise.all([pool.end(), slow.close(), lanes.close()]);
     },
   };
 }

@@ -4,12 +4,29 @@
  */
 import type { Actor } from "../actor.ts";
 import type { Fact } from "../outbox/fact.ts";
-import type { Statement } from "./statement.ts";
+import type { QuickStatement, Statement } from "./statement.ts";
 
+// Properties, not methods: only so does the compiler keep a slow statement away from who may ask quick ones only.
 export interface Query {
-  rows<Row>(statement: Statement<Row>, values?: readonly unknown[]): Promise<Row[]>;
-  first<Row>(statement: Statement<Row>, values?: readonly unknown[]): Promise<Row | undefined>;
+  readonly rows: <Row>(statement: QuickStatement<Row>, values?: readonly unknown[]) => Promise<Row[]>;
+  readonly first: <Row>(
+    statement: QuickStatement<Row>,
+    values?: readonly unknown[],
+  ) => Promise<Row | undefined>;
 }
+
+/** Also asks what may take long or bring much, and waits for somebody's turn to do so. */
+export interface SlowQuery extends Query {
+  readonly rows: <Row>(statement: Statement<Row>, values?: readonly unknown[]) => Promise<Row[]>;
+  readonly first: <Row>(statement: Statement<Row>, values?: readonly unknown[]) => Promise<Row | undefined>;
+}
+
+/** In whose turn a slow look is taken: an organisation's, or the house's own for what it does unasked. */
+export interface TurnOf {
+  readonly tenant: string;
+}
+/** Upkeep: it has connections of its own and more time than a person would wait. */
+export const UPKEEP_TURN: TurnOf = { tenant: "upkeep" };
 
 export interface AuditEntry {
   readonly event: string;
@@ -29,10 +46,12 @@ export interface Pen {
   audit(actor: Actor, entry: AuditEntry): void;
 }
 
-export interface Tx extends Query, Pen {}
+export interface Tx extends SlowQuery, Pen {}
 
 export interface Db {
   read<T>(look: (q: Query) => Promise<T>): Promise<T>;
+  /** With slow statements among its looks: organisations take turns. */
+  read<T>(look: (q: SlowQuery) => Promise<T>, turn: TurnOf): Promise<T>;
   /** `audited: false` is for upkeep that changes nothing a person did: sweeps, counters, leases. */
   write<T>(change: (tx: Tx) => Promise<T>, options?: WriteOptions): Promise<T>;
   /**

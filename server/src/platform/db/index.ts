@@ -1,5 +1,6 @@
 export type { Database } from "./database.ts";
-export type { AuditEntry, Db, Pen, Query, Tx } from "./handles.ts";
+export { UPKEEP_TURN } from "./handles.ts";
+export type { AuditEntry, Db, Pen, Query, SlowQuery, TurnOf, Tx } from "./handles.ts";
 export { openDatabase } from "./database.ts";
 export { isForeignKeyViolation, isUniqueViolation } from "./errors.ts";
 export { copyDatabase, CopyError } from "./copy.ts";

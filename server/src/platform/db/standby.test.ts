@@ -94,7 +94,7 @@ describe("a database that fails over", () => {
     const look = () =>
       Promise.all(
         [quick, quick, slow, slow].map(
-          async (statement) => (await database.read((q) => q.first(statement)))?.isStandby,
+          async (statement) => (await database.read((q) => q.first(statement), { tenant: "org" }))?.isStandby,
         ),
       );
     switchboard.lead(standby);

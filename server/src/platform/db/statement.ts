@@ -11,11 +11,14 @@ export interface Statement<Row> {
   readonly isSlow: boolean;
   readonly row?: Row;
 }
+export interface QuickStatement<Row> extends Statement<Row> {
+  readonly isSlow: false;
+}
 
 const nameOf = (text: string): string =>
   `k${createHash("sha256").update(text).digest("base64url").slice(0, 20)}`;
 
-export function sql<Row = Record<string, never>>(text: string): Statement<Row> {
+export function sql<Row = Record<string, never>>(text: string): QuickStatement<Row> {
   return { name: nameOf(text), text, isSlow: false };
 }
 
@@ -27,6 +30,7 @@ export function searchSql<Row = Record<string, never>>(text: string): Statement<
   return { name: undefined, text, isSlow: true };
 }
 
+/** For what may take long, or brings a large answer. Looked up in the turn of somebody: see `Db.read`. */
 export function slowSql<Row = Record<string, never>>(text: string): Statement<Row> {
   return { name: nameOf(text), text, isSlow: true };
 }

@@ -42,7 +42,7 @@ export function createProjectAccess({ db, clock, permissions, projects }: Projec
     async list(actor: MemberActor, page: { offset: number; limit: number; search?: string | undefined }) {
       const orgId = orgOf(actor);
       await requireOrgAdmin(actor);
-      return db.read((q) => pageOfAllProjects(q, orgId, page));
+      return db.read((q) => pageOfAllProjects(q, orgId, page), { tenant: orgId });
     },
 
     async grantAdmin(actor: MemberActor, ref: string) {

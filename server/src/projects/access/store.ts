@@ -1,4 +1,4 @@
-import { escapeLike, searchSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { escapeLike, searchSql, sql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 
 export interface ListedProject {
   readonly id: string;
@@ -33,7 +33,7 @@ const addAdmin = sql(`
 const touch = sql(`UPDATE memberships SET updated_at = $2 WHERE id = $1`);
 
 export async function pageOfAllProjects(
-  q: Query,
+  q: SlowQuery,
   orgId: string,
   { offset, limit, search }: { offset: number; limit: number; search?: string | undefined },
 ): Promise<{ projects: ListedProject[]; count: number }> {

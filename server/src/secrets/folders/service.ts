@@ -113,10 +113,12 @@ export function createFolders(needs: FolderNeeds) {
       const environment = await access.environment(ground, query.environment);
       const parent = await db.read((q) => findFolderByPath(q, environment.id, query.path));
       const rows = parent
-        ? await db.read((q) =>
-            query.recursive
-              ? foldersBelow(q, environment.id, likeBelow(query.path))
-              : foldersIn(q, parent.id),
+        ? await db.read(
+            (q) =>
+              query.recursive
+                ? foldersBelow(q, environment.id, likeBelow(query.path))
+                : foldersIn(q, parent.id),
+            { tenant: ground.project.orgId },
           )
         : [];
       const seen = rows.filter((row) =>

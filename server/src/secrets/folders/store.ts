@@ -1,4 +1,4 @@
-import { slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { slowSql, sql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 
 export interface FolderRow {
   readonly id: string;
@@ -63,9 +63,9 @@ export const findFoldersByPaths = (q: Query, environmentId: string, paths: reado
   q.rows(byPaths, [environmentId, paths]);
 export const findFolderById = (q: Query, id: string, orgId: string) => q.first(byId, [id, orgId]);
 export const foldersIn = (q: Query, parentId: string) => q.rows(children, [parentId]);
-export const foldersBelow = (q: Query, environmentId: string, likeBelow: string) =>
+export const foldersBelow = (q: SlowQuery, environmentId: string, likeBelow: string) =>
   q.rows(below, [environmentId, likeBelow]);
-export const folderTree = (q: Query, environmentId: string, path: string, likeBelow: string) =>
+export const folderTree = (q: SlowQuery, environmentId: string, path: string, likeBelow: string) =>
   q.rows(tree, [environmentId, path, likeBelow]);
 export const foldersChangedSince = (q: Query, ids: readonly string[], since: Date) =>
   q.rows(changedSince, [ids, since]);

@@ -7,7 +7,7 @@
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
 import type { Keyring } from "../../platform/crypto/index.ts";
-import type { Db } from "../../platform/db/index.ts";
+import { type Db, UPKEEP_TURN } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import type { Job } from "../../platform/jobs/index.ts";
 import { fact, type Tail } from "../../platform/outbox/index.ts";
@@ -52,8 +52,9 @@ export function createKeyRotations({ db, clock, tail, keyring, access }: Rotatio
   const redoSecrets = async (rotation: RotationRow, folderId: string): Promise<number> => {
     let from = "";
     for (let done = 0; ;) {
-      const rows = await db.read((q) =>
-        secretsUnder(q, folderId, rotation.oldKeyId, { key: from, limit: BATCH }),
+      const rows = await db.read(
+        (q) => secretsUnder(q, folderId, rotation.oldKeyId, { key: from, limit: BATCH }),
+        UPKEEP_TURN,
       );
       if (rows.length === 0) return done;
       const vault = await keyring.vaultOf({ projectId: rotation.projectId });
@@ -77,8 +78,9 @@ export function createKeyRotations({ db, clock, tail, keyring, access }: Rotatio
   const redoVersions = async (rotation: RotationRow, folderId: string): Promise<number> => {
     let from = new Date(0);
     for (let done = 0; ;) {
-      const rows = await db.read((q) =>
-        versionsUnder(q, folderId, rotation.oldKeyId, { at: from, limit: BATCH }),
+      const rows = await db.read(
+        (q) => versionsUnder(q, folderId, rotation.oldKeyId, { at: from, limit: BATCH }),
+        UPKEEP_TURN,
       );
       if (rows.length === 0) return done;
       const vault = await keyring.vaultOf({ projectId: rotation.projectId });

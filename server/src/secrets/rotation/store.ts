@@ -1,4 +1,4 @@
-import { slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { slowSql, sql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 import type { SecretRow, StoredState } from "../model.ts";
 import { biteOf, inBite, SECRET_COLUMNS } from "../store.ts";
 import { VERSION_COLUMNS, type VersionRow } from "../versions/store.ts";
@@ -48,13 +48,17 @@ export const finishRotation = (tx: Tx, id: string, at: Date) => tx.rows(finish, 
 export const foldersEverIn = async (q: Query, projectId: string) =>
   (await q.rows(foldersEver, [projectId])).map((row) => row.folderId);
 export const secretsUnder = (
-  q: Query,
+  q: SlowQuery,
   folderId: string,
   keyId: string,
   from: { key: string; limit: number },
 ) => q.rows(oldSecrets, [folderId, keyId, from.key, from.limit]);
-export const versionsUnder = (q: Query, folderId: string, keyId: string, from: { at: Date; limit: number }) =>
-  q.rows(oldVersions, [folderId, keyId, from.at, from.limit]);
+export const versionsUnder = (
+  q: SlowQuery,
+  folderId: string,
+  keyId: string,
+  from: { at: Date; limit: number },
+) => q.rows(oldVersions, [folderId, keyId, from.at, from.limit]);
 
 interface Encrypted {
   readonly id: string;

@@ -1,4 +1,4 @@
-import { slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { slowSql, sql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 import type { SecretRow } from "../model.ts";
 import { BITE_ROWS, biteOf, inBite, NIL, SECRET_COLUMNS } from "../store.ts";
 
@@ -85,7 +85,7 @@ export const deleteTag = (tx: Tx, projectId: string, id: string) => tx.first(rem
 export const PAGE = 1000;
 
 export const versionsWithTag = (
-  q: Query,
+  q: SlowQuery,
   tag: { projectId: string; id: string },
   after: { secretId: string; version: number } | undefined,
 ) => q.rows(carriers, [tag.projectId, tag.id, after?.secretId ?? NIL, after?.version ?? 0, PAGE]);

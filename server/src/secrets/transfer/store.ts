@@ -1,4 +1,4 @@
-import { slowSql, sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { slowSql, sql, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 import type { StoredState } from "../model.ts";
 import { VERSION_COLUMNS, type VersionRow } from "../versions/store.ts";
 
@@ -19,10 +19,10 @@ const insertOlder = sql(`
     AS n (secret_id, version, change, key, key_id, value, comment, metadata, tag_ids, skip_multiline, reminder_note, reminder_days, original_at, actor_name)`);
 
 /** How much they take, before any is loaded. */
-export const weighOlder = async (q: Query, secretIds: readonly string[]): Promise<number> =>
+export const weighOlder = async (q: SlowQuery, secretIds: readonly string[]): Promise<number> =>
   (await q.first(olderWeight, [secretIds]))?.weight ?? 0;
 /** All versions of these secrets but the newest, oldest first. */
-export const olderVersions = (q: Query, secretIds: readonly string[]) => q.rows(older, [secretIds]);
+export const olderVersions = (q: SlowQuery, secretIds: readonly string[]) => q.rows(older, [secretIds]);
 
 export interface OlderVersion {
   readonly secretId: string;

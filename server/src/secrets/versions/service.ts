@@ -153,9 +153,13 @@ export function createSecretHistory(needs: HistoryNeeds) {
       const { ground, last, own } = await find(actor, secretId, "read");
       const attributes = attributesOf(placeOf(last), last.key, own);
       require(ground.ability, "describeSecret", "secrets", attributes);
-      const weight = await db.read((q) => weighPage(q, secretId, query.limit, query.offset));
+      const weight = await db.read((q) => weighPage(q, secretId, query.limit, query.offset), {
+        tenant: ground.project.orgId,
+      });
       if (weight > MAX_ANSWER_BYTES) throw pageTooLarge();
-      const rows = await db.read((q) => pageOfVersions(q, secretId, query.limit, query.offset));
+      const rows = await db.read((q) => pageOfVersions(q, secretId, query.limit, query.offset), {
+        tenant: ground.project.orgId,
+      });
       const past = await db.read((q) => learnThen(q, tags, placeOf(last), rows));
       const isReadableNow = query.viewSecretValue && ground.ability.can("readValue", "secrets", attributes);
       const versions: ReadVersion[] = [];

@@ -1,4 +1,4 @@
-import { slowSql, sql, type Query } from "../../platform/db/index.ts";
+import { slowSql, sql, type Query, type SlowQuery } from "../../platform/db/index.ts";
 import { MIN_WEIGHT, type SecretRow } from "../model.ts";
 import type { PlaceThen } from "./model.ts";
 
@@ -53,20 +53,24 @@ export const placesOfFolders = (q: Query, folderIds: readonly string[]) => q.row
 export const findVersion = (q: Query, secretId: string, version: number) => q.first(one, [secretId, version]);
 /** The oldest that is kept; the first ever may have been forgotten. */
 export const findOldest = (q: Query, secretId: string) => q.first(oldest, [secretId]);
-export const pageOfVersions = (q: Query, secretId: string, limit: number, offset: number) =>
+export const pageOfVersions = (q: SlowQuery, secretId: string, limit: number, offset: number) =>
   q.rows(page, [secretId, limit, offset]);
-export const weighPage = async (q: Query, secretId: string, limit: number, offset: number): Promise<number> =>
-  (await q.first(pageWeight, [secretId, limit, offset]))?.weight ?? 0;
+export const weighPage = async (
+  q: SlowQuery,
+  secretId: string,
+  limit: number,
+  offset: number,
+): Promise<number> => (await q.first(pageWeight, [secretId, limit, offset]))?.weight ?? 0;
 export const foldersAt = (
-  q: Query,
+  q: SlowQuery,
   at: { environmentId: string; path: string },
   likeBelow: string | null,
   moment: Date,
 ) => q.rows(treeAt, [at.environmentId, at.path, likeBelow ?? "", moment]);
-export const secretsAt = (q: Query, folderIds: readonly string[], moment: Date) =>
+export const secretsAt = (q: SlowQuery, folderIds: readonly string[], moment: Date) =>
   q.rows(stateAt, [folderIds, moment]);
 /** What all of them take, before any is loaded. */
-export const weighAt = async (q: Query, folderIds: readonly string[], moment: Date): Promise<number> =>
+export const weighAt = async (q: SlowQuery, folderIds: readonly string[], moment: Date): Promise<number> =>
   (await q.first(weightAt, [folderIds, moment]))?.weight ?? 0;
 export const lastVersions = (q: Query, secretIds: readonly string[]) => q.rows(last, [secretIds]);
 

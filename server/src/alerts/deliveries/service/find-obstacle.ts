@@ -2,7 +2,7 @@
  * Before a message leaves: is it still worth sending, and may it go now? Hours may lie between its making and this
  * attempt, and in the meantime its certificates may have been dealt with, or somebody asked for silence.
  */
-import type { Query } from "../../../platform/db/index.ts";
+import type { Query, SlowQuery } from "../../../platform/db/index.ts";
 import { HELD_MS, PATIENCE_MS, waitForOlder, type Verdict } from "../model.ts";
 import { findToldThere, isAnyLive, isAnyToldLive, type ClaimedDelivery } from "../store.ts";
 
@@ -18,7 +18,7 @@ const end = (delivery: ClaimedDelivery, reason: string): Verdict => ({
   error: delivery.lastError === null ? reason : `${reason} Before that: ${delivery.lastError}`,
 });
 
-async function expirationIsOver(q: Query, delivery: ClaimedDelivery, now: Date): Promise<boolean> {
+async function expirationIsOver(q: SlowQuery, delivery: ClaimedDelivery, now: Date): Promise<boolean> {
   const shown = shownIds(delivery);
   if (await isAnyLive(q, shown, now)) return false;
   return delivery.content.total <= shown.length || !(await isAnyToldLive(q, delivery, now));
@@ -56,7 +56,7 @@ function obstacleOfSilence(delivery: ClaimedDelivery, speaker: Speaker, now: Dat
 
 /** What keeps a claimed delivery from being sent now, or undefined. */
 export async function findObstacle(
-  q: Query,
+  q: SlowQuery,
   delivery: ClaimedDelivery,
   speaker: Speaker,
   now: Date,

@@ -1,5 +1,5 @@
 /** From occasions that wait to messages: one per alert, with one delivery per channel. */
-import type { Tx } from "../../../platform/db/index.ts";
+import { type Tx, UPKEEP_TURN } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
 import { SHOWN } from "../../../notifications/index.ts";
 import { digestIsDue, type AlertRow } from "../../model.ts";
@@ -87,7 +87,7 @@ export function createGatherer({ db, clock, publicUrl }: OccasionNeeds) {
 
   return async (): Promise<void> => {
     const now = clock.now();
-    const waiting = (await db.read(store.readWaitingAlerts)).filter((alert) =>
+    const waiting = (await db.read(store.readWaitingAlerts, UPKEEP_TURN)).filter((alert) =>
       digestIsDue(alert.digest, alert.gatheredAt, now),
     );
     const portions = portionsOf(waiting);

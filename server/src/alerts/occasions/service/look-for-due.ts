@@ -1,4 +1,5 @@
 /** From the passing of time to occasions: the index of live ends, from the last look until now. */
+import { UPKEEP_TURN } from "../../../platform/db/index.ts";
 import { includesAuthorities } from "../../filters/model.ts";
 import { endWindow, isDue, type AlertRow } from "../../model.ts";
 import { expiryOccasion, needsFullLook, type CertificateRow } from "../model.ts";
@@ -46,11 +47,13 @@ export function createLooker({ db, clock }: OccasionNeeds) {
   const walk = async (watches: readonly Watch[], now: Date): Promise<void> => {
     let open = [...watches];
     while (open.length > 0) {
-      const { page, rows } = await db.read((q) =>
-        store.readDue(
-          q,
-          open.map((watch) => watch.window),
-        ),
+      const { page, rows } = await db.read(
+        (q) =>
+          store.readDue(
+            q,
+            open.map((watch) => watch.window),
+          ),
+        UPKEEP_TURN,
       );
       const waiting: Waiting[] = [];
       const last = new Map<number, { row: CertificateRow; count: number }>();
@@ -78,7 +81,7 @@ export function createLooker({ db, clock }: OccasionNeeds) {
     if (wishing.length === 0) return;
     const byProject = groupBy(wishing, (alert) => alert.projectId);
     const audiences = new Map([...byProject].map(([id, group]) => [id, audienceOf(group)]));
-    const rows = await db.read((q) => store.readDueAuthorities(q, [...byProject.keys()], now));
+    const rows = await db.read((q) => store.readDueAuthorities(q, [...byProject.keys()], now), UPKEEP_TURN);
     const waiting = rows.flatMap((row) => {
       const audience = audiences.get(row.projectId) ?? (() => []);
       return occasionsOf(
@@ -94,7 +97,7 @@ export function createLooker({ db, clock }: OccasionNeeds) {
     const now = clock.now();
     const until = await db.read(store.readEvaluatedUntil);
     const since = until === null ? null : new Date(until.getTime() - OVERLAP_MS);
-    const alerts = await db.read(store.readExpiring);
+    const alerts = await db.read(store.readExpiring, UPKEEP_TURN);
     const full = alerts.filter((alert) => needsFullLook(alert, now));
     const isFull = new Set(full);
     const watches = [

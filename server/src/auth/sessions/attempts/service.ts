@@ -91,7 +91,7 @@ export function createPasswordAttempts(needs: {
           await refused(user, caller, "locked-out");
           throw locked;
         }
-        const isRight = await checkPassword(password, user?.passwordHash ?? undefined);
+        const isRight = await checkPassword(password, user?.passwordHash ?? undefined, networkOf(caller.ip));
         if (user && isRight) return onRight(user);
         await refused(user, caller, user ? "wrong-password" : "unknown-account");
         throw credentialsWrong();

@@ -123,7 +123,11 @@ export function createCertificateSearch({
    * Those that the caller may read. What a list does not hold is fetched only where a rule asks for it, and only for
    * what is not allowed without it: whatever is unknown counts against the caller.
    */
-  const readable = async (ability: Ability, rows: readonly FoundCertificate[], now: Date) => {
+  const readable = async (
+    { project, ability }: { readonly project: ProjectRow; readonly ability: Ability },
+    rows: readonly FoundCertificate[],
+    now: Date,
+  ) => {
     const isAllowed = (row: FoundCertificate): boolean =>
       ability.can("read", "certificates", {
         commonName: row.commonName,
@@ -136,7 +140,7 @@ export function createCertificateSearch({
     const asksMore = ability
       .rulesFor("read", "certificates")
       .some(({ conditions = {} }) => "friendlyName" in conditions || "metadata" in conditions);
-    const bodies = asksMore ? await db.read((q) => listBodies(q, open)) : [];
+    const bodies = asksMore ? await db.read((q) => listBodies(q, open), { tenant: project.orgId }) : [];
     const details = new Map(bodies.map((body) => [body.id, body.details]));
     const isHidden = new Set(open);
     return rows.filter((row) => {
@@ -147,11 +151,12 @@ export function createCertificateSearch({
     });
   };
 
-  async function* pages(projectId: string, query: CertificateQuery): AsyncGenerator<FoundCertificate[]> {
+  async function* pages(project: ProjectRow, query: CertificateQuery): AsyncGenerator<FoundCertificate[]> {
     let after: Cursor | undefined;
     for (;;) {
-      const rows = await db.read((q) =>
-        searchCertificates(q, projectId, query, { now: clock.now(), after, limit: STREAM_PAGE }),
+      const rows = await db.read(
+        (q) => searchCertificates(q, project.id, query, { now: clock.now(), after, limit: STREAM_PAGE }),
+        { tenant: project.orgId },
       );
       if (rows.length > 0) yield rows;
       const last = rows.at(-1);
@@ -161,15 +166,15 @@ export function createCertificateSearch({
   }
 
   async function* lines(
-    projectId: string,
+    project: ProjectRow,
     query: CertificateQuery,
     format: "ndjson" | "csv",
     ability: Ability,
   ): AsyncGenerator<string> {
     if (format === "csv") yield `${CSV_COLUMNS.join(",")}\r\n`;
-    for await (const rows of pages(projectId, query)) {
+    for await (const rows of pages(project, query)) {
       const now = clock.now();
-      const found = (await readable(ability, rows, now)).map((row) => toFound(row, now));
+      const found = (await readable({ project, ability }, rows, now)).map((row) => toFound(row, now));
       yield found
         .map((row) => {
           if (format === "csv") return `${CSV_COLUMNS.map((column) => csvCell(row[column])).join(",")}\r\n`;
@@ -189,9 +194,13 @@ export function createCertificateSearch({
     const isRenewedToo = action === "delete";
     const query = { ...checked(input.query), status: "active" as const, isRenewedToo };
     const now = clock.now();
-    const rows = await db.read((q) => oldestCertificates(q, project.id, query, { now, limit: input.limit }));
+    const rows = await db.read((q) => oldestCertificates(q, project.id, query, { now, limit: input.limit }), {
+      tenant: project.orgId,
+    });
     const ids = rows.map(({ id }) => id);
-    const bodies = new Map((await db.read((q) => listBodies(q, ids))).map((body) => [body.id, body]));
+    const bodies = new Map(
+      (await db.read((q) => listBodies(q, ids), { tenant: project.orgId })).map((body) => [body.id, body]),
+    );
     return rows.flatMap((row) => {
       const body = bodies.get(row.id);
       if (!body) return [];
@@ -237,14 +246,15 @@ export function createCertificateSearch({
       const { project, ability } = await enter(actor, ref, "read");
       const now = clock.now();
       const after = query.cursor ? decodeCursor(query.cursor) : undefined;
-      const rows = await db.read((q) =>
-        searchCertificates(q, project.id, checked(query), { now, after, limit: query.limit }),
+      const rows = await db.read(
+        (q) => searchCertificates(q, project.id, checked(query), { now, after, limit: query.limit }),
+        { tenant: project.orgId },
       );
       const last = rows.at(-1);
       const nextCursor =
         last && rows.length === query.limit ? encodeCursor({ at: last.at, id: last.id }) : null;
       return {
-        certificates: (await readable(ability, rows, now)).map((row) => toFound(row, now)),
+        certificates: (await readable({ project, ability }, rows, now)).map((row) => toFound(row, now)),
         nextCursor,
       };
     },
@@ -255,7 +265,7 @@ export function createCertificateSearch({
       query: CertificateQuery & { format: "ndjson" | "csv" },
     ): Promise<Readable> {
       const { project, ability } = await enter(actor, ref, "read");
-      return Readable.from(lines(project.id, checked(query), query.format, ability), { objectMode: false });
+      return Readable.from(lines(project, checked(query), query.format, ability), { objectMode: false });
     },
 
     async bulkRevoke(actor: MemberActor, ref: string, input: BulkInput, reason: RevocationReason) {

@@ -1,4 +1,12 @@
-import { escapeLike, searchSql, slowSql, sql, type Query, type Tx } from "../../../platform/db/index.ts";
+import {
+  escapeLike,
+  searchSql,
+  slowSql,
+  sql,
+  type Query,
+  type SlowQuery,
+  type Tx,
+} from "../../../platform/db/index.ts";
 import type { CertificateDetails, CertificateQuery, CertificateRow, Cursor } from "../model.ts";
 import { uncount } from "./upkeep.ts";
 
@@ -80,15 +88,19 @@ const valuesOf = (projectId: string, query: CertificateQuery, { now, after, limi
 export const findCertificate = (q: Query, orgId: string, id: string) => q.first(inOrg, [id, orgId]);
 export const findCertificateById = (q: Query, id: string) => q.first(byId, [id]);
 export const findLatestActive = (q: Query, profileId: string, now: Date) => q.first(latest, [profileId, now]);
-export const searchCertificates = (q: Query, projectId: string, query: CertificateQuery, reading: Reading) =>
-  q.rows(search, valuesOf(projectId, query, reading));
+export const searchCertificates = (
+  q: SlowQuery,
+  projectId: string,
+  query: CertificateQuery,
+  reading: Reading,
+) => q.rows(search, valuesOf(projectId, query, reading));
 export const oldestCertificates = (
-  q: Query,
+  q: SlowQuery,
   projectId: string,
   query: CertificateQuery & { readonly isRenewedToo: boolean },
   reading: Omit<Reading, "after">,
 ) => q.rows(oldest, [...valuesOf(projectId, query, { ...reading, after: undefined }), query.isRenewedToo]);
-export const listBodies = (q: Query, ids: readonly string[]) => q.rows(bodies, [ids]);
+export const listBodies = (q: SlowQuery, ids: readonly string[]) => q.rows(bodies, [ids]);
 /** `own` is what holds for those that replace it too. */
 export function setRenewalTime(
   tx: Tx,

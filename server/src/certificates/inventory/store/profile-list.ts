@@ -9,7 +9,7 @@
  * The number of rows is written into the statement. As a parameter it would hide from PostgreSQL that a page is
  * small, and the statement would be planned anew each time, which costs as much as running it.
  */
-import { sql, type Query, type Statement } from "../../../platform/db/index.ts";
+import { sql, type SlowQuery, type Statement } from "../../../platform/db/index.ts";
 import type { Status } from "../../model.ts";
 import type { ListedCertificate } from "../model.ts";
 
@@ -29,7 +29,10 @@ export interface ProfilePage {
 const SIZES = [10, 20, 50, 100] as const;
 
 export type Listing = (limit: number) => Statement<ListedCertificate>;
-export function bySize(text: (size: number) => string, make = sql<ListedCertificate>): Listing {
+export function bySize(
+  text: (size: number) => string,
+  make: (text: string) => Statement<ListedCertificate> = sql,
+): Listing {
   const statements = SIZES.map((size) => ({ size, statement: make(text(size)) }));
   return (limit) => {
     const fitting = statements.find(({ size }) => size >= limit);
@@ -121,7 +124,7 @@ const isInTail = sql<{ isInTail: boolean }>(`
 const DEEP_OFFSET = 2_000;
 
 async function readPage(
-  q: Query,
+  q: SlowQuery,
   profileId: string,
   { offset, limit, status }: ProfilePage,
   now: Date,
@@ -144,7 +147,7 @@ async function readPage(
 }
 
 export async function listOfProfile(
-  q: Query,
+  q: SlowQuery,
   profileId: string,
   page: ProfilePage,
   now: Date,

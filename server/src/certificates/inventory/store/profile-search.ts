@@ -2,7 +2,7 @@
  * A search in a profile. terms/model.ts chooses between walking the list and the trigram index, and which parts of
  * the term the index is asked for; whichever it is, the whole term is compared afterwards.
  */
-import { escapeLike, slowSql, sql, type Query } from "../../../platform/db/index.ts";
+import { escapeLike, slowSql, sql, type Query, type SlowQuery } from "../../../platform/db/index.ts";
 import type { Status } from "../../model.ts";
 import { bitsOf } from "../letters/model.ts";
 import type { ListedCertificate } from "../model.ts";
@@ -137,7 +137,7 @@ export async function sampleProfile(q: Query, profileId: string): Promise<Search
 const likeOf = (parts: readonly string[]): string => `%${parts.map(escapeLike).join("%")}%`;
 
 export async function searchInProfile(
-  q: Query,
+  q: SlowQuery,
   profileId: string,
   page: ProfilePage & { readonly search: string },
   { now, plan }: { readonly now: Date; readonly plan: SearchPlan },

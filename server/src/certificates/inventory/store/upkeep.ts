@@ -1,5 +1,5 @@
 /** What keeps the lists fast: moving expired rows to their phase, folding settled rows into counted blocks, clearing out. */
-import { slowSql, sql, type Query, type Tx } from "../../../platform/db/index.ts";
+import { slowSql, sql, type SlowQuery, type Tx } from "../../../platform/db/index.ts";
 import { CHAPTER_BLOCKS } from "./profile-list.ts";
 
 const sweep = slowSql<{ id: string }>(`
@@ -77,9 +77,9 @@ const clearChapters = clearCounts("certificate_chapters");
 
 export const moveExpired = async (tx: Tx, now: Date, most: number): Promise<number> =>
   (await tx.rows(sweep, [now, most])).length;
-export const foldedProfiles = (q: Query) => q.rows(profiles);
+export const foldedProfiles = (q: SlowQuery) => q.rows(profiles);
 export const findNextBlock = (
-  q: Query,
+  q: SlowQuery,
   profile: { profileId: string; untilAt: string | null; untilId: string | null },
   settledBefore: Date,
   size: number,
@@ -92,15 +92,15 @@ export function addBlock(
   tx.later(lockToFold, [after.profileId]);
   tx.later(insertBlock, [after.profileId, until.untilAt, until.untilId, after.untilAt, after.untilId]);
 }
-export const blocksWithoutLetters = (q: Query, most: number) => q.rows(undescribed, [most]);
+export const blocksWithoutLetters = (q: SlowQuery, most: number) => q.rows(undescribed, [most]);
 type UndescribedBlock = Awaited<ReturnType<typeof blocksWithoutLetters>>[number];
-export const readBlockTexts = async (q: Query, block: UndescribedBlock): Promise<string[]> =>
+export const readBlockTexts = async (q: SlowQuery, block: UndescribedBlock): Promise<string[]> =>
   (await q.rows(textsOf, [block.profileId, block.untilAt, block.untilId, block.afterAt, block.afterId])).map(
     ({ text }) => text,
   );
 export const storeLetters = (tx: Tx, block: UndescribedBlock, letters: Buffer): void =>
   tx.later(setLetters, [block.profileId, block.untilAt, block.untilId, letters]);
-export const profilesWithFullChapters = (q: Query) => q.rows(fullChapters);
+export const profilesWithFullChapters = (q: SlowQuery) => q.rows(fullChapters);
 /** True if there were blocks enough for one. */
 export async function addChapter(tx: Tx, profileId: string): Promise<boolean> {
   await tx.rows(lockToFold, [profileId]);
@@ -113,7 +113,7 @@ export async function uncount(tx: Tx, certificateId: string): Promise<boolean> {
   tx.later(uncountChapter, [certificateId]);
   return true;
 }
-export const goneProjects = (q: Query) => q.rows(gone);
+export const goneProjects = (q: SlowQuery) => q.rows(gone);
 export const clearCertificates = async (tx: Tx, projectId: string, most: number): Promise<number> =>
   (await tx.rows(clear, [projectId, most])).length;
 export function forgetProject(tx: Tx, projectId: string): void {

@@ -1,6 +1,6 @@
 /** What keeps a million rows as quick as a thousand; see store/upkeep.ts and store/profile-list.ts. */
 import type { Clock } from "../../../platform/clock.ts";
-import type { Db } from "../../../platform/db/index.ts";
+import { type Db, UPKEEP_TURN } from "../../../platform/db/index.ts";
 import { addSeconds } from "../../model.ts";
 import { lettersOf } from "../letters/model.ts";
 import {
@@ -35,26 +35,26 @@ export function createUpkeep({ db, clock }: { readonly db: Db; readonly clock: C
     async foldBlocks(): Promise<void> {
       const settled = addSeconds(clock.now(), -SETTLE_SECONDS);
       let left = MAX_BLOCKS_PER_RUN;
-      for (const profile of await db.read(foldedProfiles)) {
+      for (const profile of await db.read(foldedProfiles, UPKEEP_TURN)) {
         let from = profile;
         for (; left > 0; left -= 1) {
-          const until = await db.read((q) => findNextBlock(q, from, settled, BLOCK_SIZE));
+          const until = await db.read((q) => findNextBlock(q, from, settled, BLOCK_SIZE), UPKEEP_TURN);
           if (!until) break;
           const after = from;
           await db.write(async (tx) => addBlock(tx, after, until), { audited: false });
           from = { ...from, ...until };
         }
       }
-      for (const { profileId } of await db.read(profilesWithFullChapters))
+      for (const { profileId } of await db.read(profilesWithFullChapters, UPKEEP_TURN))
         while (await db.write((tx) => addChapter(tx, profileId), { audited: false }));
-      for (const block of await db.read((q) => blocksWithoutLetters(q, MAX_BLOCKS_PER_RUN))) {
-        const letters = lettersOf(await db.read((q) => readBlockTexts(q, block)));
+      for (const block of await db.read((q) => blocksWithoutLetters(q, MAX_BLOCKS_PER_RUN), UPKEEP_TURN)) {
+        const letters = lettersOf(await db.read((q) => readBlockTexts(q, block), UPKEEP_TURN));
         await db.write(async (tx) => storeLetters(tx, block, letters), { audited: false });
       }
     },
 
     async clearDeletedProjects(): Promise<void> {
-      for (const { projectId } of await db.read(goneProjects)) {
+      for (const { projectId } of await db.read(goneProjects, UPKEEP_TURN)) {
         while (
           (await db.write((tx) => clearCertificates(tx, projectId, BATCH), { audited: false })) === BATCH
         );

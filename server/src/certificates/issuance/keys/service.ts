@@ -5,49 +5,42 @@
  */
 import { generateKeyPair } from "node:crypto";
 import { promisify } from "node:util";
-import { tooManyRequests } from "../../../platform/problem.ts";
+import { createTurns } from "../../../platform/turns.ts";
 import { makeCurveKey, type CurveName, type KeyAlgorithm, type KeyBytes } from "../../x509/index.ts";
 
 const generate = promisify(generateKeyPair);
 
 /**
  * A long RSA key takes a second, and a caller may ask for fifty in that time. Two threads of the pool make them; the
- * others are for signing and logging in, which everybody needs. Whoever would wait for too long is told so.
+ * others are for signing and logging in, which everybody needs. Organisations take turns, and whoever would wait for
+ * too long is told so.
  */
-const RSA_AT_ONCE = 2;
-const MOST_WAITING = 64;
+const turns = createTurns({
+  what: "RSA keys are being made",
+  places: 2,
+  waitingPerTenant: 32,
+  waiting: 256,
+  patienceMs: 60_000,
+});
 
-export function createTurns(atOnce: number, mostWaiting: number) {
-  let underWay = 0;
-  const waiting: (() => void)[] = [];
-  return async <T>(work: () => Promise<T>): Promise<T> => {
-    if (underWay < atOnce) underWay += 1;
-    else if (waiting.length < mostWaiting) await new Promise<void>((resolve) => void waiting.push(resolve));
-    else throw tooManyRequests(10, "Too many RSA keys are being made at the moment.");
-    try {
-      return await work();
-    } finally {
-      // The place is handed on as it is.
-      const next = waiting.shift();
-      if (next) next();
-      else underWay -= 1;
-    }
-  };
-}
-const inTurn = createTurns(RSA_AT_ONCE, MOST_WAITING);
+const isRsa = (algorithm: KeyAlgorithm): boolean => algorithm.startsWith("RSA");
+
+/** Whatever makes a key of this kind, in the organisation's turn if it takes long. */
+export const inKeyTurn = <T>(algorithm: KeyAlgorithm, orgId: string, make: () => Promise<T>): Promise<T> =>
+  isRsa(algorithm) ? turns.run(orgId, make) : make();
 
 const ENCODINGS = {
   publicKeyEncoding: { type: "spki", format: "der" },
   privateKeyEncoding: { type: "pkcs8", format: "der" },
 } as const;
 
-export async function makeKey(algorithm: KeyAlgorithm): Promise<KeyBytes> {
+export async function makeKey(algorithm: KeyAlgorithm, orgId: string): Promise<KeyBytes> {
   switch (algorithm) {
     case "RSA_2048":
     case "RSA_3072":
     case "RSA_4096":
       // The typings of these overloads forget that encoded keys are bytes.
-      return (await inTurn(() =>
+      return (await inKeyTurn(algorithm, orgId, () =>
         generate("rsa", { modulusLength: Number(algorithm.slice(4)), publicExponent: 65537, ...ENCODINGS }),
       )) as unknown as KeyBytes;
     case "EC_prime256v1":
@@ -57,4 +50,15 @@ export async function makeKey(algorithm: KeyAlgorithm): Promise<KeyBytes> {
     case "Ed25519":
       return (await generate("ed25519", ENCODINGS)) as unknown as KeyBytes;
   }
+}
+
+/** What stands for a key where nothing is issued: made once, by nobody in particular, its private half thrown away. */
+const standIns = new Map<KeyAlgorithm, Promise<Buffer>>();
+export function standInFor(algorithm: KeyAlgorithm): Promise<Buffer> {
+  const known = standIns.get(algorithm);
+  if (known) return known;
+  const made = makeKey(algorithm, "rehearsals").then(({ publicKey }) => publicKey);
+  standIns.set(algorithm, made);
+  made.catch(() => standIns.delete(algorithm));
+  return made;
 }

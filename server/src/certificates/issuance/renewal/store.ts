@@ -1,4 +1,4 @@
-import { slowSql, sql, type Query, type Tx } from "../../../platform/db/index.ts";
+import { slowSql, sql, type SlowQuery, type Tx } from "../../../platform/db/index.ts";
 
 // One on hold keeps its time: it is renewed once it is released, and never before.
 const due = slowSql<{ id: string; attempts: number }>(
@@ -12,7 +12,7 @@ const stop = sql(
   `UPDATE certificates SET renew_at = NULL, renewal_error = coalesce($3, renewal_error), updated_at = $2 WHERE id = $1 AND revoked_at IS NULL`,
 );
 
-export const dueRenewals = (q: Query, now: Date, most: number) => q.rows(due, [now, most]);
+export const dueRenewals = (q: SlowQuery, now: Date, most: number) => q.rows(due, [now, most]);
 /** False if there is nothing to try again any more. */
 export const postponeRenewal = async (
   tx: Tx,

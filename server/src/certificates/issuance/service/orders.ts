@@ -35,7 +35,7 @@ import {
 import type { Attributes, IssuedView } from "../contract.ts";
 import type { Context, Order } from "../gate/model.ts";
 import { openCertificateKey, type Gate, type Issued } from "../gate/service.ts";
-import { makeKey } from "../keys/service.ts";
+import { makeKey, standInFor } from "../keys/service.ts";
 import { keyAlgorithmFor, renewBeforeSeconds, timeFindings, wishOf, type Replaced } from "../model.ts";
 
 export interface OrderNeeds {
@@ -61,6 +61,8 @@ export interface Brief {
   readonly csr: CertificateRequest | undefined;
   /** For a renewal that keeps its key. */
   readonly key: KeyObject | undefined;
+  /** Nothing will be issued, so no key is made. */
+  readonly isRehearsal?: boolean;
   /** Is the key that is used again the caller's to see? */
   readonly showsKey: boolean;
   readonly context: Context;
@@ -121,9 +123,9 @@ export function createOrders({ db, clock, keyring, issuers, gate }: OrderNeeds) 
         rules: brief.rules,
       }),
     );
-    return brief.key
-      ? { publicKey: exportSpki(brief.key), privateKey: exportPkcs8(brief.key) }
-      : makeKey(algorithm);
+    if (brief.key) return { publicKey: exportSpki(brief.key), privateKey: exportPkcs8(brief.key) };
+    if (brief.isRehearsal) return { publicKey: await standInFor(algorithm), privateKey: undefined };
+    return makeKey(algorithm, brief.orgId);
   };
 
   const orderOf = async (brief: Brief): Promise<Order> => {
@@ -246,7 +248,7 @@ export function createOrders({ db, clock, keyring, issuers, gate }: OrderNeeds) 
   const rehearse = async (brief: Brief) => {
     let known: readonly Finding[] = [];
     try {
-      const order = await orderOf(brief);
+      const order = await orderOf({ ...brief, isRehearsal: true });
       known = order.findings;
       const { findings, tbs } = await gate.rehearse(order);
       return {

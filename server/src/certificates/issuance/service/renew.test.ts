@@ -40,7 +40,7 @@ describe("renewing a certificate", () => {
       q.rows<{ n: number }>(
         {
           name: undefined,
-          isSlow: true,
+          isSlow: false,
           text: "SELECT count(*)::int AS n FROM audit_log WHERE event = 'read-certificate-private-key' AND metadata ->> 'certificateId' = $1",
         },
         [certificateId],

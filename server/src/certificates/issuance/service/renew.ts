@@ -110,7 +110,7 @@ export function createRenewing(needs: RenewingNeeds) {
     const earlier = await orders.replayed(brief, input.removeRootsFromChain);
     if (earlier) return earlier;
     refuseIfOver(old.row);
-    if (old.allow) await old.allow((await orders.orderOf(brief)).wish);
+    if (old.allow) await old.allow((await orders.orderOf({ ...brief, isRehearsal: true })).wish);
     return orders.issueFor(brief, input.removeRootsFromChain);
   };
 

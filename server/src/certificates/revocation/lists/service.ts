@@ -69,7 +69,9 @@ export function createRevocationLists({ db, clock, log, issuers, authorities }: 
     const thisUpdate = beginning(now, LIST_LIFE_SECONDS);
     const nextUpdate = addSeconds(now, LIST_LIFE_SECONDS);
     // A revoked certificate must stand in a list that was made after its end (RFC 5280 3.3): one is, within a list's life.
-    const entries = await db.read((q) => listEntries(q, place, addSeconds(now, -LIST_LIFE_SECONDS)));
+    const entries = await db.read((q) => listEntries(q, place, addSeconds(now, -LIST_LIFE_SECONDS)), {
+      tenant: issuer.orgId,
+    });
     const own = crlUrl(issuers.revocationUrl, place.keyId, place.shard);
     const urls = [...new Set([own, ...issuer.crlUrls, ...before.urls])].slice(0, NAMED_URLS);
     const der = await signCrl(

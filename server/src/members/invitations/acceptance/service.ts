@@ -160,7 +160,7 @@ export class Acceptances {
       email: invitation.email,
       firstName: given.firstName ?? invitation.firstName,
       lastName: given.lastName ?? invitation.lastName,
-      passwordHash: await hashPassword(given.password),
+      passwordHash: await hashPassword(given.password, invitation.id),
       isInstanceAdmin: false,
     };
     await this.#enter(attempt, user, true);

@@ -5,7 +5,7 @@
 import type { MemberActor } from "../../../platform/actor.ts";
 import type { Keyring } from "../../../platform/crypto/index.ts";
 import type { Db } from "../../../platform/db/index.ts";
-import { deny } from "../../../permissions/index.ts";
+import { deny, orgOf } from "../../../permissions/index.ts";
 import type { Roles } from "../../../roles/index.ts";
 import { require, type Access, type EnvironmentRef, type Ground } from "../../access/service.ts";
 import { folderTree } from "../../folders/store.ts";
@@ -86,8 +86,8 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
   const secretsIn = (actor: MemberActor, projectId: string, environment: string) =>
     reads.listFresh(actor, { ...plainList(projectId, environment, "/"), recursive: true });
 
-  const foldersIn = async (environment: EnvironmentRef) =>
-    db.read((q) => folderTree(q, environment.id, "/", "/%"));
+  const foldersIn = async (orgId: string, environment: EnvironmentRef) =>
+    db.read((q) => folderTree(q, environment.id, "/", "/%"), { tenant: orgId });
 
   const importsIn = async (
     actor: MemberActor,
@@ -96,7 +96,7 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
     isShown: (path: string) => boolean = () => true,
   ) => {
     const found: ArchivedImport[] = [];
-    for (const folder of (await foldersIn(environment)).filter(({ path }) => isShown(path))) {
+    for (const folder of (await foldersIn(orgOf(actor), environment)).filter(({ path }) => isShown(path))) {
       for (const one of await db.read((q) => importsOfFolder(q, folder.id))) {
         const isOwn = one.sourceProjectId === projectId;
         found.push({
@@ -164,8 +164,8 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
         environment: folder.environment,
         secretPath: folder.path,
       });
-    charge(await db.read((q) => weighOlder(q, [...byId.keys()])));
-    const rows = await db.read((q) => olderVersions(q, [...byId.keys()]));
+    charge(await db.read((q) => weighOlder(q, [...byId.keys()]), { tenant: ground.project.orgId }));
+    const rows = await db.read((q) => olderVersions(q, [...byId.keys()]), { tenant: ground.project.orgId });
     const places = await db.read((q) => placesOfFolders(q, [...new Set(rows.map((row) => row.folderId))]));
     const known = await tags.lookUp(
       ground.project.id,
@@ -239,7 +239,7 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
               return { ...rest, value };
             });
         for (const secret of gathered) archive.secrets.push(secret);
-        for (const { path, description } of await foldersIn(environment)) {
+        for (const { path, description } of await foldersIn(ground.project.orgId, environment)) {
           requireAt(ground, "secret-folders", environment, path);
           archive.folders.push({ environment: environment.slug, path, description });
         }
@@ -265,7 +265,7 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
       for (const environment of environments) {
         const { secrets } = await secretsIn(actor, id, environment.slug);
         for (const secret of secrets) found.secrets.push(toArchived(environment.slug, secret));
-        for (const { path, description } of await foldersIn(environment)) {
+        for (const { path, description } of await foldersIn(ground.project.orgId, environment)) {
           const isReadable = canAt(ground, "secret-folders", environment, path);
           // Whoever sees a secret knows of the folders it is in, but not what is said about them.
           if (isReadable || secrets.some(({ folder }) => isWithin(folder.path, path)))

@@ -4,7 +4,7 @@
  * as new versions in one transaction.
  */
 import type { MemberActor } from "../../../platform/actor.ts";
-import type { Query, Tx } from "../../../platform/db/index.ts";
+import type { Query, SlowQuery, Tx } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
 import { badRequest } from "../../../platform/problem.ts";
 import { require, requireNoGain, type EnvironmentRef, type Ground } from "../../access/service.ts";
@@ -115,7 +115,7 @@ export function createRollbacks(needs: RollbackNeeds) {
   const stateOf = async (q: Query, row: SecretRow) =>
     decryptState(await keyring.vaultById(row.keyId, q), row);
 
-  const pastOf = async (q: Query, { environment, input }: Scope): Promise<Past[]> => {
+  const pastOf = async (q: SlowQuery, { environment, input }: Scope): Promise<Past[]> => {
     const at = { environmentId: environment.id, path: input.secretPath };
     const then = await foldersAt(q, at, input.recursive ? likeBelow(input.secretPath) : null, input.at);
     if (then.length === 0) throw badRequest("The folder did not exist at that moment.");
@@ -134,7 +134,7 @@ export function createRollbacks(needs: RollbackNeeds) {
   };
 
   const presentOf = async (
-    q: Query,
+    q: SlowQuery,
     { environment, input }: Scope,
     load: (ids: string[]) => Promise<SecretRow[]>,
   ): Promise<Present> => {
@@ -337,16 +337,19 @@ export function createRollbacks(needs: RollbackNeeds) {
   };
 
   const preview = (scope: Scope) =>
-    db.read(async (q) => {
-      const steps = await stepsFor(
-        q,
-        await pastOf(q, scope),
-        await presentOf(q, scope, (ids) => secretsInFolders(q, ids, null)),
-      );
-      await requireRights(scope, steps);
-      await requireFolders(q, scope, steps);
-      return report(steps, scope.input);
-    });
+    db.read(
+      async (q) => {
+        const steps = await stepsFor(
+          q,
+          await pastOf(q, scope),
+          await presentOf(q, scope, (ids) => secretsInFolders(q, ids, null)),
+        );
+        await requireRights(scope, steps);
+        await requireFolders(q, scope, steps);
+        return report(steps, scope.input);
+      },
+      { tenant: scope.ground.project.orgId },
+    );
 
   return {
     async rollback(actor: MemberActor, projectRef: string, input: FolderRollback) {

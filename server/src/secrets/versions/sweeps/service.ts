@@ -10,7 +10,7 @@
  * its history is whole, and a rollback to an earlier moment is refused instead of guessed.
  */
 import type { Clock } from "../../../platform/clock.ts";
-import type { Db } from "../../../platform/db/index.ts";
+import { type Db, UPKEEP_TURN } from "../../../platform/db/index.ts";
 import type { Job } from "../../../platform/jobs/index.ts";
 import { touchProject } from "../../stamps/store.ts";
 import {
@@ -66,8 +66,9 @@ export function createForgetting({ db, clock }: ForgetNeeds) {
   const sweepFolder = async (sweep: DueSweep, folderId: string, since: Date): Promise<number> => {
     let from = since;
     for (let gone = 0; ;) {
-      const rows = await db.read((q) =>
-        versionsBeyond(q, folderId, { limit: sweep.limit, from, most: BITE }),
+      const rows = await db.read(
+        (q) => versionsBeyond(q, folderId, { limit: sweep.limit, from, most: BITE }),
+        UPKEEP_TURN,
       );
       const last = rows.at(-1);
       if (!last) return gone;
@@ -83,7 +84,10 @@ export function createForgetting({ db, clock }: ForgetNeeds) {
     const isFresh = sweep.sweptLimit !== null && sweep.sweptTo !== null && sweep.sweptLimit <= sweep.limit;
     const since = isFresh && sweep.sweptTo ? sweep.sweptTo : EVER;
     let gone = 0;
-    for (const folderId of await db.read((q) => foldersWrittenSince(q, sweep.projectId, since))) {
+    for (const folderId of await db.read(
+      (q) => foldersWrittenSince(q, sweep.projectId, since),
+      UPKEEP_TURN,
+    )) {
       gone += await sweepFolder(sweep, folderId, since);
       if (gone >= MAX_PER_RUN) return gone;
     }
@@ -94,7 +98,7 @@ export function createForgetting({ db, clock }: ForgetNeeds) {
 
   const work = async (): Promise<void> => {
     let gone = 0;
-    for (const sweep of await db.read(dueSweeps)) {
+    for (const sweep of await db.read(dueSweeps, UPKEEP_TURN)) {
       gone += await sweepProject(sweep);
       if (gone >= MAX_PER_RUN) return;
     }

@@ -1,4 +1,4 @@
-import { slowSql, sql, type Query, type Tx } from "../../../platform/db/index.ts";
+import { slowSql, sql, type Query, type SlowQuery, type Tx } from "../../../platform/db/index.ts";
 
 /** A project whose secrets changed, or whose limit did, since its old versions were last cleared away. */
 export interface DueSweep {
@@ -59,12 +59,12 @@ const horizon = sql<{ wholeFrom: Date | null }>(
   `SELECT max(whole_from) AS "wholeFrom" FROM history_horizons WHERE folder_id = ANY($1::uuid[])`,
 );
 
-export const dueSweeps = (q: Query) => q.rows(due);
+export const dueSweeps = (q: SlowQuery) => q.rows(due);
 /** Every folder that the project ever had and that was written to since then. */
-export const foldersWrittenSince = async (q: Query, projectId: string, since: Date) =>
+export const foldersWrittenSince = async (q: SlowQuery, projectId: string, since: Date) =>
   (await q.rows(written, [projectId, since])).map((row) => row.folderId);
 export const versionsBeyond = (
-  q: Query,
+  q: SlowQuery,
   folderId: string,
   { limit, from, most }: { limit: number; from: Date; most: number },
 ) => q.rows(beyond, [folderId, from, limit, most]);

@@ -1,0 +1,90 @@
+/**
+ * Slow looks: searches whose plan depends on their values, and answers of many megabytes. They have connections of
+ * their own, for which organisations take turns: whoever asks sixty of them at once waits behind itself. Upkeep has
+ * its own connections and more time, because nobody waits for it.
+ */
+import pg from "pg";
+import { Problem } from "../problem.ts";
+import { createTurns } from "../turns.ts";
+import { UPKEEP_TURN, type TurnOf } from "./handles.ts";
+import { SessionClient, type SessionConfig } from "./session.ts";
+import type { Statement } from "./statement.ts";
+
+export const SLOW_LOOKS = 4;
+export const UPKEEP_LOOKS = 2;
+/** Nobody waits for longer in front of a screen, and every place is another's next. */
+const SLOW_LOOK_MS = 10_000;
+
+export interface SlowLooks {
+  rows<Row>(turn: TurnOf, statement: Statement<Row>, values: readonly unknown[]): Promise<Row[]>;
+  close(): Promise<void>;
+}
+
+const tookTooLong = (cause: unknown): Problem =>
+  new Problem(
+    503,
+    "ServiceUnavailable",
+    `This took the database longer than ${SLOW_LOOK_MS / 1000} seconds and was ended. Ask for less at a time, or later.`,
+    { retryAfterSeconds: 5, cause },
+  );
+
+export interface SlowNeeds {
+  readonly config: SessionConfig;
+  readonly onError: (error: Error) => void;
+  readonly borrow: (pool: pg.Pool) => Promise<pg.PoolClient>;
+}
+
+function openPool({ config, onError }: SlowNeeds, max: number, settings: SessionConfig["settings"]): pg.Pool {
+  const pool = new pg.Pool({
+    ...config,
+    settings: { ...config.settings, ...settings },
+    Client: SessionClient,
+    max,
+    idleTimeoutMillis: 30_000,
+  } as pg.PoolConfig);
+  pool.on("error", onError);
+  // The pool listens to its idle connections only; one that is lent out and breaks would end the process.
+  pool.on("connect", (client) => void client.on("error", onError));
+  return pool;
+}
+
+export function openSlowLooks(needs: SlowNeeds): SlowLooks {
+  const pool = openPool(needs, SLOW_LOOKS, { statement_timeout: SLOW_LOOK_MS });
+  const upkeep = openPool(needs, UPKEEP_LOOKS, {});
+  const turns = createTurns({
+    what: "searches and large answers are under way",
+    places: SLOW_LOOKS,
+    perTenant: SLOW_LOOKS / 2,
+    waitingPerTenant: 64,
+    waiting: 1024,
+    patienceMs: 15_000,
+  });
+
+  const look = async <Row>(from: pg.Pool, statement: Statement<Row>, values: readonly unknown[]) => {
+    const { name, text } = statement;
+    const client = await needs.borrow(from);
+    let isOver = true;
+    try {
+      const { rows } = await client.query({ name, text, values } as pg.QueryConfig);
+      isOver = (client as unknown as SessionClient).isStandby; // see lanes.ts
+      return rows as Row[];
+    } catch (error) {
+      // The session is as good as before.
+      const isTimeUp = (error as { readonly code?: string }).code === "57014";
+      isOver = !isTimeUp;
+      throw isTimeUp && from === pool ? tookTooLong(error) : error;
+    } finally {
+      client.release(isOver);
+    }
+  };
+
+  return {
+    rows: ({ tenant }, statement, values) =>
+      tenant === UPKEEP_TURN.tenant
+        ? look(upkeep, statement, values)
+        : turns.run(tenant, () => look(pool, statement, values)),
+    async close() {
+      await Promise.all([pool.end(), upkeep.end()]);
+    },
+  };
+}

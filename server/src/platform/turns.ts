@@ -1,0 +1,162 @@
+/**
+ * Turns: a few places that many share, and nobody's crowd keeps another out. A place that becomes free goes to the
+ * tenant that holds the fewest, among equals to the one whose last turn is longest ago. A tenant may hold only so many
+ * places at once and only so many of its requests may wait; the next one is told at once to come back later, and so is
+ * who waited in vain.
+ *
+ * The one implementation for everything that is scarce: slow looks, RSA keys, passwords, mails.
+ */
+import { Problem, tooManyRequests } from "./problem.ts";
+
+export interface TurnsOptions {
+  /** What there is too little of, in words that fit "Too many … at the moment." */
+  readonly what: string;
+  readonly places: number;
+  /** One tenant never holds more of them, so that one is soon free for who comes next. All of them unless told. */
+  readonly perTenant?: number;
+  readonly waitingPerTenant: number;
+  /** Of all tenants together. */
+  readonly waiting: number;
+  readonly patienceMs: number;
+}
+
+export interface Turns {
+  /** Does the work when it is this tenant's turn. */
+  run<T>(tenant: string, work: () => Promise<T>): Promise<T>;
+  /** Waits for a place; whoever has it gives it back by calling what this answers, once. */
+  take(tenant: string): Promise<() => void>;
+  /** For metrics and tests. */
+  readonly held: number;
+  readonly waiting: number;
+}
+
+interface Waiter {
+  readonly admit: () => void;
+  readonly timer: NodeJS.Timeout;
+}
+
+interface Line {
+  held: number;
+  lastTurn: number;
+  readonly waiters: Set<Waiter>;
+}
+
+const secondsOf = (ms: number): number => Math.max(1, Math.ceil(ms / 1000));
+
+export function createTurns(options: TurnsOptions): Turns {
+  const { what, places, perTenant = places, patienceMs } = options;
+  const lines = new Map<string, Line>();
+  const queued = new Set<Line>();
+  let [held, waiting, turn] = [0, 0, 0];
+
+  const tooMany = (): Problem =>
+    tooManyRequests(secondsOf(patienceMs / 2), `Too many ${what} at the moment.`);
+  const tooLate = (): Problem =>
+    new Problem(
+      503,
+      "ServiceUnavailable",
+      `There are too many ${what} at the moment: no turn came in time.`,
+      {
+        retryAfterSeconds: secondsOf(patienceMs / 2),
+      },
+    );
+
+  const enter = (line: Line): void => {
+    held += 1;
+    line.held += 1;
+    line.lastTurn = turn += 1;
+  };
+
+  const next = (): Line | undefined => {
+    let best: Line | undefined;
+    for (const line of queued) {
+      if (line.held >= perTenant) continue;
+      if (!best || line.held < best.held || (line.held === best.held && line.lastTurn < best.lastTurn))
+        best = line;
+    }
+    return best;
+  };
+
+  const unqueue = (line: Line, waiter: Waiter): void => {
+    clearTimeout(waiter.timer);
+    line.waiters.delete(waiter);
+    waiting -= 1;
+    if (line.waiters.size === 0) queued.delete(line);
+  };
+
+  const pass = (): void => {
+    while (held < places) {
+      const line = next();
+      const [waiter] = line?.waiters ?? [];
+      if (!line || !waiter) return;
+      unqueue(line, waiter);
+      enter(line);
+      waiter.admit();
+    }
+  };
+
+  const forget = (tenant: string, line: Line): void => {
+    if (line.held === 0 && line.waiters.size === 0) lines.delete(tenant);
+  };
+
+  const leaving = (tenant: string, line: Line): (() => void) => {
+    let isOver = false;
+    return () => {
+      if (isOver) return;
+      isOver = true;
+      held -= 1;
+      line.held -= 1;
+      pass();
+      forget(tenant, line);
+    };
+  };
+
+  const wait = (tenant: string, line: Line): Promise<() => void> =>
+    new Promise((resolve, reject) => {
+      const waiter: Waiter = {
+        admit: () => resolve(leaving(tenant, line)),
+        timer: setTimeout(() => {
+          unqueue(line, waiter);
+          forget(tenant, line);
+          reject(tooLate());
+        }, patienceMs),
+      };
+      waiting += 1;
+      line.waiters.add(waiter);
+      queued.add(line);
+    });
+
+  const take = async (tenant: string): Promise<() => void> => {
+    let line = lines.get(tenant);
+    // Whoever is not known has had no turn for long.
+    if (!line) lines.set(tenant, (line = { held: 0, lastTurn: 0, waiters: new Set() }));
+    if (held < places && line.held < perTenant) {
+      // There is a place and this tenant may have it: then nobody waits who may have it too.
+      enter(line);
+      return leaving(tenant, line);
+    }
+    if (line.waiters.size >= options.waitingPerTenant || waiting >= options.waiting) {
+      forget(tenant, line);
+      throw tooMany();
+    }
+    return wait(tenant, line);
+  };
+
+  return {
+    take,
+    async run(tenant, work) {
+      const leave = await take(tenant);
+      try {
+        return await work();
+      } finally {
+        leave();
+      }
+    },
+    get held() {
+      return held;
+    },
+    get waiting() {
+      return waiting;
+    },
+  };
+}
