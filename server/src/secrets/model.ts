@@ -222,7 +222,7 @@ export const attributesOf = (
 });
 
 /** `key=a,value=b|key=c`: every item must be met by some metadata of the secret. Encrypted values match nothing. */
-export function metadataMatches(filter: string, metadata: readonly StoredMetadata[] | null): boolean {
+function metadataMatches(filter: string, metadata: readonly StoredMetadata[] | null): boolean {
   return filter.split("|").every((item) => {
     const wanted = new Map(item.split(",").map((part): [string, string] => splitOnce(part)));
     const [key, value] = [wanted.get("key"), wanted.get("value")];
@@ -232,6 +232,22 @@ export function metadataMatches(filter: string, metadata: readonly StoredMetadat
         (value === undefined || (!entry.isEncrypted && entry.value === value)),
     );
   });
+}
+
+/** What a list was asked to leave out. */
+export function passesFilters(
+  secret: ReadSecret,
+  query: { readonly tagSlugs?: string | undefined; readonly metadataFilter?: string | undefined },
+): boolean {
+  if (query.tagSlugs !== undefined) {
+    const wanted = query.tagSlugs
+      .split(",")
+      .map((slug) => slug.trim())
+      .filter((slug) => slug !== "");
+    if (wanted.length > 0 && !secret.tags.some((tag) => wanted.includes(tag.slug))) return false;
+  }
+  if (query.metadataFilter === undefined) return true;
+  return metadataMatches(query.metadataFilter, secret.metadata.open());
 }
 
 function splitOnce(part: string): [string, string] {

@@ -3,6 +3,7 @@ import type { ReplyControl } from "../platform/http/serve.ts";
 import * as contract from "./contract.ts";
 import * as v3 from "./contract.v3.ts";
 import { toView } from "./model.ts";
+import { lengthOf, streamOf, writeLargeList, writeList } from "./service/large-answers.ts";
 import type { NotModified, OneSecret, SameAnswer, SecretList, SecretReads } from "./service/read-secrets.ts";
 import type { SecretTransfers } from "./service/transfer-secrets.ts";
 import type { SecretWrites } from "./service/write-secrets.ts";
@@ -19,21 +20,28 @@ function notModified(reply: ReplyControl, { etag }: NotModified): Raw {
   return new Raw("");
 }
 
+interface WrittenAnswer {
+  readonly etag: string;
+  readonly isNotModified: false;
+  readonly body: Buffer | Buffer[];
+}
+
 /** Turned into bytes here and not by the door, so that the same bytes can be sent again. */
-function listed(reply: ReplyControl, list: SecretList | SameAnswer | NotModified) {
+async function written(list: SecretList): Promise<WrittenAnswer> {
+  const { etag, isNotModified } = list;
+  if (list.isLarge) return { etag, isNotModified, body: await writeLargeList(list) };
+  const body = writeList(list);
+  list.keep(body);
+  return { etag, isNotModified, body };
+}
+
+function listed(reply: ReplyControl, list: WrittenAnswer | SameAnswer | NotModified) {
   if (list.isNotModified) return notModified(reply, list);
   reply.header("etag", list.etag);
   reply.header("content-type", "application/json");
-  if (list.body !== undefined) return new Raw(list.body);
-  const imports = list.imports.map(({ folder, secrets }) => ({
-    secretPath: folder.path,
-    environment: folder.environment,
-    folderId: folder.id,
-    secrets: secrets.map(toView),
-  }));
-  const body = Buffer.from(JSON.stringify({ secrets: list.secrets.map(toView), imports }));
-  list.keep(body);
-  return new Raw(body);
+  if (!Array.isArray(list.body)) return new Raw(list.body);
+  reply.header("content-length", String(lengthOf(list.body)));
+  return new Raw(streamOf(list.body));
 }
 
 function one(reply: ReplyControl, found: OneSecret | SameAnswer | NotModified) {
@@ -48,7 +56,7 @@ function one(reply: ReplyControl, found: OneSecret | SameAnswer | NotModified) {
 
 export const secretRoutes = ({ reads, writes, transfers }: SecretServices): Route[] => [
   serve(contract.listSecrets, async ({ actor, query, headers, reply }) =>
-    listed(reply, await reads.list(actor, query, headers["if-none-match"])),
+    listed(reply, await reads.list(actor, query, headers["if-none-match"], written)),
   ),
   serve(contract.getSecret, async ({ actor, params, query, headers, reply }) =>
     one(reply, await reads.get(actor, params.secretName, query, headers["if-none-match"])),
@@ -77,7 +85,7 @@ export const secretRoutes = ({ reads, writes, transfers }: SecretServices): Rout
   serve(contract.moveSecrets, ({ actor, body }) => transfers.move(actor, body)),
   serve(contract.copySecrets, ({ actor, body }) => transfers.copy(actor, body)),
   serve(v3.listRawSecrets, async ({ actor, query, headers, reply }) =>
-    listed(reply, await reads.list(actor, query, headers["if-none-match"])),
+    listed(reply, await reads.list(actor, query, headers["if-none-match"], written)),
   ),
   serve(v3.getRawSecret, async ({ actor, params, query, headers, reply }) =>
     one(reply, await reads.get(actor, params.secretName, query, headers["if-none-match"])),

@@ -1,4 +1,4 @@
-import { sql, type Query, type Tx } from "../platform/db/index.ts";
+import { slowSql, sql, type Query, type SlowQuery, type Tx } from "../platform/db/index.ts";
 import {
   MAX_ANSWER_BYTES,
   MIN_WEIGHT,
@@ -45,22 +45,41 @@ const folderWhere = (condition: string, stamp: string): string => `
    FROM folders f WHERE f.environment_id = $1 AND ${condition} OFFSET 0) f`;
 const FOUND = `f.id AS "foundFolderId", f.path, f.has_imports AS "hasImports", f.stamp`;
 const READ = `SELECT ${FOUND}, ${SECRET_COLUMNS} FROM`;
-const LIST = `SELECT ${FOUND}, ${weighedColumns(`${MAX_ANSWER_BYTES}`, "$5::boolean")} FROM`;
+/**
+ * Most lists are short and travel with everybody's looks; of a long one such a look brings only that it is long. It is
+ * then taken again in the organisation's turn, on a connection where it is in nobody's way.
+ */
+export const QUICK_ROWS = 1000;
+export const QUICK_BYTES = 512 * 1024;
+/** `from` gives rows as `LISTED` names them; not more than $7 of them are looked at, and values weigh up to $6. */
+const LISTED = `f.id AS found_id, f.path AS found_path, f.has_imports AS found_imports, f.stamp AS found_stamp, s.*`;
+const listOf = (from: string, order: string): string => `
+  SELECT s.found_id AS "foundFolderId", s.found_path AS path, s.found_imports AS "hasImports", s.found_stamp AS stamp,
+    ${weighedColumns("$6::bigint", "$5::boolean")}
+  FROM (SELECT ${LISTED} FROM ${from} LIMIT $7::bigint) s ORDER BY ${order} s.key, s.owner_id NULLS FIRST`;
 const one = sql<FoundFolder>(`
   ${READ} ${folderWhere("f.path = $2", "$4")}
     LEFT JOIN secrets s ON s.folder_id = f.id AND s.key = $3 AND s.owner_id IS NOT DISTINCT FROM $5::uuid`);
-const ofFolder = sql<ListedFolder>(`
-  ${LIST} ${folderWhere("f.path = $2", "$3")}
-    LEFT JOIN secrets s ON s.folder_id = f.id AND (s.owner_id IS NULL OR s.owner_id = $4::uuid)
-  ORDER BY s.key, s.owner_id NULLS FIRST`);
-const ofTree = sql<ListedFolder>(`
-  ${LIST} ${folderWhere("(f.path = $2 OR f.path ~>=~ $6 AND f.path ~<~ $7)", "$3")}
-    LEFT JOIN secrets s ON s.folder_id = f.id AND (s.owner_id IS NULL OR s.owner_id = $4::uuid)
-  ORDER BY f.path, s.key, s.owner_id NULLS FIRST`);
-const ofNames = sql<ListedFolder>(`
-  ${LIST} ${folderWhere("f.path = $2", "$3")}
-    LEFT JOIN secrets s ON s.folder_id = f.id AND (s.owner_id IS NULL OR s.owner_id = $4::uuid) AND s.key = ANY($6::text[])
-  ORDER BY s.key, s.owner_id NULLS FIRST`);
+const OWN = "s.folder_id = f.id AND (s.owner_id IS NULL OR s.owner_id = $4::uuid)";
+const OF_FOLDER = listOf(`${folderWhere("f.path = $2", "$3")} LEFT JOIN secrets s ON ${OWN}`, "");
+const OF_TREE = listOf(
+  `${folderWhere("(f.path = $2 OR f.path ~>=~ $8 AND f.path ~<~ $9)", "$3")} LEFT JOIN secrets s ON ${OWN}`,
+  "s.found_path,",
+);
+const OF_NAMES = listOf(
+  `${folderWhere("f.path = $2", "$3")} LEFT JOIN secrets s ON ${OWN} AND s.key = ANY($8::text[])`,
+  "",
+);
+const QUICK_LISTS = {
+  folder: sql<ListedFolder>(OF_FOLDER),
+  tree: sql<ListedFolder>(OF_TREE),
+  names: sql<ListedFolder>(OF_NAMES),
+};
+const LARGE_LISTS = {
+  folder: slowSql<ListedFolder>(OF_FOLDER),
+  tree: slowSql<ListedFolder>(OF_TREE),
+  names: slowSql<ListedFolder>(OF_NAMES),
+};
 const byId = sql<
   SecretRow & { orgId: string; projectId: string; environmentId: string; environment: string; path: string }
 >(`
@@ -136,22 +155,39 @@ export const readOne = (
   key: string,
   more: { projectId: string; ownerId: string | null },
 ) => q.first(one, [at.environmentId, at.path, key, more.projectId, more.ownerId]);
-export const readFolder = (
+export interface ListWish {
+  readonly projectId: string;
+  readonly ownerId: string | null;
+  readonly recursive: boolean;
+  readonly wantsValue: boolean;
+  /** These names of the folder only. */
+  readonly keys?: readonly string[] | undefined;
+}
+
+function listValues(at: FolderAddress, wish: ListWish, [bytes, rows]: readonly [number, number | null]) {
+  const asked = [at.environmentId, at.path, wish.projectId, wish.ownerId, wish.wantsValue, bytes, rows];
+  if (wish.keys) return { kind: "names", values: [...asked, wish.keys] } as const;
+  if (wish.recursive) return { kind: "tree", values: [...asked, ...rangeBelow(at.path)] } as const;
+  return { kind: "folder", values: asked } as const;
+}
+
+/** Undefined = it is a long one: look again with `readLargeFolder`. */
+export const readFolder = async (
   q: Query,
   at: FolderAddress,
-  more: {
-    projectId: string;
-    ownerId: string | null;
-    recursive: boolean;
-    wantsValue: boolean;
-    /** These names of the folder only. */
-    keys?: readonly string[] | undefined;
-  },
-) => {
-  const asked = [at.environmentId, at.path, more.projectId, more.ownerId, more.wantsValue];
-  if (more.keys) return q.rows(ofNames, [...asked, more.keys]);
-  return more.recursive ? q.rows(ofTree, [...asked, ...rangeBelow(at.path)]) : q.rows(ofFolder, asked);
+  wish: ListWish,
+): Promise<ListedFolder[] | undefined> => {
+  const { kind, values } = listValues(at, wish, [QUICK_BYTES, QUICK_ROWS + 1]);
+  const rows = await q.rows(QUICK_LISTS[kind], values);
+  return isQuick(rows) ? rows : undefined;
 };
+export const readLargeFolder = (q: SlowQuery, at: FolderAddress, wish: ListWish) => {
+  const { kind, values } = listValues(at, wish, [MAX_ANSWER_BYTES, null]);
+  return q.rows(LARGE_LISTS[kind], values);
+};
+/** All of it came, and it was not much. */
+export const isQuick = (rows: readonly Weighed[]): boolean =>
+  rows.length <= QUICK_ROWS && !rows.some(({ isLeftOut }) => isLeftOut);
 export const readById = (q: Query, id: string, orgId: string) => q.first(byId, [id, orgId]);
 
 /** Taken before anything is looked at: nothing above the secrets moves until this write has ended. */

@@ -4,6 +4,7 @@
  */
 import type { Keyring, Vault } from "../../platform/crypto/index.ts";
 import type { Db } from "../../platform/db/index.ts";
+import { inBites, Pace } from "../../platform/pace.ts";
 import { badRequest } from "../../platform/problem.ts";
 import { seal } from "../../platform/sealed.ts";
 import type { Access, Ground } from "../access/service.ts";
@@ -31,14 +32,8 @@ import {
   type Want,
   type World,
 } from "./model.ts";
-import {
-  foldersReached,
-  listInFolders,
-  MAX_FOLDERS,
-  secretsByKeys,
-  type ReachedFolder,
-  type WeighedRow,
-} from "./store.ts";
+import { foldersReached, MAX_FOLDERS, type ReachedFolder, type WeighedRow } from "./store.ts";
+import { createLoader, type Loader } from "./service/load-rows.ts";
 
 export interface ResolutionNeeds {
   readonly db: Db;
@@ -69,6 +64,7 @@ export class Resolution implements World {
   readonly #ground: Ground;
   /** Whose personal overrides count; null = nobody's. */
   readonly #ownerId: string | null;
+  readonly #loader: Loader;
   readonly #folders = new Map<string, ReachedFolder | null>();
   readonly #rows = new Map<string, Map<string, WeighedRow[]>>();
   readonly #wholeFolders = new Set<string>();
@@ -86,10 +82,11 @@ export class Resolution implements World {
   #blockRoom = MAX_ANSWER_BYTES;
   #referredRoom = MAX_REFERRED_BYTES;
 
-  constructor(needs: ResolutionNeeds, ground: Ground, ownerId: string | null) {
+  constructor(needs: ResolutionNeeds, ground: Ground, ownerId: string | null, isLarge: boolean) {
     this.#needs = needs;
     this.#ground = ground;
     this.#ownerId = ownerId;
+    this.#loader = createLoader(needs.db, ground.project.orgId, isLarge);
     this.#grounds.set(ground.project.id, ground);
   }
 
@@ -259,36 +256,39 @@ export class Resolution implements World {
       .filter((known) => sources.has(spotKey(known)) && !this.#wholeFolders.has(known.id))
       .map((known) => known.id);
     if (whole.length > 0) {
-      const more = { room: this.#listingRoom, wantsValue };
-      const rows = await this.#needs.db.read((q) => listInFolders(q, whole, this.#ownerId, more));
+      const reach = { folderIds: whole, ownerId: this.#ownerId, room: this.#listingRoom };
+      const rows = await this.#loader.inFolders(reach, wantsValue);
       this.count(rows);
       await this.#learnRows(rows);
       for (const id of whole) this.#wholeFolders.add(id);
     }
-    return folders.flatMap((folder) => this.#blocksOf(folder, wantsValue));
+    const blocks: ImportBlock[] = [];
+    for (const folder of folders) blocks.push(...(await this.#blocksOf(folder, wantsValue)));
+    return blocks;
   }
 
-  #blocksOf(folder: FolderPlace, wantsValue: boolean): ImportBlock[] {
+  async #blocksOf(folder: FolderPlace, wantsValue: boolean): Promise<ImportBlock[]> {
     const visited = new Set([spotKey(folder)]);
     // A key is answered in the first block that carries it, and there only: clients that walk the blocks forwards
     // and clients that walk them backwards then agree.
     const taken = new Set<string>();
+    const pace = new Pace();
     const blocks: ImportBlock[] = [];
     for (const spot of this.imports(folder) as readonly Spot[]) {
       const source = this.#folders.get(spotKey(spot));
       if (!source) continue;
       const secrets: ReadSecret[] = [];
-      this.#collect(source, { visited, taken, secrets }, wantsValue);
+      await this.#collect(source, { visited, taken, secrets, pace }, wantsValue);
       blocks.push({ folder: source, secrets });
     }
     return blocks;
   }
 
-  #collect(
+  async #collect(
     folder: ReachedFolder,
-    walk: { visited: Set<string>; taken: Set<string>; secrets: ReadSecret[] },
+    walk: { visited: Set<string>; taken: Set<string>; secrets: ReadSecret[]; pace: Pace },
     wantsValue: boolean,
-  ): void {
+  ): Promise<void> {
     if (walk.visited.has(spotKey(folder))) return;
     walk.visited.add(spotKey(folder));
     for (const [key, rows] of this.#rows.get(folder.id) ?? []) {
@@ -300,10 +300,11 @@ export class Resolution implements World {
       if (this.#blockRoom < 0) throw answerTooLarge();
       walk.taken.add(key);
       walk.secrets.push(seen);
+      if (walk.pace.isDue()) await walk.pace.rest();
     }
     for (const spot of this.imports(folder) as readonly Spot[]) {
       const source = this.#folders.get(spotKey(spot));
-      if (source) this.#collect(source, walk, wantsValue);
+      if (source) await this.#collect(source, walk, wantsValue);
     }
   }
 
@@ -313,11 +314,13 @@ export class Resolution implements World {
     const ids = [...this.#folders.values()].flatMap((known) =>
       known === null || known.id === folder.id ? [] : [known.id],
     );
-    const more = { room: this.#listingRoom, keys: [key] };
-    const rows = await this.#needs.db.read((q) => secretsByKeys(q, ids, this.#ownerId, more));
+    const rows = await this.#loader.byKeys(
+      { folderIds: ids, ownerId: this.#ownerId, room: this.#listingRoom },
+      [key],
+    );
     this.count(rows);
     await this.#learnRows(rows);
-    const secrets = this.#blocksOf(folder, wantsValue).flatMap((block) => block.secrets);
+    const secrets = (await this.#blocksOf(folder, wantsValue)).flatMap((block) => block.secrets);
     return secrets.find((secret) => secret.row.key === key) ?? null;
   }
 
@@ -327,7 +330,8 @@ export class Resolution implements World {
     if (referring.length === 0) return [...secrets];
     for (let round = 0; round < MAX_ROUNDS; round += 1) {
       const expander = new Expander(this, this.#allowance);
-      const texts = new Map(referring.map((secret) => [secret.row.id, expander.expand(readable(secret))]));
+      const texts = new Map<string, string>();
+      await inBites(referring, (secret) => void texts.set(secret.row.id, expander.expand(readable(secret))));
       if (expander.wants.length === 0 || round === MAX_ROUNDS - 1) {
         this.#allowance = expander.left;
         return secrets.map((secret) => {
@@ -360,8 +364,10 @@ export class Resolution implements World {
       (folder) => folder !== null && !this.#wholeFolders.has(folder.id),
     ) as ReachedFolder[];
     const ids = folders.map((folder) => folder.id);
-    const more = { room: this.#referredRoom, keys };
-    const rows = await this.#needs.db.read((q) => secretsByKeys(q, ids, this.#ownerId, more));
+    const rows = await this.#loader.byKeys(
+      { folderIds: ids, ownerId: this.#ownerId, room: this.#referredRoom },
+      keys,
+    );
     this.#referredRoom -= weightOf(rows);
     await this.#learnRows(rows);
     const names = new Set(keys);

@@ -1,6 +1,6 @@
-import { sql, type Query } from "../../platform/db/index.ts";
+import { slowSql, sql, type Query, type SlowQuery } from "../../platform/db/index.ts";
 import type { FolderPlace, SecretRow, Weighed } from "../model.ts";
-import { SECRET_COLUMNS, weighedColumns } from "../store.ts";
+import { isQuick, QUICK_BYTES, QUICK_ROWS, SECRET_COLUMNS, weighedColumns } from "../store.ts";
 
 export type WeighedRow = SecretRow & Weighed;
 
@@ -25,31 +25,62 @@ const reached = sql<ReachedFolder>(`
   FROM reach r JOIN folders f ON f.environment_id = r.environment_id AND f.path = r.path
     JOIN environments e ON e.id = f.environment_id
   LIMIT ${MAX_FOLDERS + 1}`);
-const inFolders = sql<SecretRow>(`
+const inFolders = slowSql<SecretRow>(`
   SELECT ${SECRET_COLUMNS} FROM secrets s
   WHERE s.folder_id = ANY($1::uuid[]) AND (s.owner_id IS NULL OR s.owner_id = $2::uuid) ORDER BY s.folder_id, s.key, s.owner_id NULLS FIRST`);
-const listedInFolders = sql<WeighedRow>(`
-  SELECT ${weighedColumns("$3::bigint", "$4::boolean")} FROM secrets s
-  WHERE s.folder_id = ANY($1::uuid[]) AND (s.owner_id IS NULL OR s.owner_id = $2::uuid) ORDER BY s.folder_id, s.key, s.owner_id NULLS FIRST`);
-const byKeys = sql<WeighedRow>(`
-  SELECT ${weighedColumns("$4::bigint", "true", "ORDER BY s.folder_id, s.key, s.owner_id ROWS UNBOUNDED PRECEDING")} FROM secrets s
-  WHERE s.folder_id = ANY($1::uuid[]) AND s.key = ANY($3::text[]) AND (s.owner_id IS NULL OR s.owner_id = $2::uuid)`);
+const IN_FOLDERS = `
+  SELECT ${weighedColumns("$3::bigint", "$4::boolean")}
+  FROM (SELECT s.* FROM secrets s
+    WHERE s.folder_id = ANY($1::uuid[]) AND (s.owner_id IS NULL OR s.owner_id = $2::uuid) LIMIT $5::bigint) s
+  ORDER BY s.folder_id, s.key, s.owner_id NULLS FIRST`;
+const BY_KEYS = `
+  SELECT ${weighedColumns("$4::bigint", "true", "ORDER BY s.folder_id, s.key, s.owner_id ROWS UNBOUNDED PRECEDING")}
+  FROM (SELECT s.* FROM secrets s
+    WHERE s.folder_id = ANY($1::uuid[]) AND s.key = ANY($3::text[]) AND (s.owner_id IS NULL OR s.owner_id = $2::uuid) LIMIT $5::bigint) s`;
+const quickInFolders = sql<WeighedRow>(IN_FOLDERS);
+const largeInFolders = slowSql<WeighedRow>(IN_FOLDERS);
+const quickByKeys = sql<WeighedRow>(BY_KEYS);
+const largeByKeys = slowSql<WeighedRow>(BY_KEYS);
 
 export const foldersReached = (q: Query, spots: readonly { environmentId: string; path: string }[]) =>
   q.rows(reached, [spots.map((spot) => spot.environmentId), spots.map((spot) => spot.path)]);
-export const secretsInFolders = (q: Query, folderIds: readonly string[], ownerId: string | null) =>
+export const secretsInFolders = (q: SlowQuery, folderIds: readonly string[], ownerId: string | null) =>
   q.rows(inFolders, [folderIds, ownerId]);
-/** All of them, or, if they are more than there is room for, their names only. */
-export const listInFolders = (
+
+export interface Reach {
+  readonly folderIds: readonly string[];
+  readonly ownerId: string | null;
+  /** So many bytes may come. */
+  readonly room: number;
+}
+const least = (room: number): number => Math.min(room, QUICK_BYTES);
+
+/** All of them, or, if they are more than there is room for, their names only. Undefined = many: look with the large one. */
+export const listInFolders = async (
   q: Query,
-  folderIds: readonly string[],
-  ownerId: string | null,
-  more: { room: number; wantsValue: boolean },
-) => q.rows(listedInFolders, [folderIds, ownerId, more.room, more.wantsValue]);
-/** As many as there is room for; of the others only that they are there. */
-export const secretsByKeys = (
+  { folderIds, ownerId, room }: Reach,
+  wantsValue: boolean,
+): Promise<WeighedRow[] | undefined> => {
+  const rows = await q.rows(quickInFolders, [folderIds, ownerId, least(room), wantsValue, QUICK_ROWS + 1]);
+  return isQuick(rows) ? rows : undefined;
+};
+export const listManyInFolders = (
+  q: SlowQuery,
+  { folderIds, ownerId, room }: Reach,
+  wantsValue: boolean,
+): Promise<WeighedRow[]> => q.rows(largeInFolders, [folderIds, ownerId, room, wantsValue, null]);
+
+/** As many as there is room for; of the others only that they are there. Undefined = many: look with the large one. */
+export const secretsByKeys = async (
   q: Query,
-  folderIds: readonly string[],
-  ownerId: string | null,
-  more: { room: number; keys: readonly string[] },
-) => q.rows(byKeys, [folderIds, ownerId, more.keys, more.room]);
+  { folderIds, ownerId, room }: Reach,
+  keys: readonly string[],
+): Promise<WeighedRow[] | undefined> => {
+  const rows = await q.rows(quickByKeys, [folderIds, ownerId, keys, least(room), QUICK_ROWS + 1]);
+  return isQuick(rows) ? rows : undefined;
+};
+export const manyByKeys = (
+  q: SlowQuery,
+  { folderIds, ownerId, room }: Reach,
+  keys: readonly string[],
+): Promise<WeighedRow[]> => q.rows(largeByKeys, [folderIds, ownerId, keys, room, null]);

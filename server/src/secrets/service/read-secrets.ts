@@ -1,13 +1,14 @@
 /** Reading. One statement for a secret or a folder; more only where imports or references lead elsewhere. */
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Db } from "../../platform/db/index.ts";
+import { inBites } from "../../platform/pace.ts";
 import { deny, orgOf } from "../../permissions/index.ts";
 import { require, type Access, type EnvironmentRef, type Ground } from "../access/service.ts";
 import type { ListQuery, ReadQuery } from "../contract.ts";
 import {
   attributesOf,
   folderUnknown,
-  metadataMatches,
+  passesFilters,
   secretUnknown,
   type FolderPlace,
   type ReadSecret,
@@ -16,9 +17,18 @@ import {
 import { createAnswers } from "../reads/model.ts";
 import type { ReadAudit } from "../reads/service.ts";
 import { Resolution, type ImportBlock, type ResolutionNeeds } from "../resolution/service.ts";
+import { IsLarge } from "../resolution/service/load-rows.ts";
+import { createLargeAnswers } from "./large-answers.ts";
 import { etagOf, isHeld, rightsOf } from "../stamps/model.ts";
 import { projectsIn, readStamp } from "../stamps/store.ts";
-import { readById, readFolder, readOne, type FoundFolder, type ListedFolder } from "../store.ts";
+import {
+  readById,
+  readFolder,
+  readLargeFolder,
+  readOne,
+  type FoundFolder,
+  type ListedFolder,
+} from "../store.ts";
 import type { Versions } from "../versions/service/read-version.ts";
 
 export interface ReadNeeds extends ResolutionNeeds {
@@ -49,6 +59,7 @@ export interface SecretList {
   readonly imports: readonly ImportBlock[];
   /** Nothing that is there was kept from the reader. */
   readonly isWhole: boolean;
+  readonly isLarge: boolean;
 }
 export interface OneSecret {
   readonly etag: string;
@@ -67,6 +78,7 @@ export type SecretReads = ReturnType<typeof createSecretReads>;
 export function createSecretReads(needs: ReadNeeds) {
   const { db, access, reads } = needs;
   const answers = createAnswers();
+  const large = createLargeAnswers();
 
   /** With `seen`: the tag of what that session resolved, under the very rights it judged with. */
   const tagOf = async (
@@ -96,11 +108,13 @@ export function createSecretReads(needs: ReadNeeds) {
   const mayLook = ({ ability }: Ground): boolean => ability.can("describeSecret", "secrets");
 
   return {
-    async list(
+    /** `write` is done while it is still the organisation's turn, if it needs one. */
+    async list<T>(
       actor: MemberActor,
       query: ListQuery,
       header: IfNoneMatch,
-    ): Promise<SecretList | SameAnswer | NotModified> {
+      write: (list: SecretList) => Promise<T>,
+    ): Promise<T | SameAnswer | NotModified> {
       const ground = await access.ground(actor, query.projectId);
       const environment = await access.environment(ground, query.environment);
       const ownerId = query.includePersonalOverrides ? actor.id : null;
@@ -111,7 +125,7 @@ export function createSecretReads(needs: ReadNeeds) {
       const key = keyOf(ground, shape);
       const again = await answerAgain(ground, shape, { key, header, note });
       if (again) return again;
-      return readList({ ground, environment, query }, { shape, note, key });
+      return readList({ ground, environment, query }, { shape, note, key }, write);
     },
 
     /** Always the values themselves: for exports and imports. With `keys`, these names of one folder only. */
@@ -119,7 +133,8 @@ export function createSecretReads(needs: ReadNeeds) {
       const ground = await access.ground(actor, query.projectId);
       const environment = await access.environment(ground, query.environment);
       const note = (metadata: Noted) => reads.note(actor, ground.project, "get-secrets", metadata);
-      return readList({ ground, environment, query, keys }, { shape: undefined, note, key: undefined });
+      const context = { shape: undefined, note, key: undefined };
+      return readList({ ground, environment, query, keys }, context, async (list) => list);
     },
 
     async get(
@@ -137,11 +152,14 @@ export function createSecretReads(needs: ReadNeeds) {
       const again = await answerAgain(ground, shape, { key, header, note });
       if (again) return again;
       const at = { environmentId: environment.id, path: query.secretPath };
-      const found = await db.read((q) => readOne(q, at, name, { projectId: ground.project.id, ownerId }));
-      const resolution = new Resolution(needs, ground, ownerId);
-      const secret = await findOne(resolution, found, { ground, environment, name, query });
-      const [expanded = secret] = query.expandSecretReferences ? await resolution.expand([secret]) : [secret];
-      const etag = await tagOf(ground, shape, found?.stamp ?? "", resolution);
+      const what = `${environment.id} ${query.secretPath} ${name}`;
+      const { etag, expanded } = await large.either(ground.project.orgId, what, async (isLarge) => {
+        const found = await db.read((q) => readOne(q, at, name, { projectId: ground.project.id, ownerId }));
+        const resolution = new Resolution(needs, ground, ownerId, isLarge);
+        const secret = await findOne(resolution, found, { ground, environment, name, query });
+        const [whole = secret] = query.expandSecretReferences ? await resolution.expand([secret]) : [secret];
+        return { etag: await tagOf(ground, shape, found?.stamp ?? "", resolution), expanded: whole };
+      });
       const noted = noteOf(expanded);
       if (noted) await note(noted);
       const keep = (body: Buffer) => answers.keep(key, { etag, body, noted });
@@ -156,21 +174,19 @@ export function createSecretReads(needs: ReadNeeds) {
       const row = await db.read((q) => readById(q, id, orgOf(actor)));
       if (!row || (row.ownerId !== null && row.ownerId !== actor.id)) throw secretUnknown(id);
       const ground = await access.ground(actor, row.projectId);
-      const resolution = new Resolution(needs, ground, row.ownerId);
-      await resolution.prepare(row.projectId, [row]);
-      const { projectId, environmentId, environment, path } = row;
-      const secret = resolution.view(
-        row,
-        { id: row.folderId, projectId, environmentId, environment, path },
-        query.viewSecretValue,
-      );
-      if (!secret)
-        return deny(ground.ability, {
-          action: "describeSecret",
-          subject: "secrets",
-          attributes: { environment, secretPath: path },
-        });
-      const [expanded = secret] = query.expandSecretReferences ? await resolution.expand([secret]) : [secret];
+      const expanded = await large.either(ground.project.orgId, id, async (isLarge) => {
+        const resolution = new Resolution(needs, ground, row.ownerId, isLarge);
+        await resolution.prepare(row.projectId, [row]);
+        const { projectId, environmentId, environment, path } = row;
+        const folder = { id: row.folderId, projectId, environmentId, environment, path };
+        const secret = resolution.view(row, folder, query.viewSecretValue);
+        if (!secret) {
+          const attributes = { environment, secretPath: path };
+          return deny(ground.ability, { action: "describeSecret", subject: "secrets", attributes });
+        }
+        const [whole = secret] = query.expandSecretReferences ? await resolution.expand([secret]) : [secret];
+        return whole;
+      });
       const noted = noteOf(expanded);
       if (noted) await reads.note(actor, ground.project, "get-secret", noted);
       return expanded;
@@ -183,22 +199,42 @@ export function createSecretReads(needs: ReadNeeds) {
     readonly key: string | undefined;
   }
 
-  async function readList(
-    { ground, environment, query, keys }: Listing,
-    { shape, note, key }: ListContext,
-  ): Promise<SecretList> {
-    const ownerId = query.includePersonalOverrides ? ground.actor.id : null;
-    const at = { environmentId: environment.id, path: query.secretPath };
-    const found = await db.read((q) =>
-      readFolder(q, at, {
-        projectId: ground.project.id,
-        ownerId,
-        recursive: query.recursive,
-        wantsValue: query.viewSecretValue,
-        keys,
-      }),
+  function readList<T>(
+    listing: Listing,
+    context: ListContext,
+    answer: (list: SecretList) => Promise<T>,
+  ): Promise<T> {
+    const { ground, environment, query } = listing;
+    const what = JSON.stringify([environment.id, query.secretPath, query.recursive, query.viewSecretValue]);
+    return large.either(ground.project.orgId, what, async (isLarge) =>
+      answer(await readOnce(listing, context, isLarge)),
     );
-    const resolution = new Resolution(needs, ground, ownerId);
+  }
+
+  async function rowsOf({ ground, environment, query, keys }: Listing, isLarge: boolean) {
+    const at = { environmentId: environment.id, path: query.secretPath };
+    const wish = {
+      projectId: ground.project.id,
+      ownerId: query.includePersonalOverrides ? ground.actor.id : null,
+      recursive: query.recursive,
+      wantsValue: query.viewSecretValue,
+      keys,
+    };
+    if (isLarge) return db.read((q) => readLargeFolder(q, at, wish), { tenant: ground.project.orgId });
+    const rows = await db.read((q) => readFolder(q, at, wish));
+    if (!rows) throw new IsLarge();
+    return rows;
+  }
+
+  async function readOnce(
+    listing: Listing,
+    { shape, note, key }: ListContext,
+    isLarge: boolean,
+  ): Promise<SecretList> {
+    const { ground, environment, query } = listing;
+    const ownerId = query.includePersonalOverrides ? ground.actor.id : null;
+    const found = await rowsOf(listing, isLarge);
+    const resolution = new Resolution(needs, ground, ownerId, isLarge);
     const seen = await seeAll(resolution, found, { ground, environment, query });
     const [first] = found;
     if (seen.length === 0) requireSight(ground, environment, query.secretPath);
@@ -220,7 +256,7 @@ export function createSecretReads(needs: ReadNeeds) {
     const [etag] = await Promise.all([tagOf(ground, shape, first.stamp, resolution), note(noted)]);
     const keep = (body: Buffer) => (key === undefined ? undefined : answers.keep(key, { etag, body, noted }));
     const isWhole = seen.length === found.filter((row) => row.id !== null).length;
-    return { etag, isNotModified: false, secrets, imports: blocks, isWhole, keep };
+    return { etag, isNotModified: false, secrets, imports: blocks, isWhole, isLarge, keep };
   }
 
   interface Repeat {
@@ -319,7 +355,7 @@ async function seeAll(
   await resolution.prepare(ground.project.id, rows);
   let folder: FolderPlace | undefined;
   const seen: ReadSecret[] = [];
-  for (const row of rows) {
+  await inBites(rows, (row) => {
     if (folder?.id !== row.foundFolderId) {
       folder = {
         id: row.foundFolderId,
@@ -331,7 +367,7 @@ async function seeAll(
     }
     const secret = resolution.view(row, folder, query.viewSecretValue);
     if (secret) seen.push(secret);
-  }
+  });
   return seen;
 }
 
@@ -357,16 +393,4 @@ function foldersWithImports(
     });
   }
   return [...folders.values()];
-}
-
-function passesFilters(secret: ReadSecret, query: ListQuery): boolean {
-  if (query.tagSlugs !== undefined) {
-    const wanted = query.tagSlugs
-      .split(",")
-      .map((slug) => slug.trim())
-      .filter((slug) => slug !== "");
-    if (wanted.length > 0 && !secret.tags.some((tag) => wanted.includes(tag.slug))) return false;
-  }
-  if (query.metadataFilter === undefined) return true;
-  return metadataMatches(query.metadataFilter, secret.metadata.open());
 }

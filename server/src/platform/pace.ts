@@ -1,0 +1,46 @@
+/**
+ * Long work on the event loop, in bites. A loop that may be long asks after each step whether its bite is over and, if
+ * so, rests until it is called again. Of all that rest one is called per round of the event loop, however many there
+ * are: what anybody else waits for in a round is one bite, not one of each.
+ */
+const BITE_MS = 1;
+
+const resting: (() => void)[] = [];
+let isScheduled = false;
+
+function callNext(): void {
+  isScheduled = false;
+  resting.shift()?.();
+  schedule();
+}
+
+function schedule(): void {
+  if (isScheduled || resting.length === 0) return;
+  isScheduled = true;
+  setImmediate(callNext);
+}
+
+export class Pace {
+  #began = performance.now();
+
+  isDue(): boolean {
+    return performance.now() - this.#began >= BITE_MS;
+  }
+
+  async rest(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      resting.push(resolve);
+      schedule();
+    });
+    this.#began = performance.now();
+  }
+}
+
+/** Each item in turn, in bites. */
+export async function inBites<T>(items: Iterable<T>, work: (item: T) => void): Promise<void> {
+  const pace = new Pace();
+  for (const item of items) {
+    work(item);
+    if (pace.isDue()) await pace.rest();
+  }
+}

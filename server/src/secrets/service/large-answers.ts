@@ -1,0 +1,103 @@
+/**
+ * Large answers. What is read for one, opened and written down takes hundreds of megabytes and seconds, so few are made
+ * at once and organisations take turns; each is made in bites, and everybody else's request comes in between.
+ */
+import { Readable } from "node:stream";
+import { LRUCache } from "lru-cache";
+import { Pace } from "../../platform/pace.ts";
+import { createTurns } from "../../platform/turns.ts";
+import { toView, type ReadSecret } from "../model.ts";
+import type { ImportBlock } from "../resolution/service.ts";
+import { IsLarge } from "../resolution/service/load-rows.ts";
+
+const KNOWN_MS = 600_000;
+const CHUNK_CHARACTERS = 64 * 1024;
+
+export interface LargeAnswers {
+  /** Does it the quick way; if that finds much, does it again in the organisation's turn. `what` tells answers apart. */
+  either<T>(orgId: string, what: string, work: (isLarge: boolean) => Promise<T>): Promise<T>;
+}
+
+export function createLargeAnswers(): LargeAnswers {
+  const turns = createTurns({
+    what: "large lists of secrets are being answered",
+    places: 3,
+    perTenant: 1,
+    waitingPerTenant: 16,
+    waiting: 256,
+    patienceMs: 30_000,
+  });
+  /** What was large before is not tried the quick way first. */
+  const known = new LRUCache<string, true>({ max: 10_000, ttl: KNOWN_MS });
+  return {
+    async either(orgId, what, work) {
+      if (!known.has(what)) {
+        try {
+          return await work(false);
+        } catch (error) {
+          if (!(error instanceof IsLarge)) throw error;
+          known.set(what, true);
+        }
+      }
+      return turns.run(orgId, () => work(true));
+    },
+  };
+}
+
+const blockOf = ({ folder, secrets }: ImportBlock) => ({
+  secretPath: folder.path,
+  environment: folder.environment,
+  folderId: folder.id,
+  secrets: secrets.map(toView),
+});
+
+export interface WrittenList {
+  readonly secrets: readonly ReadSecret[];
+  readonly imports: readonly ImportBlock[];
+}
+
+export const writeList = ({ secrets, imports }: WrittenList): Buffer =>
+  Buffer.from(JSON.stringify({ secrets: secrets.map(toView), imports: imports.map(blockOf) }));
+
+/** The same bytes, made in bites. */
+export async function writeLargeList({ secrets, imports }: WrittenList): Promise<Buffer[]> {
+  const pace = new Pace();
+  const chunks: Buffer[] = [];
+  let text = "";
+  const cut = (): void => {
+    if (text !== "") chunks.push(Buffer.from(text));
+    text = "";
+  };
+  const writeSecrets = async (items: readonly ReadSecret[]): Promise<void> => {
+    for (const [at, secret] of items.entries()) {
+      text += `${at === 0 ? "" : ","}${JSON.stringify(toView(secret))}`;
+      if (text.length >= CHUNK_CHARACTERS) cut();
+      if (pace.isDue()) await pace.rest();
+    }
+  };
+  text += '{"secrets":[';
+  await writeSecrets(secrets);
+  text += '],"imports":[';
+  for (const [at, block] of imports.entries()) {
+    const head = JSON.stringify({ ...blockOf({ ...block, secrets: [] }) });
+    text += `${at === 0 ? "" : ","}${head.slice(0, -"]}".length)}`;
+    await writeSecrets(block.secrets);
+    text += "]}";
+  }
+  text += "]}";
+  cut();
+  return chunks;
+}
+
+export const lengthOf = (chunks: readonly Buffer[]): number =>
+  chunks.reduce((sum, { length }) => sum + length, 0);
+
+/** Let go of piece by piece, as they are sent. */
+export const streamOf = (chunks: Buffer[]): Readable => {
+  const left = chunks.reverse();
+  return new Readable({
+    read() {
+      this.push(left.pop() ?? null);
+    },
+  });
+};
