@@ -41,7 +41,7 @@ import { createMailer, createNotifications, type Mailer } from "./notifications/
 import { createOrganizations, organizationRoutes } from "./organizations/index.ts";
 import { createPermissions } from "./permissions/index.ts";
 import type { Clock } from "./platform/clock.ts";
-import { ConfigError, type Config } from "./platform/config.ts";
+import { CALLERS_PER_ORGANISATION, ConfigError, type Config } from "./platform/config.ts";
 import { checkRootKey, openKeyring } from "./platform/crypto/index.ts";
 import { migrate, MIGRATIONS, openDatabase, type Database } from "./platform/db/index.ts";
 import {
@@ -82,6 +82,8 @@ export interface House {
   readonly authentication: Authentication;
   /** Begins what the house does unasked; tests leave it out and call the jobs themselves. */
   startWork(): void;
+  /** Writes down when tokens and client secrets were last used here; otherwise that happens every few seconds. */
+  flushUses(): Promise<void>;
   /** Answers the port. */
   listen(): Promise<number>;
   close(): Promise<void>;
@@ -268,7 +270,14 @@ function assemble(
   { config, clock, log }: HouseOptions,
   { database, tail, routes, auth, authentication, events, secrets, alertWork, jobs: work }: Opened,
 ): House {
-  const limits = { read: config.rateLimitRead, write: config.rateLimitWrite, login: config.rateLimitLogin };
+  const { rateLimitRead, rateLimitWrite } = config;
+  const limits = {
+    read: rateLimitRead,
+    write: rateLimitWrite,
+    login: config.rateLimitLogin,
+    orgRead: config.rateLimitOrgRead ?? rateLimitRead * CALLERS_PER_ORGANISATION,
+    orgWrite: config.rateLimitOrgWrite ?? rateLimitWrite * CALLERS_PER_ORGANISATION,
+  };
   const rateLimits = createRateLimits({ limits, db: database, clock, log });
   const jobs = createJobs({ db: database, clock, log });
   jobs.add(...work);
@@ -285,7 +294,7 @@ function assemble(
   });
   const flush = () =>
     flushUses(auth).catch((error: unknown) =>
-      log.debug({ reason: (error as Error).message }, "uses were not written down this time"),
+      log.warn({ reason: reasonOf(error) }, "last uses were not written down this time; trying again"),
     );
   let flushing: NodeJS.Timeout | undefined;
   let closing: Promise<void> | undefined;
@@ -325,6 +334,7 @@ function assemble(
       rateLimits.start();
       flushing = setInterval(() => void flush(), FLUSH_MS).unref();
     },
+    flushUses: () => flushUses(auth),
     async listen() {
       await app.listen({ port: config.port, host: config.host });
       const address = app.server.address();

@@ -15,6 +15,10 @@ export const authJobs = ({ accessTokens, sessions, passwordResets }: AuthService
 
 /** What every node does for itself: writing down when its tokens and client secrets were used. */
 export async function flushUses({ accessTokens, universalLogin }: AuthServices): Promise<void> {
-  await accessTokens.flushUses();
-  await universalLogin.flushUses();
+  // One after the other, on one connection; what the first one failed with does not keep the second from trying.
+  try {
+    await accessTokens.flushUses();
+  } finally {
+    await universalLogin.flushUses();
+  }
 }

@@ -87,6 +87,19 @@ function parseUrl(text: string, protocols: readonly string[]): string {
 
 const PER_MINUTE = [0, 1_000_000_000] as const;
 
+/** Undefined = so many times a caller's own limit. */
+export const CALLERS_PER_ORGANISATION = 50;
+const perOrganisation = (bucket: string, what: string): Variable<number | undefined> => {
+  const name = `KEYWARD_RATE_LIMIT_ORG_${bucket}`;
+  const given = integer(name, "", 0, PER_MINUTE);
+  return text(
+    name,
+    `${what} requests per minute of all callers of an organisation together; 0 = off.`,
+    `${CALLERS_PER_ORGANISATION} × KEYWARD_RATE_LIMIT_${bucket}`,
+    (value) => (value === undefined ? undefined : given.parse(value)),
+  );
+};
+
 export const VARIABLES = {
   port: integer("PORT", "Port of the HTTP interface; 0 takes a free one.", 8080, [0, 65535]),
   host: text("KEYWARD_HOST", "Address to listen on.", "127.0.0.1", (t) =>
@@ -110,7 +123,7 @@ export const VARIABLES = {
   ),
   databaseConnections: integer(
     "KEYWARD_DATABASE_CONNECTIONS",
-    "Connections for writing; reading takes up to eight more, listening two.",
+    "Connections for writing; reading takes up to eight more, upkeep four, listening two.",
     10,
     [2, 500],
   ),
@@ -156,6 +169,8 @@ export const VARIABLES = {
     3000,
     PER_MINUTE,
   ),
+  rateLimitOrgRead: perOrganisation("READ", "Reading"),
+  rateLimitOrgWrite: perOrganisation("WRITE", "Changing"),
   rateLimitLogin: integer(
     "KEYWARD_RATE_LIMIT_LOGIN",
     "Logins per minute and address; 0 = off.",

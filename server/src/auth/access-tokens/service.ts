@@ -10,6 +10,8 @@ import { openToken, signToken, type Claims, type Keyring } from "../../platform/
 import type { Db, Pen } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { inBatches } from "../../platform/jobs/index.ts";
+import type { Log } from "../../platform/log.ts";
+import { oneAtATime } from "../../platform/one-at-a-time.ts";
 import { createFactCache, type Tail } from "../../platform/outbox/index.ts";
 import { addressForbidden } from "../../platform/problem.ts";
 import { identityChanged, identityDeleted } from "../../identities/index.ts";
@@ -40,12 +42,15 @@ import {
 export interface AccessTokenNeeds {
   readonly db: Db;
   readonly clock: Clock;
+  readonly log: Log;
   readonly tail: Tail;
   readonly keyring: Keyring;
 }
 
 interface LiveToken extends TokenState {
   readonly addresses: BlockList | undefined;
+  /** When its use was last noted here. */
+  notedAt: number;
 }
 
 export interface TokenBearer {
@@ -63,11 +68,13 @@ export interface IssueOrder {
 }
 
 const CACHED_TOKENS = 100_000;
+/** How exact a last use is. */
+const USE_STEP_MS = 60_000;
 const KEEP_EXPIRED_MS = 7 * 86_400_000;
 
 export type AccessTokens = ReturnType<typeof createAccessTokens>;
 
-export function createAccessTokens({ db, clock, tail, keyring }: AccessTokenNeeds) {
+export function createAccessTokens({ db, clock, log, tail, keyring }: AccessTokenNeeds) {
   const key = keyring.instanceKey("token-signing");
   const live = createFactCache<LiveToken>(tail, CACHED_TOKENS, (token) => [
     token.identityId,
@@ -110,7 +117,28 @@ export function createAccessTokens({ db, clock, tail, keyring }: AccessTokenNeed
 
   const load = async (tokenId: string): Promise<LiveToken | undefined> => {
     const state = await db.read((q) => findTokenState(q, tokenId));
-    return state && { ...state, addresses: addressList(state.trustedIps ?? []) };
+    return (
+      state && { ...state, addresses: addressList(state.trustedIps ?? []), notedAt: Number.NEGATIVE_INFINITY }
+    );
+  };
+
+  const noteUse = (token: LiveToken): void => {
+    const now = clock.millis();
+    if (now - token.notedAt < USE_STEP_MS) return;
+    token.notedAt = now;
+    used.set(token.id, new Date(now));
+  };
+
+  /** Later uses stand. What there is no room for is lost, and said so. */
+  const putBack = (batch: ReadonlyMap<string, Date>, ids: Iterable<string>): void => {
+    for (const id of ids) {
+      const at = batch.get(id);
+      if (at && !used.has(id)) used.set(id, at);
+    }
+    if (used.size <= CACHED_TOKENS) return;
+    const excess = used.size - CACHED_TOKENS;
+    log.warn({ tokens: excess }, "too many last uses wait to be written down; the oldest are dropped");
+    for (const id of [...used.keys()].slice(0, excess)) used.delete(id);
   };
 
   const countUse = async (tokenId: string): Promise<void> => {
@@ -169,7 +197,7 @@ export function createAccessTokens({ db, clock, tail, keyring }: AccessTokenNeed
       if (!token) throw tokenRevoked();
       const actor = admit(token, caller);
       if (token.usesLimit > 0) await countUse(tokenId);
-      else used.set(tokenId, clock.now());
+      else noteUse(token);
       return actor;
     },
 
@@ -215,13 +243,19 @@ export function createAccessTokens({ db, clock, tail, keyring }: AccessTokenNeed
       });
     },
 
-    /** When each token was last used is worth knowing, not worth a write per request. */
-    async flushUses(): Promise<void> {
+    /** When each token was last used is worth knowing to the minute, not worth a write per request. */
+    flushUses: oneAtATime(async () => {
       if (used.size === 0) return;
       const batch = used;
       used = new Map();
-      await db.write((tx) => touchTokens(tx, batch), { audited: false });
-    },
+      try {
+        const held = await db.write((tx) => touchTokens(tx, batch), { audited: false, isChore: true });
+        putBack(batch, held);
+      } catch (error) {
+        putBack(batch, batch.keys());
+        throw error;
+      }
+    }),
 
     sweep: () =>
       inBatches((batch) =>

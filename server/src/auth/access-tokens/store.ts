@@ -66,8 +66,18 @@ const revoke = sql<{ id: string }>(
   `UPDATE access_tokens SET is_revoked = true, updated_at = $2 WHERE id = $1 AND NOT is_revoked RETURNING id`,
 );
 const dropOfMethod = sql(`DELETE FROM access_tokens WHERE identity_id = $1 AND auth_method = $2`);
-const touch = sql(`
-  UPDATE access_tokens t SET last_used_at = u.at FROM unnest($1::uuid[], $2::timestamptz[]) AS u (id, at) WHERE t.id = u.id`);
+// Nodes share tokens: in one order, and past whatever somebody holds (those are answered), so that nobody ever waits
+// for a time. What another node has written down within the minute is good enough.
+const touch = sql<{ id: string }>(`
+  WITH used AS (
+    SELECT u.id, u.at FROM unnest($1::uuid[], $2::timestamptz[]) AS u (id, at) JOIN access_tokens t ON t.id = u.id
+    WHERE t.last_used_at IS NULL OR t.last_used_at <= u.at - interval '1 minute'),
+  free AS (
+    SELECT t.id FROM access_tokens t WHERE t.id = ANY (SELECT id FROM used) ORDER BY t.id FOR NO KEY UPDATE SKIP LOCKED),
+  touched AS (
+    UPDATE access_tokens t SET last_used_at = greatest(t.last_used_at, used.at)
+    FROM used JOIN free ON free.id = used.id WHERE t.id = used.id RETURNING t.id)
+  SELECT id FROM used WHERE NOT EXISTS (SELECT FROM touched WHERE touched.id = used.id)`);
 const sweep = slowSql<{ id: string }>(`
   DELETE FROM access_tokens WHERE id IN (SELECT id FROM access_tokens WHERE expires_at < $1 LIMIT $2) RETURNING id`);
 
@@ -116,7 +126,8 @@ export const renameToken = (tx: Tx, id: string, name: string | null, at: Date) =
 export const revokeToken = (tx: Tx, id: string, at: Date) => tx.first(revoke, [id, at]);
 export const dropTokensOfMethod = (tx: Tx, identityId: string, method: string) =>
   tx.rows(dropOfMethod, [identityId, method]);
-export const touchTokens = (tx: Tx, used: ReadonlyMap<string, Date>) =>
-  tx.rows(touch, [[...used.keys()], [...used.values()]]);
+/** Answers those that somebody held. */
+export const touchTokens = async (tx: Tx, used: ReadonlyMap<string, Date>): Promise<string[]> =>
+  (await tx.rows(touch, [[...used.keys()], [...used.values()]])).map(({ id }) => id);
 export const sweepTokens = async (tx: Tx, before: Date, batch: number) =>
   (await tx.rows(sweep, [before, batch])).length;

@@ -102,11 +102,26 @@ const revokeSecret = sql<ClientSecretRow>(
 const useSecret = sql<{ id: string }>(
   `UPDATE client_secrets SET uses = uses + 1, last_used_at = $2 WHERE id = $1 AND uses < uses_limit AND NOT is_revoked RETURNING id`,
 );
-const noteUses = sql(`
-  WITH counted AS (
-    UPDATE client_secrets c SET uses = c.uses + n.uses, last_used_at = n.at FROM unnest($1::uuid[], $2::bigint[], $3::timestamptz[]) AS n (id, uses, at) WHERE c.id = n.id
-  )
-  UPDATE identities i SET last_login_method = 'universal-auth', last_login_at = n.at FROM unnest($4::uuid[], $3::timestamptz[]) AS n (id, at) WHERE i.id = n.id`);
+// Like last uses of tokens: in one order, and past whatever somebody holds. Those are answered and come again.
+const countUses = sql<{ id: string }>(`
+  WITH noted AS (
+    SELECT n.id, n.uses, n.at FROM unnest($1::uuid[], $2::bigint[], $3::timestamptz[]) AS n (id, uses, at) JOIN client_secrets c ON c.id = n.id),
+  free AS (
+    SELECT c.id FROM client_secrets c WHERE c.id = ANY (SELECT id FROM noted) ORDER BY c.id FOR NO KEY UPDATE SKIP LOCKED),
+  counted AS (
+    UPDATE client_secrets c SET uses = c.uses + noted.uses, last_used_at = greatest(c.last_used_at, noted.at)
+    FROM noted JOIN free ON free.id = noted.id WHERE c.id = noted.id RETURNING c.id)
+  SELECT id FROM noted WHERE NOT EXISTS (SELECT FROM counted WHERE counted.id = noted.id)`);
+const noteLogins = sql<{ id: string }>(`
+  WITH noted AS (
+    SELECT n.id, max(n.at) AS at FROM unnest($1::uuid[], $2::timestamptz[]) AS n (id, at) JOIN identities i ON i.id = n.id
+    WHERE i.last_login_at IS NULL OR i.last_login_at < n.at OR i.last_login_method IS DISTINCT FROM 'universal-auth' GROUP BY n.id),
+  free AS (
+    SELECT i.id FROM identities i WHERE i.id = ANY (SELECT id FROM noted) ORDER BY i.id FOR NO KEY UPDATE SKIP LOCKED),
+  written AS (
+    UPDATE identities i SET last_login_method = 'universal-auth', last_login_at = greatest(i.last_login_at, noted.at)
+    FROM noted JOIN free ON free.id = noted.id WHERE i.id = noted.id RETURNING i.id)
+  SELECT id FROM noted WHERE NOT EXISTS (SELECT FROM written WHERE written.id = noted.id)`);
 
 export const findLogin = (q: Query, clientId: string, digest: Buffer, address: string) =>
   q.first(login, [clientId, digest, address]);
@@ -189,14 +204,16 @@ export interface NotedUse {
   at: Date;
   readonly identityId: string;
 }
-export const noteClientSecretUses = (tx: Tx, uses: ReadonlyMap<string, NotedUse>) => {
+const idsOf = (rows: readonly { readonly id: string }[]): Set<string> => new Set(rows.map(({ id }) => id));
+/** Answers which client secrets and which identities somebody held. */
+export const noteClientSecretUses = async (tx: Tx, uses: ReadonlyMap<string, NotedUse>) => {
   const values = [...uses.values()];
-  return tx.rows(noteUses, [
-    [...uses.keys()],
-    values.map((u) => u.uses),
-    values.map((u) => u.at),
-    values.map((u) => u.identityId),
+  const at = values.map((u) => u.at);
+  const [secrets, identities] = await Promise.all([
+    tx.rows(countUses, [[...uses.keys()], values.map((u) => u.uses), at]),
+    tx.rows(noteLogins, [values.map((u) => u.identityId), at]),
   ]);
+  return { heldSecrets: idsOf(secrets), heldIdentities: idsOf(identities) };
 };
 
 /** As it is now, and until this transaction ends. */

@@ -42,6 +42,9 @@ export interface DatabaseOptions {
 const READING_LANES = 4;
 /** Statements on the lanes are quick ones; a lane that is silent for this long holds up everyone behind it. */
 const LANE_SILENCE_MS = 10_000;
+/** Last uses and rate counts: each at most one at a time. */
+const CHORES = 2;
+const CHORE_LIMITS = { statement_timeout: 5000, lock_timeout: 1000 };
 /** Ended by the database before that, so that the lane and whoever else is in it go on. */
 const LANE_LOOK_MS = 8000;
 const ATTEMPTS = 4;
@@ -266,10 +269,19 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
     max: connections,
     idleTimeoutMillis: 60_000,
   } as pg.PoolConfig);
-  pool.on("error", onError);
-  // The pool listens to its idle connections only. One that is lent out can break between two statements, when
-  // nobody waits for an answer; without a listener of its own that would end the process.
-  pool.on("connect", (client) => void client.on("error", onError));
+  const chores = new pg.Pool({
+    ...base,
+    settings: { ...quick, ...CHORE_LIMITS },
+    Client: SessionClient,
+    max: CHORES,
+    idleTimeoutMillis: 60_000,
+  } as pg.PoolConfig);
+  for (const each of [pool, chores]) {
+    each.on("error", onError);
+    // The pool listens to its idle connections only. One that is lent out can break between two statements, when
+    // nobody waits for an answer; without a listener of its own that would end the process.
+    each.on("connect", (client) => void client.on("error", onError));
+  }
   const slow = openSlowLooks({
     config: { ...base, settings: { ...LIMITS, ...LOOK_ONLY } },
     onError,
@@ -312,7 +324,8 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
   const write: Db["write"] = async (change, options) => {
     for (let attempt = 1; ; attempt += 1) {
       try {
-        const { value, facts } = await transact(pool, clock, change, options?.audited !== false);
+        const from = options?.isChore ? chores : pool;
+        const { value, facts } = await transact(from, clock, change, options?.audited !== false);
         if (facts.length > 0) tell(facts);
         return value;
       } catch (error) {
@@ -345,7 +358,7 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
       }
     },
     async close() {
-      await Promise.all([pool.end(), slow.close(), lanes.close()]);
+      await Promise.all([pool.end(), chores.end(), slow.close(), lanes.close()]);
     },
   };
 }

@@ -63,4 +63,9 @@ export interface Db {
 
 export interface WriteOptions {
   readonly audited?: boolean;
+  /**
+   * Something a node writes down now and then, and can write later as well: it has connections of its own and gives up
+   * soon, so that it never takes one that somebody's change waits for.
+   */
+  readonly isChore?: boolean;
 }

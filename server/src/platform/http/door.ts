@@ -19,7 +19,7 @@ import { asProblem, toEnvelope } from "./envelope.ts";
 import { hasTooManyParts, parseInput, UNSTORABLE_ESCAPES } from "./input.ts";
 import type { Metrics } from "./metrics.ts";
 import { createPicker } from "./picker.ts";
-import type { RateLimits } from "./rate-limits.ts";
+import type { RateLimits, Verdict } from "./rate-limits.ts";
 import { Raw, type ReplyControl, type Route } from "./serve.ts";
 import { EventStream } from "./sse.ts";
 
@@ -149,6 +149,13 @@ function addBodyParsers(app: FastifyInstance): void {
   );
 }
 
+function tell(reply: FastifyReply, verdict: Verdict, limit: string): void {
+  reply.raw.setHeader("x-ratelimit-limit", verdict.limit);
+  reply.raw.setHeader("x-ratelimit-remaining", verdict.remaining);
+  reply.raw.setHeader("x-ratelimit-reset", verdict.resetSeconds);
+  if (!verdict.allowed) throw tooManyRequests(verdict.resetSeconds, `${limit} is reached.`);
+}
+
 function countRequest(
   needs: DoorNeeds,
   { rate, rateCost }: Pick<Endpoint, "rate" | "rateCost">,
@@ -156,12 +163,17 @@ function countRequest(
   reply: FastifyReply,
 ): void {
   const verdict = needs.rateLimits.count(rate, key, rateCost);
-  if (!verdict) return;
-  reply.raw.setHeader("x-ratelimit-limit", verdict.limit);
-  reply.raw.setHeader("x-ratelimit-remaining", verdict.remaining);
-  reply.raw.setHeader("x-ratelimit-reset", verdict.resetSeconds);
-  if (!verdict.allowed)
-    throw tooManyRequests(verdict.resetSeconds, "The limit of requests per minute is reached.");
+  if (verdict) tell(reply, verdict, "The limit of requests per minute");
+}
+
+/** Its organisation's limit stands beside the caller's own: nobody multiplies a limit by making identities. */
+function countMember(needs: DoorNeeds, endpoint: Endpoint, actor: MemberActor, reply: FastifyReply): void {
+  const { rate, rateCost } = endpoint;
+  countRequest(needs, endpoint, actor.id, reply);
+  if (rate === "login" || actor.orgId === null) return;
+  const bucket = rate === "read" ? "orgRead" : "orgWrite";
+  const verdict = needs.rateLimits.count(bucket, actor.orgId, rateCost);
+  if (verdict && !verdict.allowed) tell(reply, verdict, "The organisation's limit of requests per minute");
 }
 
 function addHooks(app: FastifyInstance, needs: DoorNeeds): void {
@@ -194,7 +206,7 @@ function addHooks(app: FastifyInstance, needs: DoorNeeds): void {
       }
       throw error;
     }
-    countRequest(needs, endpoint, request.visit.actor.id, reply);
+    countMember(needs, endpoint, request.visit.actor, reply);
   });
 
   app.addHook("onResponse", (request, reply, done) => {

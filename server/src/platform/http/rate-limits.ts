@@ -1,13 +1,21 @@
 /**
- * Requests per minute and caller. Counting happens in memory, so that a request costs no round trip; once a
- * second each node adds what it counted to a shared table and reads back the sum, so that several nodes share one
- * limit and a restart does not reset it. A caller can so pass the limit by at most one second's worth per node.
+ * Requests per minute and caller, and per minute and organisation. Counting happens in memory, so that a request costs
+ * no round trip; once a second each node adds what it counted to a shared table and reads back the sum, so that
+ * several nodes share one limit and a restart does not reset it.
+ *
+ * Most callers never come near their limit, and a row for each of them and second would be most of what reading writes.
+ * So a caller's count is shared from a twentieth of the limit on. A caller can so pass the limit by at most that
+ * twentieth and one second's worth, per node.
+ *
+ * A share that fails, or takes long, costs nobody anything: it has a connection of its own, the next one waits for it,
+ * and what it did not write down is counted on here and shared later.
  */
 import type { Clock } from "../clock.ts";
 import { sql, type Db } from "../db/index.ts";
 import type { Log } from "../log.ts";
+import { oneAtATime } from "../one-at-a-time.ts";
 
-export type Bucket = "read" | "write" | "login";
+export type Bucket = "read" | "write" | "login" | "orgRead" | "orgWrite";
 
 export interface Verdict {
   readonly allowed: boolean;
@@ -25,12 +33,22 @@ export interface RateLimits {
 }
 
 interface Counter {
+  /** Of all nodes, as far as this one knows; its own part of it included. */
   shared: number;
+  /** Of this node, not yet shared. */
   fresh: number;
+  readonly sharedFrom: number;
+}
+
+interface Sent {
+  readonly key: string;
+  readonly counter: Counter;
+  readonly count: number;
 }
 
 const WINDOW_MS = 60_000;
 const SHARE_MS = 1000;
+const SHARED_FROM = 1 / 20;
 
 const addCounts = sql<{ key: string; count: number }>(`
   INSERT INTO rate_limits AS r (key, window_start, count)
@@ -58,30 +76,50 @@ export function createRateLimits(needs: {
     counters = new Map();
   };
 
-  const share = async (): Promise<void> => {
-    roll(clock.millis());
-    const busy = [...counters].filter(([, counter]) => counter.fresh > 0);
-    if (busy.length === 0) return;
-    const window = counters;
-    const sent = busy.map(([key, counter]) => ({ key, count: counter.fresh }));
-    for (const [, counter] of busy) {
-      counter.shared += counter.fresh;
+  /** What was sent counts as shared from then on, because counting goes on meanwhile. */
+  const takeFresh = (): Sent[] => {
+    const sent: Sent[] = [];
+    for (const [key, counter] of counters) {
+      const { fresh, shared } = counter;
+      if (fresh === 0 || (shared === 0 && fresh < counter.sharedFrom)) continue;
+      sent.push({ key, counter, count: fresh });
+      counter.shared += fresh;
       counter.fresh = 0;
     }
-    const values = [new Date(windowStart), sent.map((s) => s.key), sent.map((s) => s.count)];
-    const sums = await db.write(
+    return sent;
+  };
+
+  const add = (sent: readonly Sent[]) =>
+    db.write(
       async (tx) => {
         if (sweptFor !== windowStart) await tx.rows(dropOld, [new Date(windowStart - 5 * WINDOW_MS)]);
         sweptFor = windowStart;
-        return tx.rows(addCounts, values);
+        return tx.rows(addCounts, [
+          new Date(windowStart),
+          sent.map(({ key }) => key),
+          sent.map(({ count }) => count),
+        ]);
       },
-      { audited: false },
+      { audited: false, isChore: true },
     );
+
+  const share = oneAtATime(async () => {
+    roll(clock.millis());
+    const sent = takeFresh();
+    if (sent.length === 0) return;
+    const byKey = new Map(sent.map((one) => [one.key, one.counter]));
+    const sums = await add(sent).catch((error: unknown) => {
+      for (const { counter, count } of sent) {
+        counter.shared -= count;
+        counter.fresh += count;
+      }
+      throw error;
+    });
     for (const { key, count } of sums) {
-      const counter = window.get(key);
+      const counter = byKey.get(key);
       if (counter) counter.shared = Math.max(counter.shared, count);
     }
-  };
+  });
 
   return {
     count(bucket, caller, cost = 1) {
@@ -91,7 +129,8 @@ export function createRateLimits(needs: {
       roll(now);
       const key = `${bucket}:${caller}`;
       let counter = counters.get(key);
-      if (!counter) counters.set(key, (counter = { shared: 0, fresh: 0 }));
+      if (!counter)
+        counters.set(key, (counter = { shared: 0, fresh: 0, sharedFrom: Math.floor(limit * SHARED_FROM) }));
       // Whatever it costs, a caller who has done nothing yet may do it once.
       counter.fresh += Math.min(cost, limit);
       const used = counter.shared + counter.fresh;
@@ -102,7 +141,10 @@ export function createRateLimits(needs: {
     start() {
       timer = setInterval(() => {
         share().catch((error: unknown) =>
-          log.debug({ reason: (error as Error).message }, "rate limits were not shared this second"),
+          log.warn(
+            { reason: (error as Error).message },
+            "rate counts were not shared this second; trying again",
+          ),
         );
       }, SHARE_MS).unref();
     },

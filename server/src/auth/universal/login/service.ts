@@ -4,6 +4,7 @@ import { systemActor, type Caller, type IdentityActor } from "../../../platform/
 import type { Clock } from "../../../platform/clock.ts";
 import type { Keyring } from "../../../platform/crypto/index.ts";
 import { isForeignKeyViolation, type Db, type Pen } from "../../../platform/db/index.ts";
+import { oneAtATime } from "../../../platform/one-at-a-time.ts";
 import { networkOf } from "../../../platform/http/index.ts";
 import { addressForbidden, type Problem } from "../../../platform/problem.ts";
 import type { Sealed } from "../../../platform/sealed.ts";
@@ -50,7 +51,7 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
     const known = noted.get(secretId);
     if (known) {
       known.uses += uses;
-      known.at = at;
+      if (at > known.at) known.at = at;
     } else noted.set(secretId, { uses, at, identityId });
   };
 
@@ -189,12 +190,20 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
       return granted;
     },
 
-    async flushUses() {
+    flushUses: oneAtATime(async () => {
       if (noted.size === 0) return;
       const batch = noted;
       noted = new Map();
-      await db.write((tx) => noteClientSecretUses(tx, batch), { audited: false });
-    },
+      const flush = db.write((tx) => noteClientSecretUses(tx, batch), { audited: false, isChore: true });
+      const { heldSecrets, heldIdentities } = await flush.catch((error: unknown) => {
+        for (const [secretId, use] of batch) note({ secretId, ...use });
+        throw error;
+      });
+      for (const [secretId, use] of batch) {
+        if (heldSecrets.has(secretId)) note({ secretId, ...use });
+        else if (heldIdentities.has(use.identityId)) note({ secretId, ...use, uses: 0 });
+      }
+    }),
   };
 }
 

@@ -1,0 +1,8 @@
+/** At most one run is under way: whoever asks meanwhile shares it. For flushes, which must not pile up when they are slow. */
+export function oneAtATime(work: () => Promise<void>): () => Promise<void> {
+  let underWay: Promise<void> | undefined;
+  return () =>
+    (underWay ??= work().finally(() => {
+      underWay = undefined;
+    }));
+}
