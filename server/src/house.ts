@@ -131,6 +131,7 @@ type Ground = Awaited<ReturnType<typeof openGround>>;
 interface Post {
   readonly mailer: Mailer | undefined;
   readonly publicUrl: string;
+  readonly invitationsPerHour: number;
 }
 
 /** Who there is, how they prove it, and what they belong to. */
@@ -194,6 +195,7 @@ async function openRooms(options: HouseOptions, database: Database, tail: Tail) 
   const post: Post = {
     mailer: config.smtpUrl ? createMailer(config.smtpUrl, config.mailFrom) : undefined,
     publicUrl: config.publicUrl ?? `http://localhost:${config.port}`,
+    invitationsPerHour: config.invitationsPerHour,
   };
   const people = openPeople({ ...ground, ...post });
   const office = await openOffice(options, ground, people.auth);

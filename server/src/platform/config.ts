@@ -202,6 +202,12 @@ export const VARIABLES = {
     (t) =>
       t === undefined || !/[\r\n]/.test(t) ? (t ?? "Keyward <keyward@localhost>") : wrong("must be one line"),
   ),
+  invitationsPerHour: integer(
+    "KEYWARD_INVITATIONS_PER_HOUR",
+    "Invitations that an organisation may mail per hour (all together ten times as many, five to one address); 0 = any number.",
+    200,
+    [0, 1_000_000],
+  ),
   pagerDutyUrl: text(
     "KEYWARD_PAGERDUTY_URL",
     "PagerDuty's Events API; accounts in Europe use https://events.eu.pagerduty.com/v2/enqueue.",

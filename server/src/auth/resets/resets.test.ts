@@ -42,7 +42,11 @@ describe("with a mail server", () => {
     await new Promise<void>((ready) => void smtp.listen(0, "127.0.0.1", ready));
     const { port } = smtp.server.address() as AddressInfo;
     house = await openTestHouse({
-      env: { KEYWARD_SMTP_URL: `smtp://127.0.0.1:${port}`, KEYWARD_PUBLIC_URL: "https://keyward.example/in" },
+      env: {
+        KEYWARD_SMTP_URL: `smtp://127.0.0.1:${port}`,
+        KEYWARD_PUBLIC_URL: "https://keyward.example/in",
+        KEYWARD_INVITATIONS_PER_HOUR: "20",
+      },
     });
     tenant = await house.newTenant("Ada & <Co>");
   });
@@ -127,6 +131,29 @@ describe("with a mail server", () => {
       );
       assert.equal((await house.as(made.body.accessToken).post(INVITE, { email })).status, 403);
       assert.ok(!mails.some(({ to }) => to === email));
+    });
+  });
+
+  describe("H9 invitations", () => {
+    const invite = (client: Tenant, email: string) =>
+      client.post("/api/v1/organization/invitations", { email, role: "member" });
+
+    it("have a bound per address, per organisation and for all, and say which", async () => {
+      const [one, two] = [await house.newTenant(), await house.newTenant()];
+      house.clock.advance(3_600_000);
+      const statuses: number[] = [];
+      for (let n = 0; n < 6; n += 1) statuses.push((await invite(one, "bob@example.com")).status);
+      assert.deepEqual(statuses, [200, 200, 200, 200, 200, 429]);
+      const other = await invite(two, "bob@example.com");
+      assert.deepEqual([other.status, /this address/.test(other.body.message)], [429, true]);
+      for (let n = 0; n < 15; n += 1)
+        assert.equal((await invite(one, `new${n}@example.com`)).status, 200, `the ${n}th`);
+      const last = await invite(one, "last@example.com");
+      assert.deepEqual([last.status, /this organisation/.test(last.body.message)], [429, true]);
+      assert.ok(Number(last.headers.get("retry-after")) > 0);
+      assert.equal((await invite(two, "carol@example.com")).status, 200, "another organisation may go on");
+      house.clock.advance(3_600_000);
+      assert.equal((await invite(one, "bob@example.com")).status, 200, "and so may the first, an hour later");
     });
   });
 

@@ -97,7 +97,7 @@ export function createPasswordResets({ db, clock, log, keyring, mailer, publicUr
     const token = `kwr_${randomBytes(32).toString("base64url")}`;
     const id = await open(user, token, caller);
     if (!user || id === undefined) return;
-    const outcome = await post.send({ id, to: [user.email], ...letterTo(user.email, token) });
+    const outcome = await post.send({ id, sender: METHOD, to: [user.email], ...letterTo(user.email, token) });
     if (outcome.kind === "taken") return;
     // Nobody has it, so it shall not count among those that are open.
     await db.write((tx) => dropReset(tx, id), { audited: false });

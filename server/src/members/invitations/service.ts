@@ -18,6 +18,7 @@ import { orgOf, type Permissions } from "../../permissions/index.ts";
 import type { Projects } from "../../projects/index.ts";
 import { MOST_LOOKED_THROUGH, visiblePart, type Page } from "../model.ts";
 import type { InvitationView, NewInvitation } from "./contract.ts";
+import { createMailBudget, type MailBudget } from "./budget/service.ts";
 import type { InvitationGrants } from "./grants/service.ts";
 import {
   findInvitationById,
@@ -40,6 +41,8 @@ export interface InvitationNeeds {
   readonly mailer: Mailer | undefined;
   /** Where people reach this server. */
   readonly publicUrl: string;
+  /** So many invitations an organisation may mail in an hour; 0 = any number. */
+  readonly invitationsPerHour: number;
 }
 
 const VALID_SECONDS = 7 * 86_400;
@@ -51,9 +54,11 @@ export const digestOf = (keyring: Keyring, token: string): Buffer =>
 
 export class Invitations {
   readonly #needs: InvitationNeeds;
+  readonly #budget: MailBudget;
 
   constructor(needs: InvitationNeeds) {
     this.#needs = needs;
+    this.#budget = createMailBudget(needs);
   }
 
   async create(
@@ -77,7 +82,10 @@ export class Invitations {
     const inviteToken = `${PREFIX}${randomBytes(32).toString("base64url")}`;
     // First: an invitation that nobody got would be in the way of nothing but the list. A link that comes to nothing,
     // because writing failed, is harmless.
-    if (mailer) await this.#mail(mailer, actor, row, inviteToken);
+    if (mailer) {
+      await this.#budget.spend(row.orgId, row.email);
+      await this.#mail(mailer, actor, row, inviteToken);
+    }
     await db.write(async (tx) => {
       await putInvitation(tx, row, digestOf(keyring, inviteToken));
       const { id: invitationId, email, role } = row;
@@ -123,6 +131,7 @@ export class Invitations {
   async sweep(): Promise<void> {
     const { db, clock } = this.#needs;
     await db.write((tx) => sweepInvitations(tx, clock.now()), { audited: false });
+    await this.#budget.sweep();
   }
 
   async #mail(mailer: Mailer, actor: MemberActor, row: InvitationRow, token: string): Promise<void> {
@@ -136,7 +145,7 @@ export class Invitations {
       link: { words: "Accept the invitation", url: `${publicUrl}/accept-invitation#${token}` },
       after: ["The link works once, within seven days. If you do not know who this is, do nothing."],
     });
-    const outcome = await mailer.send({ id: row.id, to: [row.email], ...letter });
+    const outcome = await mailer.send({ id: row.id, sender: row.orgId, to: [row.email], ...letter });
     if (outcome.kind === "taken") return;
     const words = `Nobody was invited: the mail server did not take the mail (${outcome.reason}).`;
     if (outcome.kind === "refused") throw badRequest(words);

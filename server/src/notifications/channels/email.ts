@@ -37,6 +37,8 @@ export function emailChannel({ mailer }: { readonly mailer: Mailer | undefined }
       const to = places.flatMap((place) => recipients[place] ?? []);
       const { refusals = [], ...outcome } = await mailer.send({
         id: notice.id,
+        // Who among the alerts comes first is settled where they are delivered.
+        sender: "alerts",
         to,
         subject: subjectOf(notice),
         text: textBody(notice),

@@ -4,11 +4,14 @@
  */
 import { createTransport } from "nodemailer";
 import type { Sealed } from "../../platform/sealed.ts";
+import { createTurns } from "../../platform/turns.ts";
 import type { Outcome } from "../contract.ts";
 import { reasonOf } from "./http-outcome.ts";
 
 export interface Mail {
   readonly id: string;
+  /** In whose turn it is sent. */
+  readonly sender: string;
   readonly to: readonly string[];
   readonly subject: string;
   readonly text: string;
@@ -69,12 +72,14 @@ function judge(error: unknown): Awaited<ReturnType<Mailer["send"]>> {
 
 const domainOf = (from: string): string => /@([A-Za-z0-9.-]+)>?\s*$/.exec(from)?.[1] ?? "keyward.local";
 
+const CONNECTIONS = 4;
+
 export function createMailer(url: Sealed<string>, from: string): Mailer {
   const transport = createTransport(
     {
       url: url.open(),
       pool: true,
-      maxConnections: 4,
+      maxConnections: CONNECTIONS,
       connectionTimeout: 10_000,
       greetingTimeout: 10_000,
       socketTimeout: 20_000,
@@ -84,8 +89,23 @@ export function createMailer(url: Sealed<string>, from: string): Mailer {
     },
     { from },
   );
+  // One sender's thousand mails leave a connection for who sends one.
+  const turns = createTurns({
+    what: "mails are being sent",
+    places: CONNECTIONS,
+    perTenant: CONNECTIONS - 1,
+    waitingPerTenant: 64,
+    waiting: 512,
+    patienceMs: 20_000,
+  });
   return {
-    async send({ id, to, subject, text, html }) {
+    async send({ id, sender, to, subject, text, html }) {
+      let leave: () => void;
+      try {
+        leave = await turns.take(sender);
+      } catch (error) {
+        return { kind: "later", reason: reasonOf(error) };
+      }
       try {
         const { rejectedErrors = [] } = await transport.sendMail({
           messageId: `<${id}@${domainOf(from)}>`,
@@ -98,6 +118,8 @@ export function createMailer(url: Sealed<string>, from: string): Mailer {
         return { kind: "taken", refusals: (rejectedErrors as SmtpError[]).map(refusalOf) };
       } catch (error) {
         return judge(error);
+      } finally {
+        leave();
       }
     },
     close: () => transport.close(),

@@ -249,6 +249,20 @@ const measuresOf = (pool: pg.Pool): Measure[] => [
   },
 ];
 
+function openPool(config: SessionConfig, max: number, onError: (error: Error) => void): pg.Pool {
+  const pool = new pg.Pool({
+    ...config,
+    Client: SessionClient,
+    max,
+    idleTimeoutMillis: 60_000,
+  } as pg.PoolConfig);
+  pool.on("error", onError);
+  // The pool listens to its idle connections only. One that is lent out can break between two statements, when
+  // nobody waits for an answer; without a listener of its own that would end the process.
+  pool.on("connect", (client) => void client.on("error", onError));
+  return pool;
+}
+
 export function openDatabase({ connection, connections, clock, onError }: DatabaseOptions): Database {
   const base: SessionConfig = {
     ...connection,
@@ -262,26 +276,8 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
   };
   // Our named statements are probes by key whose plan does not depend on the values: planned once per connection.
   const quick = { ...LIMITS, plan_cache_mode: "force_generic_plan" };
-  const pool = new pg.Pool({
-    ...base,
-    settings: quick,
-    Client: SessionClient,
-    max: connections,
-    idleTimeoutMillis: 60_000,
-  } as pg.PoolConfig);
-  const chores = new pg.Pool({
-    ...base,
-    settings: { ...quick, ...CHORE_LIMITS },
-    Client: SessionClient,
-    max: CHORES,
-    idleTimeoutMillis: 60_000,
-  } as pg.PoolConfig);
-  for (const each of [pool, chores]) {
-    each.on("error", onError);
-    // The pool listens to its idle connections only. One that is lent out can break between two statements, when
-    // nobody waits for an answer; without a listener of its own that would end the process.
-    each.on("connect", (client) => void client.on("error", onError));
-  }
+  const pool = openPool({ ...base, settings: quick }, connections, onError);
+  const chores = openPool({ ...base, settings: { ...quick, ...CHORE_LIMITS } }, CHORES, onError);
   const slow = openSlowLooks({
     config: { ...base, settings: { ...LIMITS, ...LOOK_ONLY } },
     onError,
