@@ -1,7 +1,7 @@
 // What was asked for on the command line. A run takes from a minute to an hour, so a word that nobody knows is refused
 // instead of being passed over.
 export const HTTP_SUITES = ["identities", "secrets", "certificates", "alerts"];
-const SUITES = [...HTTP_SUITES, "growth", "events"];
+const SUITES = [...HTTP_SUITES, "growth", "events", "callers", "neighbours"];
 const NUMBERS = ["connections", "seconds", "rounds"];
 const TEXTS = ["against", "token"];
 const SWITCHES = ["quick", "no-files"];

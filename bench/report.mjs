@@ -161,9 +161,21 @@ const SUITES = [
     title: "Event streams",
     limit: "The limit is a bare socket server that writes the same bytes to as many sockets.",
   },
+  {
+    suite: "callers",
+    title: "Many callers",
+    limit:
+      "Ten thousand tokens read a secret, each for the first time and then again, with rate limits and the audit of readings as they are by default. The limit of the later use is the same reading by one token.",
+  },
+  {
+    suite: "neighbours",
+    title: "Beside a heavy neighbour",
+    limit:
+      "One organisation reads a secret a hundred times a second while another does its worst. The limit is the same pace beside nobody.",
+  },
 ];
 
-const ALL = ["identities", "secrets", "certificates", "alerts", "growth", "events"];
+const ALL = ["identities", "secrets", "certificates", "alerts", "growth", "events", "callers", "neighbours"];
 
 function lastFullResults() {
   if (!existsSync(here("results"))) return undefined;

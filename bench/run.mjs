@@ -1,17 +1,19 @@
 // npm run bench [-- suite …] [--quick] [--connections 16] [--seconds 5] [--rounds 3] [--against URL --token T] [--no-files]
-// Suites: identities secrets certificates alerts events growth. Each case runs interleaved with its limit program, the bare
+// Suites: identities secrets certificates alerts events growth callers neighbours. Each case runs interleaved with its limit program, the bare
 // statements of the same request; what counts is the ratio, not the figures of this machine. With --against the same
 // cases go to another server of the same API too.
 import { HTTP_SUITES, readArguments, Refused } from "./arguments.mjs";
 import { dueRows } from "./alerts/due.mjs";
 import { issuingRows } from "./alerts/issuing.mjs";
 import { median } from "./bars.mjs";
+import { callerRows } from "./callers.mjs";
 import { issueRows } from "./certificates/issue.mjs";
 import { listRows } from "./certificates/list.mjs";
 import { revocationRows } from "./certificates/revocation.mjs";
 import { eventRows } from "./events/index.mjs";
 import { growthCurves, GROWTH_TOPICS, streamCurve } from "./growth.mjs";
 import { load } from "./load.mjs";
+import { neighbourRows } from "./neighbours/index.mjs";
 import { beforeEarlyEnd, usageOf } from "./processes.mjs";
 import { progress } from "./progress.mjs";
 import { writeResults } from "./report.mjs";
@@ -74,6 +76,18 @@ const PROGRAMS = [
         { suite: "alerts", run: issuingRows, planned: 100, options: {} },
       ]),
   { suite: "events", run: eventRows, planned: EVENTS.planned, options: EVENTS },
+  {
+    suite: "callers",
+    run: callerRows,
+    ...(isQuick ? { planned: 8, options: { identities: 10, each: 50 } } : { planned: 40, options: {} }),
+  },
+  {
+    suite: "neighbours",
+    run: neighbourRows,
+    ...(isQuick
+      ? { planned: 20, options: { seconds: 1.5, megabytes: 8, auditRows: 20_000 } }
+      : { planned: 120, options: {} }),
+  },
 ];
 
 async function measure(target, next, good = 200) {

@@ -87,10 +87,10 @@ function foreignWorld({ url: base, token }) {
   });
 }
 
-export async function openWorld(against) {
+export async function openWorld(against, env = {}) {
   if (against) return foreignWorld(against);
   const dataDir = dataFolder();
-  const keyward = await startKeyward({ KEYWARD_DATA_DIR: dataDir, KEYWARD_LOG_LEVEL: "info" });
+  const keyward = await startKeyward({ KEYWARD_DATA_DIR: dataDir, KEYWARD_LOG_LEVEL: "info", ...env });
   const idle = usageOf(keyward.pid);
   const booted = await call(keyward.base, undefined, "POST", "/api/v1/admin/bootstrap", {
     email: "bench@example.com",
