@@ -4,10 +4,16 @@
  */
 import type { Clock } from "../../platform/clock.ts";
 import type { Db, Tx } from "../../platform/db/index.ts";
+import { takingTurns } from "../../platform/jobs/index.ts";
 import type { Log } from "../../platform/log.ts";
 import { cutoffOf, isOutlived, monthOfPartition, type Month } from "../model.ts";
 import { dropMonth, isLockBusy, partitionNames, takePartitionLock } from "../partitions/store.ts";
-import { deleteOfProjectBefore, deleteStrayBefore, projectsWithRetention } from "./store.ts";
+import {
+  deleteOfProjectBefore,
+  deleteStrayBefore,
+  projectsWithRetention,
+  type ProjectRetention,
+} from "./store.ts";
 
 export interface RetentionNeeds {
   readonly db: Db;
@@ -65,14 +71,20 @@ export function createAuditRetention({ db, clock, log, retentionDays }: Retentio
     if (rows > 0) log.info({ rows }, "old audit rows outside of any month were deleted");
   };
 
-  const ofProjects = async (): Promise<void> => {
-    for (const { id: projectId, days } of await db.read(projectsWithRetention)) {
-      const cutoff = cutoffOf(clock.now(), days);
-      const rows = await inBatches((tx) => deleteOfProjectBefore(tx, projectId, cutoff, BATCH));
-      if (rows > 0)
-        log.info({ projectId, rows }, "audit rows older than the project's retention were deleted");
+  async function* ofProject({ id: projectId, days }: ProjectRetention): AsyncGenerator<void> {
+    const cutoff = cutoffOf(clock.now(), days);
+    let rows = 0;
+    for (let run = 0; run < MAX_BATCHES; run += 1) {
+      const count = await db.write((tx) => deleteOfProjectBefore(tx, projectId, cutoff, BATCH), UPKEEP);
+      rows += count;
+      if (count < BATCH) break;
+      yield;
     }
-  };
+    if (rows > 0) log.info({ projectId, rows }, "audit rows older than the project's retention were deleted");
+  }
+
+  const ofProjects = async (): Promise<void> =>
+    takingTurns((await db.read(projectsWithRetention)).map(ofProject));
 
   return {
     async applyRetention() {

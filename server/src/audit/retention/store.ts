@@ -4,7 +4,11 @@ const deleteStray = slowSql<{ count: number }>(`
   WITH gone AS (
     DELETE FROM audit_log_default WHERE ctid = ANY (ARRAY (SELECT ctid FROM audit_log_default WHERE at < $1 LIMIT $2)) RETURNING 1
   ) SELECT count(*) AS count FROM gone`);
-const withRetention = sql<{ id: string; days: number }>(`
+export interface ProjectRetention {
+  readonly id: string;
+  readonly days: number;
+}
+const withRetention = sql<ProjectRetention>(`
   SELECT id, audit_retention_days AS days FROM projects WHERE audit_retention_days > 0 ORDER BY id`);
 // A bite ends at the moment of its last row, so that what is looked for and what is deleted are one stretch of the
 // project's index.

@@ -1,1 +1,2 @@
 export { createJobs, inBatches, type Job, type Jobs } from "./jobs.ts";
+export { takingTurns } from "./taking-turns.ts";

@@ -6,10 +6,11 @@
  */
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
-import type { Keyring } from "../../platform/crypto/index.ts";
+import type { Keyring, Vault } from "../../platform/crypto/index.ts";
 import { type Db, UPKEEP_TURN } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
-import type { Job } from "../../platform/jobs/index.ts";
+import { takingTurns, type Job } from "../../platform/jobs/index.ts";
+import { inBites } from "../../platform/pace.ts";
 import { fact, type Tail } from "../../platform/outbox/index.ts";
 import { require, type Access } from "../access/service.ts";
 import { decryptState, encryptState } from "../model.ts";
@@ -49,77 +50,80 @@ export function createKeyRotations({ db, clock, tail, keyring, access }: Rotatio
     if (projectKeyRotated.is(hint)) keyring.forgetActive(hint.data.projectId);
   });
 
-  const redoSecrets = async (rotation: RotationRow, folderId: string): Promise<number> => {
-    let from = "";
-    for (let done = 0; ;) {
+  /** Opened and closed again before anything is written, in bites; nothing waits for that but this job. */
+  const anew = async <Row, New>(
+    rotation: RotationRow,
+    rows: readonly Row[],
+    redo: (row: Row, vaults: { old: Vault; vault: Vault }) => New,
+  ): Promise<New[]> => {
+    const vault = await keyring.vaultOf({ projectId: rotation.projectId });
+    const old = await keyring.vaultById(rotation.oldKeyId);
+    const done: New[] = [];
+    await inBites(rows, (row) => void done.push(redo(row, { old, vault })));
+    return done;
+  };
+
+  async function* redoSecrets(rotation: RotationRow, folderId: string): AsyncGenerator<number> {
+    for (let from = ""; ;) {
       const rows = await db.read(
         (q) => secretsUnder(q, folderId, rotation.oldKeyId, { key: from, limit: BATCH }),
         UPKEEP_TURN,
       );
-      if (rows.length === 0) return done;
-      const vault = await keyring.vaultOf({ projectId: rotation.projectId });
-      const old = await keyring.vaultById(rotation.oldKeyId);
+      if (rows.length === 0) return;
+      const states = await anew(rotation, rows, (row, { old, vault }) => ({
+        ...row,
+        ...encryptState(vault, row, decryptState(old, row)),
+      }));
       await db.write(
         async (tx) => {
-          for (const row of rows)
-            replaceSecret(
-              tx,
-              { ...row, ...encryptState(vault, row, decryptState(old, row)) },
-              rotation.oldKeyId,
-            );
+          for (const state of states) replaceSecret(tx, state, rotation.oldKeyId);
         },
         { audited: false },
       );
       from = rows.at(-1)?.key ?? from;
-      done += rows.length;
+      yield rows.length;
     }
-  };
+  }
 
-  const redoVersions = async (rotation: RotationRow, folderId: string): Promise<number> => {
-    let from = new Date(0);
-    for (let done = 0; ;) {
+  async function* redoVersions(rotation: RotationRow, folderId: string): AsyncGenerator<number> {
+    for (let from = new Date(0); ;) {
       const rows = await db.read(
         (q) => versionsUnder(q, folderId, rotation.oldKeyId, { at: from, limit: BATCH }),
         UPKEEP_TURN,
       );
-      if (rows.length === 0) return done;
-      const vault = await keyring.vaultOf({ projectId: rotation.projectId });
-      const old = await keyring.vaultById(rotation.oldKeyId);
+      if (rows.length === 0) return;
+      const states = await anew(rotation, rows, ({ value, ...row }, { old, vault }) => ({
+        ...row,
+        ...(value === null
+          ? { keyId: vault.keyId, value, comment: null, metadata: null }
+          : encryptState(vault, row, decryptState(old, { ...row, value }))),
+      }));
       await db.write(
         async (tx) => {
-          for (const { value, ...row } of rows) {
-            const state =
-              value === null
-                ? { keyId: vault.keyId, value, comment: null, metadata: null }
-                : encryptState(vault, row, decryptState(old, { ...row, value }));
-            replaceVersion(tx, { ...row, ...state }, rotation.oldKeyId);
-          }
+          for (const state of states) replaceVersion(tx, state, rotation.oldKeyId);
         },
         { audited: false },
       );
       from = rows.at(-1)?.createdAt ?? from;
-      done += rows.length;
+      yield rows.length;
     }
-  };
+  }
 
-  const goOn = async (rotation: RotationRow): Promise<void> => {
+  async function* goOn(rotation: RotationRow): AsyncGenerator<void> {
     let done = 0;
-    for (const folderId of await db.read((q) => foldersEverIn(q, rotation.projectId))) {
-      done += (await redoSecrets(rotation, folderId)) + (await redoVersions(rotation, folderId));
-    }
+    for (const folderId of await db.read((q) => foldersEverIn(q, rotation.projectId)))
+      for (const redo of [redoSecrets, redoVersions])
+        for await (const bite of redo(rotation, folderId)) {
+          done += bite;
+          yield;
+        }
     const isSettled = clock.millis() - rotation.startedAt.getTime() > GRACE_MS;
     if (done === 0 && isSettled)
       await db.write((tx) => finishRotation(tx, rotation.id, clock.now()), { audited: false });
-  };
+  }
 
-  const work = async (): Promise<void> => {
-    const failures: unknown[] = [];
-    for (const rotation of await db.read(runningRotations)) {
-      // A row that cannot be opened holds up its own project, not all that come after it.
-      await goOn(rotation).catch((error: unknown) => void failures.push(error));
-    }
-    if (failures.length > 0) throw failures[0];
-  };
+  // A row that cannot be opened holds up its own project, not all that come after it.
+  const work = async (): Promise<void> => takingTurns((await db.read(runningRotations)).map(goOn));
 
   // A short lease: two nodes at it do no harm (a row is replaced only while it names the old key), and after a kill the
   // next one goes on within a minute.

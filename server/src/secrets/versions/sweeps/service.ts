@@ -11,7 +11,7 @@
  */
 import type { Clock } from "../../../platform/clock.ts";
 import { type Db, UPKEEP_TURN } from "../../../platform/db/index.ts";
-import type { Job } from "../../../platform/jobs/index.ts";
+import { takingTurns, type Job } from "../../../platform/jobs/index.ts";
 import { touchProject } from "../../stamps/store.ts";
 import {
   dueSweeps,
@@ -62,46 +62,44 @@ export function createForgetting({ db, clock }: ForgetNeeds) {
     }
   };
 
-  /** Answers how many went; stops early when there are too many for one run. */
-  const sweepFolder = async (sweep: DueSweep, folderId: string, since: Date): Promise<number> => {
-    let from = since;
-    for (let gone = 0; ;) {
+  async function* sweepFolder(sweep: DueSweep, folderId: string, since: Date): AsyncGenerator<number> {
+    for (let from = since; ;) {
       const rows = await db.read(
         (q) => versionsBeyond(q, folderId, { limit: sweep.limit, from, most: BITE }),
         UPKEEP_TURN,
       );
       const last = rows.at(-1);
-      if (!last) return gone;
-      gone += await forget(sweep.projectId, furthest(rows));
-      if (gone >= MAX_PER_RUN) return gone;
+      if (!last) return;
+      yield await forget(sweep.projectId, furthest(rows));
       from = last.createdAt;
     }
-  };
+  }
 
-  const sweepProject = async (sweep: DueSweep): Promise<number> => {
+  async function* sweepProject(sweep: DueSweep, count: (gone: number) => void): AsyncGenerator<void> {
     const startedAt = clock.millis();
     // Under a smaller limit than last time, or for the first time, everything has to be looked at.
     const isFresh = sweep.sweptLimit !== null && sweep.sweptTo !== null && sweep.sweptLimit <= sweep.limit;
     const since = isFresh && sweep.sweptTo ? sweep.sweptTo : EVER;
-    let gone = 0;
-    for (const folderId of await db.read(
-      (q) => foldersWrittenSince(q, sweep.projectId, since),
-      UPKEEP_TURN,
-    )) {
-      gone += await sweepFolder(sweep, folderId, since);
-      if (gone >= MAX_PER_RUN) return gone;
-    }
+    const folders = await db.read((q) => foldersWrittenSince(q, sweep.projectId, since), UPKEEP_TURN);
+    for (const folderId of folders)
+      for await (const gone of sweepFolder(sweep, folderId, since)) {
+        count(gone);
+        yield;
+      }
     const sweptTo = new Date(startedAt - LATENESS_MS);
     await db.write((tx) => noteSweep(tx, sweep, sweptTo), { audited: false });
-    return gone;
-  };
+  }
 
   const work = async (): Promise<void> => {
-    let gone = 0;
-    for (const sweep of await db.read(dueSweeps, UPKEEP_TURN)) {
-      gone += await sweepProject(sweep);
-      if (gone >= MAX_PER_RUN) return;
-    }
+    let left = MAX_PER_RUN;
+    const count = (gone: number): void => {
+      left -= gone;
+    };
+    const sweeps = await db.read(dueSweeps, UPKEEP_TURN);
+    await takingTurns(
+      sweeps.map((sweep) => sweepProject(sweep, count)),
+      () => left <= 0,
+    );
   };
 
   const job: Job = { name: "secrets.version-sweep", everySeconds: 60, leaseSeconds: 300, run: work };
