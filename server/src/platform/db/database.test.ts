@@ -253,6 +253,21 @@ describe("the database", () => {
     assert.equal((await Promise.all(tooMany)).filter((status) => status === 429).length, 14);
   });
 
+  it("H5 an organisation whose changes wait for each other leaves connections for the changes of others", async () => {
+    const few = opened(test.connection, 4);
+    const nap = sql(`SELECT FROM pg_sleep(0.05)`);
+    const change = (tenant: string) => few.write((tx) => tx.rows(nap), { audited: false, tenant });
+    let done = 0;
+    try {
+      const crowd = Array.from({ length: 40 }, () => change("crowd").then(() => (done += 1)));
+      await change("other");
+      assert.ok(done <= 8, `${done} changes of the crowd came first`);
+      await Promise.all(crowd);
+    } finally {
+      await few.close();
+    }
+  });
+
   it("a slow look without anybody's turn is refused by the compiler, and by itself", async () => {
     const nap = slowSql(`SELECT FROM pg_sleep(0)`);
     const look = () =>

@@ -19,6 +19,7 @@ import { openLanes } from "./lanes.ts";
 import { openSlowLooks } from "./slow.ts";
 import { SessionClient, type SessionConfig } from "./session.ts";
 import { sql, type Statement } from "./statement.ts";
+import { createTurns } from "../turns.ts";
 import { NeverRan, Wire } from "./wire.ts";
 
 export interface Database extends Db {
@@ -317,7 +318,7 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
     }
   };
 
-  const write: Db["write"] = async (change, options) => {
+  const writing: Db["write"] = async (change, options) => {
     for (let attempt = 1; ; attempt += 1) {
       try {
         const from = options?.isChore ? chores : pool;
@@ -329,6 +330,19 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
       }
     }
   };
+
+  const turns = createTurns({
+    what: "changes are being written",
+    places: connections,
+    perTenant: Math.max(1, connections - Math.ceil(connections / 4)),
+    waitingPerTenant: 2000,
+    waiting: 10_000,
+    patienceMs: WIRE_MS,
+  });
+  const write: Db["write"] = (change, options) =>
+    options?.tenant === undefined
+      ? writing(change, options)
+      : turns.run(options.tenant, () => writing(change, options));
 
   return {
     read: <T>(look: (q: SlowQuery) => Promise<T>, turn?: TurnOf) => look(turn ? lookingFor(turn) : looking),

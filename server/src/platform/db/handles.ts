@@ -68,4 +68,6 @@ export interface WriteOptions {
    * soon, so that it never takes one that somebody's change waits for.
    */
   readonly isChore?: boolean;
+  /** Whose change it is, where one organisation may send many that take long or wait for each other: it never has all connections. */
+  readonly tenant?: string;
 }

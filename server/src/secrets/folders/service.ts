@@ -85,18 +85,21 @@ export function createFolders(needs: FolderNeeds) {
       requireFits([path]);
       require(ground.ability, "create", "secret-folders", at(environment.slug, path));
       const make = () =>
-        db.write(async (tx) => {
-          await holdTree(tx, ground.project.id);
-          const { folder, made } = await ensure(tx, ground, environment, path);
-          if (!made.includes(path)) throw folderExists(path);
-          for (const parent of made)
-            require(ground.ability, "create", "secret-folders", at(environment.slug, parent));
-          if (typeof input.description === "string")
-            await describeFolder(tx, folder.id, input.description, folder.createdAt);
-          touchProject(tx, ground.project.id);
-          auditFolder(tx, ground, "create-folder", folder);
-          return { ...folder, description: input.description ?? null, version: 1 };
-        });
+        db.write(
+          async (tx) => {
+            await holdTree(tx, ground.project.id);
+            const { folder, made } = await ensure(tx, ground, environment, path);
+            if (!made.includes(path)) throw folderExists(path);
+            for (const parent of made)
+              require(ground.ability, "create", "secret-folders", at(environment.slug, parent));
+            if (typeof input.description === "string")
+              await describeFolder(tx, folder.id, input.description, folder.createdAt);
+            touchProject(tx, ground.project.id);
+            auditFolder(tx, ground, "create-folder", folder);
+            return { ...folder, description: input.description ?? null, version: 1 };
+          },
+          { tenant: ground.project.orgId },
+        );
       // Somebody else made it, or one above it, in the same moment: then the next look finds that one.
       for (let attempt = 1; ; attempt += 1) {
         try {
@@ -182,16 +185,19 @@ export function createFolders(needs: FolderNeeds) {
         });
       }
       require(ground.ability, "edit", "secret-folders", at(folder.environment, folder.path));
-      return db.write(async (tx) => {
-        await holdTree(tx, ground.project.id);
-        // It may have gone, or moved to where the caller has no say, since it was looked at.
-        const now = await findFolderByPath(tx, folder.environmentId, folder.path);
-        if (now?.id !== folder.id) throw folderUnknown(folder.path);
-        await describeFolder(tx, folder.id, input.description, clock.now());
-        touchProject(tx, ground.project.id);
-        auditFolder(tx, ground, "update-folder", folder);
-        return (await findFolderByPath(tx, folder.environmentId, folder.path)) ?? folder;
-      });
+      return db.write(
+        async (tx) => {
+          await holdTree(tx, ground.project.id);
+          // It may have gone, or moved to where the caller has no say, since it was looked at.
+          const now = await findFolderByPath(tx, folder.environmentId, folder.path);
+          if (now?.id !== folder.id) throw folderUnknown(folder.path);
+          await describeFolder(tx, folder.id, input.description, clock.now());
+          touchProject(tx, ground.project.id);
+          auditFolder(tx, ground, "update-folder", folder);
+          return (await findFolderByPath(tx, folder.environmentId, folder.path)) ?? folder;
+        },
+        { tenant: ground.project.orgId },
+      );
     },
 
     async move(actor: MemberActor, id: string, input: FolderMove): Promise<FolderRow> {
@@ -207,34 +213,37 @@ export function createFolders(needs: FolderNeeds) {
       require(ground.ability, "delete", "secret-folders", at(folder.environment, folder.path));
       const vault = await keyring.vaultOf({ projectId: ground.project.id });
       const { orgId, id: projectId } = ground.project;
-      return db.write(async (tx) => {
-        const tree = await seize(tx, folder);
-        if (!input.forceDelete && (await countContent(tx, folder.id)) > 0) throw notEmpty();
-        for (const row of tree.folders)
-          require(ground.ability, "delete", "secret-folders", at(row.environment, row.path));
-        await requireForAll(ground, tree, ["delete"]);
-        const now = clock.now();
-        const affected = await findDependants(tx, tree.folders.map(originOf));
-        const places = new Map(tree.folders.map((row) => [row.id, placeOf(row)]));
-        const changes = tree.rows.map((before): Change => ({
-          kind: "delete",
-          before,
-          from: places.get(before.folderId) as FolderPlace,
-        }));
-        writeChanges(tx, { actor, orgId, projectId, vault, at: now }, changes, []);
-        announceAffected(tx, affected, tree.folders);
-        await deleteFolders(
-          tx,
-          tree.folders.map((row) => row.id),
-          now,
-        );
-        touchProject(tx, projectId);
-        auditFolder(tx, ground, "delete-folder", {
-          ...tree.top,
-          more: { numberOfSecrets: tree.rows.length },
-        });
-        return tree.top;
-      });
+      return db.write(
+        async (tx) => {
+          const tree = await seize(tx, folder);
+          if (!input.forceDelete && (await countContent(tx, folder.id)) > 0) throw notEmpty();
+          for (const row of tree.folders)
+            require(ground.ability, "delete", "secret-folders", at(row.environment, row.path));
+          await requireForAll(ground, tree, ["delete"]);
+          const now = clock.now();
+          const affected = await findDependants(tx, tree.folders.map(originOf));
+          const places = new Map(tree.folders.map((row) => [row.id, placeOf(row)]));
+          const changes = tree.rows.map((before): Change => ({
+            kind: "delete",
+            before,
+            from: places.get(before.folderId) as FolderPlace,
+          }));
+          writeChanges(tx, { actor, orgId, projectId, vault, at: now }, changes, []);
+          announceAffected(tx, affected, tree.folders);
+          await deleteFolders(
+            tx,
+            tree.folders.map((row) => row.id),
+            now,
+          );
+          touchProject(tx, projectId);
+          auditFolder(tx, ground, "delete-folder", {
+            ...tree.top,
+            more: { numberOfSecrets: tree.rows.length },
+          });
+          return tree.top;
+        },
+        { tenant: ground.project.orgId },
+      );
     },
   };
 }

@@ -149,39 +149,42 @@ export function createCounter({ db, clock, keyring, tags }: CounterNeeds) {
     const { project } = target.ground;
     const vault = await keyring.vaultOf({ projectId: project.id });
     const keys = [...new Set(errands.flatMap((errand) => errand.keys))];
-    return db.write(async (tx) => {
-      if (keys.length > FEW_KEYS && (await weighKeys(tx, target.at, keys)) > MAX_ANSWER_BYTES)
-        throw errands.length > 1 ? new TooMuchTogether() : requestTooLarge();
-      const [, folder, locked] = await Promise.all([
-        holdTree(tx, project.id),
-        findWatchedFolder(tx, target.at),
-        lockByKeys(tx, target.at, keys),
-      ]);
-      const at = clock.now();
-      const present = new Map(locked.map((row) => [row.id, row]));
-      const deeds: Deed[] = [];
-      const outcomes: Outcome[] = [];
-      for (const errand of errands) {
-        const rows = [...present.values()];
-        const known = await tags.lookUp(
-          project.id,
-          rows.map((row) => row.tagIds),
-        );
-        const tagsOf = (row: SecretRow) => tagsFor(known, row.tagIds);
-        const named = rowsByName(rows);
-        const rowsOf = (key: string) => named.get(key) ?? [];
-        const desk = { tx, target: errand.target, folder, rowsOf, tagsOf, at };
-        const done = await decideOn(desk, errand, vault);
-        outcomes.push(done);
-        if (!done.deed) continue;
-        deeds.push(done.deed);
-        done.audit();
-        for (const version of done.deed.versions) noteVersion(present, version, at);
-      }
-      if (deeds.length === 0) throw new AllRefused(outcomes);
-      writeDeeds(tx, { orgId: project.orgId, projectId: project.id, vault, at }, deeds);
-      return outcomes;
-    });
+    return db.write(
+      async (tx) => {
+        if (keys.length > FEW_KEYS && (await weighKeys(tx, target.at, keys)) > MAX_ANSWER_BYTES)
+          throw errands.length > 1 ? new TooMuchTogether() : requestTooLarge();
+        const [, folder, locked] = await Promise.all([
+          holdTree(tx, project.id),
+          findWatchedFolder(tx, target.at),
+          lockByKeys(tx, target.at, keys),
+        ]);
+        const at = clock.now();
+        const present = new Map(locked.map((row) => [row.id, row]));
+        const deeds: Deed[] = [];
+        const outcomes: Outcome[] = [];
+        for (const errand of errands) {
+          const rows = [...present.values()];
+          const known = await tags.lookUp(
+            project.id,
+            rows.map((row) => row.tagIds),
+          );
+          const tagsOf = (row: SecretRow) => tagsFor(known, row.tagIds);
+          const named = rowsByName(rows);
+          const rowsOf = (key: string) => named.get(key) ?? [];
+          const desk = { tx, target: errand.target, folder, rowsOf, tagsOf, at };
+          const done = await decideOn(desk, errand, vault);
+          outcomes.push(done);
+          if (!done.deed) continue;
+          deeds.push(done.deed);
+          done.audit();
+          for (const version of done.deed.versions) noteVersion(present, version, at);
+        }
+        if (deeds.length === 0) throw new AllRefused(outcomes);
+        writeDeeds(tx, { orgId: project.orgId, projectId: project.id, vault, at }, deeds);
+        return outcomes;
+      },
+      { tenant: project.orgId },
+    );
   };
 
   const serveAlone = async ({ errand, resolve, reject }: Waiting): Promise<void> => {

@@ -148,34 +148,37 @@ export function createSecretTransfers(needs: WriteNeeds) {
     const vault = await keyring.vaultOf({ projectId: ground.project.id });
     const { orgId, id: projectId } = ground.project;
     try {
-      return await db.write(async (tx) => {
-        const trip = await load(tx, ground, input, places);
-        await requireRights(trip);
-        const changes: Change[] = [];
-        for (const row of trip.rows) changes.push(...(await changesFor(trip, row)));
-        const keys = trip.rows.map((row) => row.key);
-        const affected = await findDependants(tx, [
-          ...originsOf(trip.source, isMove ? keys : []),
-          ...originsOf(trip.destination, keys),
-        ]);
-        const deed = deedOf({ actor, vault }, changes, affected);
-        requireFewReferences(deed);
-        writeDeeds(tx, { orgId, projectId, vault, at: trip.at }, [deed]);
-        const { source, destination } = trip;
-        tx.audit(actor, {
-          event: isMove ? "move-secrets" : "copy-secrets",
-          orgId,
-          projectId,
-          metadata: {
-            sourceEnvironment: source.environment,
-            sourceSecretPath: source.path,
-            destinationEnvironment: destination.environment,
-            destinationSecretPath: destination.path,
-            secretIds: input.secretIds,
-          },
-        });
-        return { isSourceUpdated: isMove, isDestinationUpdated: true };
-      });
+      return await db.write(
+        async (tx) => {
+          const trip = await load(tx, ground, input, places);
+          await requireRights(trip);
+          const changes: Change[] = [];
+          for (const row of trip.rows) changes.push(...(await changesFor(trip, row)));
+          const keys = trip.rows.map((row) => row.key);
+          const affected = await findDependants(tx, [
+            ...originsOf(trip.source, isMove ? keys : []),
+            ...originsOf(trip.destination, keys),
+          ]);
+          const deed = deedOf({ actor, vault }, changes, affected);
+          requireFewReferences(deed);
+          writeDeeds(tx, { orgId, projectId, vault, at: trip.at }, [deed]);
+          const { source, destination } = trip;
+          tx.audit(actor, {
+            event: isMove ? "move-secrets" : "copy-secrets",
+            orgId,
+            projectId,
+            metadata: {
+              sourceEnvironment: source.environment,
+              sourceSecretPath: source.path,
+              destinationEnvironment: destination.environment,
+              destinationSecretPath: destination.path,
+              secretIds: input.secretIds,
+            },
+          });
+          return { isSourceUpdated: isMove, isDestinationUpdated: true };
+        },
+        { tenant: orgId },
+      );
     } catch (error) {
       if (isUniqueViolation(error, "secrets_key_unique")) throw secretExists("of this name");
       throw error;

@@ -71,14 +71,17 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
     change: (tx: Tx) => Promise<T>,
   ) => {
     try {
-      return await db.write(async (tx) => {
-        const row = await change(tx);
-        if (!row) throw notFound("The tag");
-        const { orgId, id: projectId } = ground.project;
-        tx.audit(ground.actor, { event, orgId, projectId, metadata: { tagId: row.id, slug: row.slug } });
-        touchProject(tx, projectId);
-        return row;
-      });
+      return await db.write(
+        async (tx) => {
+          const row = await change(tx);
+          if (!row) throw notFound("The tag");
+          const { orgId, id: projectId } = ground.project;
+          tx.audit(ground.actor, { event, orgId, projectId, metadata: { tagId: row.id, slug: row.slug } });
+          touchProject(tx, projectId);
+          return row;
+        },
+        { tenant: ground.project.orgId },
+      );
     } catch (error) {
       if (isUniqueViolation(error, "tags_slug_unique"))
         throw conflict("A tag with this slug exists in the project already.");

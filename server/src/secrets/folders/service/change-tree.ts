@@ -169,56 +169,63 @@ export function createTrees({ db, clock, keyring, tags }: TreeNeeds) {
     const path = joinPath(parentPath, name);
     require(ground.ability, "edit", "secret-folders", at(folder.environment, folder.path));
     require(ground.ability, "create", "secret-folders", at(environment.slug, path));
-    return db.write(async (tx) => {
-      const { top, folders, rows } = await seize(tx, folder);
-      if (environment.id === top.environmentId && isWithin(path, top.path))
-        throw badRequest("A folder cannot be moved into itself.");
-      const parent = await findFolderByPath(tx, environment.id, parentPath);
-      if (!parent) throw folderUnknown(parentPath);
-      if (await findFolderByPath(tx, environment.id, path)) throw folderExists(path);
-      const moved = (old: string) => ({
-        environment: environment.slug,
-        path: path + old.slice(top.path.length),
-      });
-      requireFits(folders.map((row) => moved(row.path).path));
-      for (const row of folders) {
-        require(ground.ability, "edit", "secret-folders", at(row.environment, row.path));
-        require(ground.ability, "create", "secret-folders", at(environment.slug, moved(row.path).path));
-      }
-      await requireForAll(ground, { folders, rows }, ["readValue", "delete"], moved);
-      const context = { actor: ground.actor, orgId, projectId, vault, at: clock.now() };
-      const origins = folders.flatMap((row) => [
-        originOf(row),
-        originOf({ environmentId: environment.id, path: moved(row.path).path }),
-      ]);
-      const affectedBefore = await findDependants(tx, origins);
-      await relocateFolder(tx, {
-        folder: top,
-        ids: folders.map((row) => row.id),
-        likeBelow: likeBelow(top.path),
-        to: { environmentId: environment.id, parentId: parent.id, name, path },
-        at: context.at,
-      });
-      if (change.description !== undefined) await describeFolder(tx, top.id, change.description, context.at);
-      const places = new Map(
-        folders.map((row) => [
-          row.id,
-          { from: placeOf(row), to: { ...placeOf(row), environmentId: environment.id, ...moved(row.path) } },
-        ]),
-      );
-      await moveSecretsAlong(tx, context, places);
-      touchProject(tx, projectId);
-      announceAffected(
-        tx,
-        await withLater(tx, affectedBefore, origins),
-        [...places.values()].flatMap(({ from, to }) => [from, to]),
-      );
-      auditFolder(tx, ground, "update-folder", {
-        ...top,
-        more: { newPath: path, newEnvironment: environment.slug },
-      });
-      return (await findFolderByPath(tx, environment.id, path)) as FolderRow;
-    });
+    return db.write(
+      async (tx) => {
+        const { top, folders, rows } = await seize(tx, folder);
+        if (environment.id === top.environmentId && isWithin(path, top.path))
+          throw badRequest("A folder cannot be moved into itself.");
+        const parent = await findFolderByPath(tx, environment.id, parentPath);
+        if (!parent) throw folderUnknown(parentPath);
+        if (await findFolderByPath(tx, environment.id, path)) throw folderExists(path);
+        const moved = (old: string) => ({
+          environment: environment.slug,
+          path: path + old.slice(top.path.length),
+        });
+        requireFits(folders.map((row) => moved(row.path).path));
+        for (const row of folders) {
+          require(ground.ability, "edit", "secret-folders", at(row.environment, row.path));
+          require(ground.ability, "create", "secret-folders", at(environment.slug, moved(row.path).path));
+        }
+        await requireForAll(ground, { folders, rows }, ["readValue", "delete"], moved);
+        const context = { actor: ground.actor, orgId, projectId, vault, at: clock.now() };
+        const origins = folders.flatMap((row) => [
+          originOf(row),
+          originOf({ environmentId: environment.id, path: moved(row.path).path }),
+        ]);
+        const affectedBefore = await findDependants(tx, origins);
+        await relocateFolder(tx, {
+          folder: top,
+          ids: folders.map((row) => row.id),
+          likeBelow: likeBelow(top.path),
+          to: { environmentId: environment.id, parentId: parent.id, name, path },
+          at: context.at,
+        });
+        if (change.description !== undefined)
+          await describeFolder(tx, top.id, change.description, context.at);
+        const places = new Map(
+          folders.map((row) => [
+            row.id,
+            {
+              from: placeOf(row),
+              to: { ...placeOf(row), environmentId: environment.id, ...moved(row.path) },
+            },
+          ]),
+        );
+        await moveSecretsAlong(tx, context, places);
+        touchProject(tx, projectId);
+        announceAffected(
+          tx,
+          await withLater(tx, affectedBefore, origins),
+          [...places.values()].flatMap(({ from, to }) => [from, to]),
+        );
+        auditFolder(tx, ground, "update-folder", {
+          ...top,
+          more: { newPath: path, newEnvironment: environment.slug },
+        });
+        return (await findFolderByPath(tx, environment.id, path)) as FolderRow;
+      },
+      { tenant: orgId },
+    );
   };
 
   /** Every secret below has a new version: its place is part of its history, and names go and come. */

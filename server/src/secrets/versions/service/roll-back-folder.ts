@@ -357,34 +357,37 @@ export function createRollbacks(needs: RollbackNeeds) {
       if (input.dryRun) return preview(scope);
       const { orgId, id: projectId } = scope.ground.project;
       const vault = await keyring.vaultOf({ projectId });
-      return db.write(async (tx) => {
-        await holdTreeAlone(tx, projectId);
-        const present = await presentOf(tx, scope, (ids) => lockInFolders(tx, ids));
-        const steps = await stepsFor(tx, await pastOf(tx, scope), present);
-        const known = await requireRights(scope, steps);
-        await requireFolders(tx, scope, steps);
-        const changes = await toChanges(tx, scope, steps, { present, known });
-        const origins: Origin[] = changes.flatMap((change) => [
-          ...(change.kind === "create" ? [] : originsOf(change.from, [change.before.key])),
-          ...(change.kind === "delete" ? [] : originsOf(change.after.folder, [change.after.key])),
-        ]);
-        const deed = deedOf({ actor, vault }, changes, await findDependants(tx, origins));
-        requireFewReferences(deed, MOST_REFERENCES);
-        writeDeeds(tx, { orgId, projectId, vault, at: clock.now() }, [deed]);
-        tx.audit(actor, {
-          event: "rollback-secrets",
-          orgId,
-          projectId,
-          metadata: {
-            environment: scope.environment.slug,
-            secretPath: input.secretPath,
-            recursive: input.recursive,
-            to: input.at,
-            numberOfSecrets: steps.length,
-          },
-        });
-        return report(steps, input);
-      });
+      return db.write(
+        async (tx) => {
+          await holdTreeAlone(tx, projectId);
+          const present = await presentOf(tx, scope, (ids) => lockInFolders(tx, ids));
+          const steps = await stepsFor(tx, await pastOf(tx, scope), present);
+          const known = await requireRights(scope, steps);
+          await requireFolders(tx, scope, steps);
+          const changes = await toChanges(tx, scope, steps, { present, known });
+          const origins: Origin[] = changes.flatMap((change) => [
+            ...(change.kind === "create" ? [] : originsOf(change.from, [change.before.key])),
+            ...(change.kind === "delete" ? [] : originsOf(change.after.folder, [change.after.key])),
+          ]);
+          const deed = deedOf({ actor, vault }, changes, await findDependants(tx, origins));
+          requireFewReferences(deed, MOST_REFERENCES);
+          writeDeeds(tx, { orgId, projectId, vault, at: clock.now() }, [deed]);
+          tx.audit(actor, {
+            event: "rollback-secrets",
+            orgId,
+            projectId,
+            metadata: {
+              environment: scope.environment.slug,
+              secretPath: input.secretPath,
+              recursive: input.recursive,
+              to: input.at,
+              numberOfSecrets: steps.length,
+            },
+          });
+          return report(steps, input);
+        },
+        { tenant: orgId },
+      );
     },
   };
 }
