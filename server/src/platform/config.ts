@@ -123,7 +123,7 @@ export const VARIABLES = {
   ),
   databaseConnections: integer(
     "KEYWARD_DATABASE_CONNECTIONS",
-    "Connections for writing; reading takes up to eight more, upkeep four, listening two.",
+    "Connections for writing; reading takes up to eight more, upkeep five, listening two.",
     10,
     [2, 500],
   ),

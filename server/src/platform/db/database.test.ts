@@ -239,7 +239,8 @@ describe("the database", () => {
       database.read((q) => q.rows(nap), { tenant: "crowd" }).then(() => (done += 1)),
     );
     await database.read((q) => q.rows(nap), { tenant: "other" });
-    assert.ok(done <= 8, `${done} looks of the crowd came first`);
+    // Two by two; a connection of its own has to be opened meanwhile.
+    assert.ok(done <= 30, `${done} looks of the crowd came first`);
     await Promise.all(crowd);
     assert.equal(done, 60, "each in its turn");
     const tooMany = Array.from({ length: 80 }, () =>
@@ -261,7 +262,7 @@ describe("the database", () => {
     try {
       const crowd = Array.from({ length: 40 }, () => change("crowd").then(() => (done += 1)));
       await change("other");
-      assert.ok(done <= 8, `${done} changes of the crowd came first`);
+      assert.ok(done <= 20, `${done} changes of the crowd came first`);
       await Promise.all(crowd);
     } finally {
       await few.close();

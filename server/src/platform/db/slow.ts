@@ -11,9 +11,9 @@ import { SessionClient, type SessionConfig } from "./session.ts";
 import type { Statement } from "./statement.ts";
 
 export const SLOW_LOOKS = 4;
-export const UPKEEP_LOOKS = 2;
+export const UPKEEP_LOOKS = 3;
 /** Nobody waits for longer in front of a screen, and every place is another's next. */
-const SLOW_LOOK_MS = 10_000;
+const SLOW_LOOK_MS = 15_000;
 
 export interface SlowLooks {
   rows<Row>(turn: TurnOf, statement: Statement<Row>, values: readonly unknown[]): Promise<Row[]>;
@@ -57,7 +57,15 @@ export function openSlowLooks(needs: SlowNeeds): SlowLooks {
     perTenant: SLOW_LOOKS / 2,
     waitingPerTenant: 64,
     waiting: 1024,
-    patienceMs: 15_000,
+    patienceMs: 20_000,
+  });
+  // It waits here and not for a connection, which would be given up after a few seconds.
+  const upkeepTurns = createTurns({
+    what: "looks of upkeep are under way",
+    places: UPKEEP_LOOKS,
+    waitingPerTenant: 10_000,
+    waiting: 10_000,
+    patienceMs: 60_000,
   });
 
   const look = async <Row>(from: pg.Pool, statement: Statement<Row>, values: readonly unknown[]) => {
@@ -81,7 +89,7 @@ export function openSlowLooks(needs: SlowNeeds): SlowLooks {
   return {
     rows: ({ tenant }, statement, values) =>
       tenant === UPKEEP_TURN.tenant
-        ? look(upkeep, statement, values)
+        ? upkeepTurns.run(tenant, () => look(upkeep, statement, values))
         : turns.run(tenant, () => look(pool, statement, values)),
     async close() {
       await Promise.all([pool.end(), upkeep.end()]);

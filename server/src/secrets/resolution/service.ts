@@ -326,7 +326,10 @@ export class Resolution implements World {
 
   /** The same secrets with the references in their values followed as far as this reader may read. */
   async expand(secrets: readonly ReadSecret[]): Promise<ReadSecret[]> {
-    const referring = secrets.filter((secret) => secret.value !== undefined && mayRefer(secret.value.open()));
+    const referring: ReadSecret[] = [];
+    await inBites(secrets, (secret) => {
+      if (secret.value !== undefined && mayRefer(secret.value.open())) referring.push(secret);
+    });
     if (referring.length === 0) return [...secrets];
     for (let round = 0; round < MAX_ROUNDS; round += 1) {
       const expander = new Expander(this, this.#allowance);

@@ -4,6 +4,7 @@
  * the thread pool costs more than it saves. RSA keys take long and belong there.
  */
 import { generateKeyPair } from "node:crypto";
+import { availableParallelism } from "node:os";
 import { promisify } from "node:util";
 import { createTurns } from "../../../platform/turns.ts";
 import { makeCurveKey, type CurveName, type KeyAlgorithm, type KeyBytes } from "../../x509/index.ts";
@@ -11,13 +12,14 @@ import { makeCurveKey, type CurveName, type KeyAlgorithm, type KeyBytes } from "
 const generate = promisify(generateKeyPair);
 
 /**
- * A long RSA key takes a second, and a caller may ask for fifty in that time. Two threads of the pool make them; the
- * others are for signing and logging in, which everybody needs. Organisations take turns, and whoever would wait for
+ * A long RSA key takes a second, and a caller may ask for fifty in that time. One or two threads of the pool make them;
+ * the others are for signing and logging in, which everybody needs. Organisations take turns, and whoever would wait for
  * too long is told so.
  */
 const turns = createTurns({
   what: "RSA keys are being made",
-  places: 2,
+  // With two cores, one is for everything else.
+  places: availableParallelism() > 2 ? 2 : 1,
   waitingPerTenant: 32,
   waiting: 256,
   patienceMs: 60_000,
