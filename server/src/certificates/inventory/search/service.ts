@@ -4,7 +4,7 @@ import type { MemberActor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Db } from "../../../platform/db/index.ts";
 import { badRequest, Problem } from "../../../platform/problem.ts";
-import type { Ability, Permissions } from "../../../permissions/index.ts";
+import { permittedOf, type Ability, type Permissions } from "../../../permissions/index.ts";
 import type { ProjectRow } from "../../../projects/index.ts";
 import type { Issuance } from "../../issuance/service.ts";
 import { parseInstant, statusOf } from "../../model.ts";
@@ -131,19 +131,19 @@ export function createCertificateSearch({
         serialNumber: row.serialNumber,
         status: statusOf(row, now),
       });
-    const open = rows.filter((row) => !isAllowed(row)).map(({ id }) => id);
+    const allowed = new Set((await permittedOf(rows, isAllowed)).map(({ id }) => id));
+    const open = rows.flatMap(({ id }) => (allowed.has(id) ? [] : [id]));
     if (open.length === 0) return rows;
     const asksMore = ability
       .rulesFor("read", "certificates")
       .some(({ conditions = {} }) => "friendlyName" in conditions || "metadata" in conditions);
     const bodies = asksMore ? await db.read((q) => listBodies(q, open)) : [];
     const details = new Map(bodies.map((body) => [body.id, body.details]));
-    const isHidden = new Set(open);
-    return rows.filter((row) => {
+    return permittedOf(rows, (row) => {
       const known = details.get(row.id);
       return known
         ? ability.can("read", "certificates", attributesOf({ ...row, details: known }, now))
-        : !isHidden.has(row.id);
+        : allowed.has(row.id);
     });
   };
 
@@ -192,13 +192,15 @@ export function createCertificateSearch({
     const rows = await db.read((q) => oldestCertificates(q, project.id, query, { now, limit: input.limit }));
     const ids = rows.map(({ id }) => id);
     const bodies = new Map((await db.read((q) => listBodies(q, ids))).map((body) => [body.id, body]));
-    return rows.flatMap((row) => {
+    const found = rows.flatMap((row) => {
       const body = bodies.get(row.id);
-      if (!body) return [];
-      const attributes = attributesOf({ ...row, details: body.details }, now);
-      const isShown = [action, "read"].some((each) => ability.can(each, "certificates", attributes));
-      return isShown ? [{ row, attributes, hasKey: body.hasKey }] : [];
+      return body
+        ? [{ row, attributes: attributesOf({ ...row, details: body.details }, now), hasKey: body.hasKey }]
+        : [];
     });
+    return permittedOf(found, ({ attributes }) =>
+      [action, "read"].some((each) => ability.can(each, "certificates", attributes)),
+    );
   };
 
   /** Stops at none, and says which failed and why; only without a database nothing more can be done. */
