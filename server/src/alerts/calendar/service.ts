@@ -9,7 +9,8 @@ import { deriveKey, type Keyring } from "../../platform/crypto/index.ts";
 import type { Db } from "../../platform/db/index.ts";
 import { isUuid, newId } from "../../platform/ids.ts";
 import { notFound } from "../../platform/problem.ts";
-import { orgOf, type Permissions } from "../../permissions/index.ts";
+import { seesAll, sightOf } from "../../certificates/index.ts";
+import { deny, orgOf, type Permissions } from "../../permissions/index.ts";
 import type { Scopes } from "../scopes/service.ts";
 import { getCalendar, type CalendarView } from "./contract.ts";
 import { toCalendar } from "./model.ts";
@@ -64,6 +65,10 @@ export function createCalendars(needs: CalendarNeeds) {
       projectRef: string | undefined,
     ): Promise<CalendarView & { url: string }> {
       const { projectId, orgId } = await enter(actor, projectRef, "create");
+      // Whoever has the link sees all of them, so it takes somebody who does.
+      const ability = await permissions.inProject(actor, projectId);
+      if (!seesAll(sightOf(ability)))
+        deny(ability, { action: "read", subject: "certificates", attributes: {} });
       const row = { id: newId(), projectId, at: clock.now() };
       await db.write(async (tx) => {
         insertCalendar(tx, row);

@@ -2,8 +2,9 @@
 import { Readable } from "node:stream";
 import type { MemberActor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
+import { decrypt, DecryptError, deriveKey, encrypt, type Keyring } from "../../../platform/crypto/index.ts";
 import type { Db } from "../../../platform/db/index.ts";
-import { badRequest, Problem } from "../../../platform/problem.ts";
+import { badRequest, invalidField, Problem } from "../../../platform/problem.ts";
 import { permittedOf, type Ability, type Permissions } from "../../../permissions/index.ts";
 import type { ProjectRow } from "../../../projects/index.ts";
 import type { Issuance } from "../../issuance/service.ts";
@@ -13,7 +14,7 @@ import type { Revocation } from "../../revocation/service.ts";
 import type { CertificateScope } from "../../service.ts";
 import type { RevocationReason } from "../../x509/index.ts";
 import type { BulkInput } from "../contract.ts";
-import { attributesOf, decodeCursor, encodeCursor, type CertificateQuery, type Cursor } from "../model.ts";
+import { attributesOf, type CertificateQuery, type Cursor } from "../model.ts";
 import {
   listBodies,
   oldestCertificates,
@@ -25,6 +26,7 @@ export interface SearchNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly permissions: Permissions;
+  readonly keyring: Keyring;
   readonly scope: CertificateScope;
   readonly profiles: Profiles;
   readonly issuance: Issuance;
@@ -87,17 +89,36 @@ function csvCell(value: unknown): string {
 }
 
 /** About this one certificate or profile, and not that nothing can be answered at the moment. */
+/**
+ * As callers get it: encrypted, because the place may be that of a certificate they may not see, and bound to its
+ * project.
+ */
+const sealCursor = (key: Buffer, projectId: string, { at, id }: Cursor): string =>
+  encrypt(key, `${at} ${id}`, ["certificate-cursor", projectId]).toString("base64url");
+function openCursor(key: Buffer, projectId: string, text: string): Cursor {
+  try {
+    const box = Buffer.from(text, "base64url");
+    const [at = "", id = ""] = decrypt(key, box, ["certificate-cursor", projectId]).toString().split(" ");
+    return { at, id };
+  } catch (error) {
+    if (error instanceof DecryptError) throw invalidField(["cursor"], "this is not a cursor of this list");
+    throw error;
+  }
+}
+
 const isRefusal = (error: unknown): error is Problem => error instanceof Problem && error.status < 500;
 
 export function createCertificateSearch({
   db,
   clock,
   permissions,
+  keyring,
   scope,
   profiles,
   issuance,
   revocation,
 }: SearchNeeds) {
+  const cursorKey = deriveKey(keyring.instanceKey("credential-lookup"), "certificate-cursor");
   const enter = async (
     actor: MemberActor,
     ref: string,
@@ -238,13 +259,12 @@ export function createCertificateSearch({
     ) {
       const { project, ability } = await enter(actor, ref, "read");
       const now = clock.now();
-      const after = query.cursor ? decodeCursor(query.cursor) : undefined;
+      const after = query.cursor ? openCursor(cursorKey, project.id, query.cursor) : undefined;
       const rows = await db.read((q) =>
         searchCertificates(q, project.id, checked(query), { now, after, limit: query.limit }),
       );
       const last = rows.at(-1);
-      const nextCursor =
-        last && rows.length === query.limit ? encodeCursor({ at: last.at, id: last.id }) : null;
+      const nextCursor = last && rows.length === query.limit ? sealCursor(cursorKey, project.id, last) : null;
       return {
         certificates: (await readable(ability, rows, now)).map((row) => toFound(row, now)),
         nextCursor,
