@@ -8,7 +8,7 @@ import type { Clock } from "../../platform/clock.ts";
 import { deriveKey, type Keyring } from "../../platform/crypto/index.ts";
 import type { Db } from "../../platform/db/index.ts";
 import { isUuid, newId } from "../../platform/ids.ts";
-import { notFound } from "../../platform/problem.ts";
+import { badRequest, notFound } from "../../platform/problem.ts";
 import { seesAll, sightOf } from "../../certificates/index.ts";
 import { deny, orgOf, type Permissions } from "../../permissions/index.ts";
 import type { Scopes } from "../scopes/service.ts";
@@ -34,6 +34,7 @@ export interface CalendarNeeds {
 }
 
 const SHOWN_EXPIRIES = 1000;
+const MOST_CALENDARS = 100;
 /** How often the time of the last use is written down at most. */
 const USE_STEP_MS = 3_600_000;
 
@@ -71,6 +72,8 @@ export function createCalendars(needs: CalendarNeeds) {
         deny(ability, { action: "read", subject: "certificates", attributes: {} });
       const row = { id: newId(), projectId, at: clock.now() };
       await db.write(async (tx) => {
+        if ((await listCalendarsOf(tx, projectId)).length >= MOST_CALENDARS)
+          throw badRequest(`There are ${MOST_CALENDARS} calendar links already; delete one first.`);
         insertCalendar(tx, row);
         tx.audit(actor, {
           event: "create-alert-calendar",
