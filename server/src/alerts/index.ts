@@ -1,8 +1,7 @@
 import type { Clock } from "../platform/clock.ts";
 import type { Keyring } from "../platform/crypto/index.ts";
-import type { Db } from "../platform/db/index.ts";
+import type { Database } from "../platform/db/index.ts";
 import type { Log } from "../platform/log.ts";
-import type { Tail } from "../platform/outbox/index.ts";
 import type { Notifications } from "../notifications/index.ts";
 import type { Permissions } from "../permissions/index.ts";
 import type { Projects } from "../projects/index.ts";
@@ -19,10 +18,9 @@ import { createAlerts } from "./service.ts";
 import type { Route } from "../platform/http/index.ts";
 
 export interface AlertRoomNeeds {
-  readonly db: Db;
+  readonly db: Database;
   readonly clock: Clock;
   readonly log: Log;
-  readonly tail: Tail;
   readonly keyring: Keyring;
   readonly permissions: Permissions;
   readonly projects: Projects;
@@ -70,5 +68,15 @@ export function openAlerts(
     channels,
     publicUrl,
   });
-  return { routes, work: createAlertWork({ ...needs, occasions, deliveries, onStop: settings.onStop }) };
+  return {
+    routes,
+    work: createAlertWork({
+      clock,
+      log,
+      onCommitted: db.onCommitted,
+      occasions,
+      deliveries,
+      onStop: settings.onStop,
+    }),
+  };
 }

@@ -3,14 +3,15 @@ import type { Clock } from "../platform/clock.ts";
 import type { Job } from "../platform/jobs/index.ts";
 import type { Log } from "../platform/log.ts";
 import type { Measure } from "../platform/measure.ts";
-import type { Fact, Tail } from "../platform/outbox/index.ts";
+import type { Fact } from "../platform/outbox/index.ts";
 import type { Deliveries } from "./deliveries/service.ts";
 import type { Occasions } from "./occasions/service.ts";
 
 export interface AlertWorkNeeds {
   readonly clock: Clock;
   readonly log: Log;
-  readonly tail: Tail;
+  /** Told of the facts of this node's own commits. */
+  readonly onCommitted: (listener: (facts: readonly Fact[]) => void) => void;
   readonly occasions: Occasions;
   readonly deliveries: Deliveries;
   readonly onStop?: (() => void) | undefined;
@@ -26,6 +27,8 @@ export interface AlertWork {
 }
 
 const LOOK_SECONDS = 20;
+/** Who has more than fits in gets on with it in the next look; nobody else waits for that. */
+const LOOK_BUDGET_MS = 5000;
 /**
  * A moment for further facts to join the first: under load one turn takes many, and nobody notices the wait. The
  * longer a turn takes, the longer the next one waits: however slow the machine, most of its time is for requests.
@@ -38,7 +41,7 @@ const isAboutCertificates = (fact: Fact): boolean => fact.name.startsWith("certi
 export function createAlertWork({
   clock,
   log,
-  tail,
+  onCommitted,
   occasions,
   deliveries,
   onStop,
@@ -47,11 +50,14 @@ export function createAlertWork({
   let reacting: Promise<void> | undefined;
   let again = false;
 
-  const takeFacts = async (): Promise<void> => {
-    if ((await occasions.takeFacts()) > 0) deliveries.wake();
+  /** Answers in how many milliseconds there is more to take, if somebody has to wait for their turn. */
+  const takeFacts = async (): Promise<number | undefined> => {
+    const { taken, nextMs } = await occasions.takeFacts();
+    if (taken > 0) deliveries.wake();
+    return nextMs;
   };
   const look = async (): Promise<void> => {
-    await occasions.lookForDue();
+    await occasions.lookForDue(LOOK_BUDGET_MS);
     deliveries.wake();
   };
 
@@ -64,25 +70,42 @@ export function createAlertWork({
         again = false;
         await new Promise((done) => setTimeout(done, pause));
         const began = clock.elapsed();
-        await takeFacts().catch((error: unknown) =>
+        const nextMs = await takeFacts().catch((error: unknown) => {
           log.warn(
             { reason: (error as Error).message },
             "facts about certificates wait; the next turn takes them",
-          ),
-        );
+          );
+          return undefined;
+        });
         const wish = (clock.elapsed() - began) * REST_PER_WORK;
         pause = Math.min(LONGEST_GATHER_MS, Math.max(GATHER_MS, wish));
+        if (nextMs !== undefined) reactIn(nextMs);
       }
       reacting = undefined;
     })();
   };
-  tail.onHint((fact) => {
-    if (isStarted && isAboutCertificates(fact)) react();
+  let waiting: NodeJS.Timeout | undefined;
+  const reactIn = (ms: number): void => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => {
+      if (isStarted) react();
+    }, ms);
+    waiting.unref();
+  };
+  // The node that committed it; the others' clock is the net for one that died right after.
+  onCommitted((facts) => {
+    if (isStarted && facts.some(isAboutCertificates)) react();
   });
 
   return {
     jobs: [
-      { name: "alert-facts", everySeconds: 5, run: takeFacts },
+      {
+        name: "alert-facts",
+        everySeconds: 5,
+        run: async () => {
+          await takeFacts();
+        },
+      },
       { name: "alert-due", everySeconds: LOOK_SECONDS, leaseSeconds: 300, run: look },
       { name: "alert-sweep", everySeconds: 6 * 3600, run: () => occasions.sweep(clock.now()) },
     ],
@@ -93,12 +116,13 @@ export function createAlertWork({
     },
     async stop() {
       isStarted = false;
+      clearTimeout(waiting);
       await reacting;
       await deliveries.stop();
       onStop?.();
     },
     async runNow() {
-      await occasions.takeFacts();
+      await occasions.takeFacts({ isPatient: false });
       await occasions.lookForDue();
       await deliveries.sendDue();
     },

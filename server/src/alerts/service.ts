@@ -1,9 +1,9 @@
 /** Alerts: what to watch for and whom to tell. Deciding and sending are the sub-rooms' work; this is the caller's side. */
 import type { MemberActor } from "../platform/actor.ts";
 import type { Clock } from "../platform/clock.ts";
-import type { Db, Tx } from "../platform/db/index.ts";
+import type { Db, Query, Tx } from "../platform/db/index.ts";
 import { newId } from "../platform/ids.ts";
-import { conflict, invalidField, notFound } from "../platform/problem.ts";
+import { badRequest, conflict, invalidField, notFound } from "../platform/problem.ts";
 import { orgOf, type Permissions } from "../permissions/index.ts";
 import type { Channels } from "./channels/service.ts";
 import type { AlertChange, AlertQuery, AlertView, EventType, ListedAlert, NewAlert } from "./contract.ts";
@@ -13,6 +13,7 @@ import { DEFAULT_BEFORE, type AlertRow } from "./model.ts";
 import { dropWaitingExpiries, forgetHistoryOf } from "./occasions/store.ts";
 import type { Scopes } from "./scopes/service.ts";
 import {
+  countAlerts,
   deleteAlertRow,
   findAlert,
   findChannels,
@@ -128,6 +129,25 @@ function writeChange(tx: Tx, { before, alert, current, rows, isChanged }: Change
   if (isAboutOthers) dropWaitingExpiries(tx, alert.id);
 }
 
+/** Every certificate of the project is held against each of them. */
+const MOST_IN_PROJECT = 500;
+const MOST_IN_ORGANIZATION = 5000;
+
+async function refuseTooMany(
+  q: Query,
+  { orgId, projectId }: { orgId: string; projectId: string },
+): Promise<void> {
+  const { inProject, inOrganization } = await countAlerts(q, orgId, projectId, MOST_IN_ORGANIZATION);
+  if (inProject >= MOST_IN_PROJECT)
+    throw badRequest(
+      `There are ${MOST_IN_PROJECT} alerts in this project already, and no more are possible.`,
+    );
+  if (inOrganization >= MOST_IN_ORGANIZATION)
+    throw badRequest(
+      `There are ${MOST_IN_ORGANIZATION} alerts in this organisation already, and no more are possible.`,
+    );
+}
+
 export type Alerts = ReturnType<typeof createAlerts>;
 
 export function createAlerts({ db, clock, permissions, scopes, channels }: AlertNeeds) {
@@ -203,7 +223,10 @@ export function createAlerts({ db, clock, permissions, scopes, channels }: Alert
         createdAt: at,
         updatedAt: at,
       };
-      const rows = await channels.seal(parsed, { ...scope, alertId: row.id });
+      const [rows] = await Promise.all([
+        channels.seal(parsed, { ...scope, alertId: row.id }),
+        db.read((q) => refuseTooMany(q, scope)),
+      ]);
       await db.write(async (tx) => {
         insertAlert(tx, row);
         for (const channel of rows) putChannel(tx, channel);

@@ -196,3 +196,10 @@ export async function searchAlerts(
   ]);
   return { alerts, total: counted?.total ?? 0 };
 }
+
+// By the index of the organisation's alerts, and no further than the bound.
+const counted = sql<{ inProject: number; inOrganization: number }>(`
+  SELECT count(*) FILTER (WHERE project_id = $2) AS "inProject", count(*) AS "inOrganization"
+  FROM (SELECT project_id FROM alerts WHERE org_id = $1 ORDER BY (project_id = $2) DESC LIMIT $3) a`);
+export const countAlerts = async (q: Query, orgId: string, projectId: string, most: number) =>
+  (await q.first(counted, [orgId, projectId, most])) ?? { inProject: 0, inOrganization: 0 };

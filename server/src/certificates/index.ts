@@ -34,6 +34,7 @@ export {
   certificateRenewed,
   certificateRevoked,
 } from "./events.ts";
+export { seenOf, seesAll, sightOf } from "./inventory/sight/service.ts";
 export { statusOf } from "./model.ts";
 export type { CertificateScope } from "./service.ts";
 
@@ -67,10 +68,7 @@ export function createCertificates(needs: CertificateNeeds) {
   const profiles = createProfiles({ ...needs, scope });
   const applications = createApplications({ db, clock, permissions, scope });
   const issuance = createIssuance({
-    db,
-    clock,
-    keyring,
-    permissions,
+    ...needs,
     profiles,
     applications,
     authorities,
@@ -83,7 +81,7 @@ export function createCertificates(needs: CertificateNeeds) {
   const revocation = createRevocation({ db, clock, inventory });
   const lists = createRevocationLists({ ...needs, issuers, authorities });
   const ocsp = createOcsp({ ...needs, issuers, gate });
-  const search = createCertificateSearch({ db, clock, permissions, scope, profiles, issuance, revocation });
+  const search = createCertificateSearch({ ...needs, scope, profiles, issuance, revocation });
   const upkeep = createUpkeep({ db, clock });
   const renewal = createRenewal({ ...needs, profiles, issuance });
   const services = {

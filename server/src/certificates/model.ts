@@ -111,13 +111,3 @@ export function searchTextOf(commonName: string, altNames: readonly string[], se
 
 /** Things that a caller may not see are looked through one by one, but not more of them than this. */
 export const MOST_LOOKED_THROUGH = 10_000;
-
-/** The part of a list that someone may see, and its length: what is hidden must not even be counted. */
-export function visiblePart<Row>(
-  rows: readonly Row[],
-  isVisible: (row: Row) => boolean,
-  { offset, limit }: { readonly offset: number; readonly limit: number },
-): { rows: Row[]; total: number } {
-  const visible = rows.filter(isVisible);
-  return { rows: visible.slice(offset, offset + limit), total: visible.length };
-}

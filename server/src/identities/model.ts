@@ -1,6 +1,6 @@
 import { newId } from "../platform/ids.ts";
 import { badRequest, notFound } from "../platform/problem.ts";
-import type { Ability } from "../permissions/index.ts";
+import { permittedOf, type Ability } from "../permissions/index.ts";
 
 export const identityProtected = () =>
   badRequest("This identity is protected against deletion. Turn its delete protection off first.");
@@ -27,5 +27,5 @@ export async function readable(ability: Ability, ids: () => Promise<string[]>): 
     .every((rule) => Object.keys(rule.conditions ?? {}).length === 0);
   return isPlain
     ? null
-    : (await ids()).filter((identityId) => ability.can("read", "identity", { identityId }));
+    : permittedOf(await ids(), (identityId) => ability.can("read", "identity", { identityId }));
 }

@@ -15,12 +15,8 @@ export const MOST_LOOKED_THROUGH = 10_000;
 /** Whether no condition stands between this reader and anybody: then the database can do the paging. */
 export const seesEverybody = (reader: Ability): boolean => reader.can("read", "member", {});
 
-/** The part of a list that someone may see, and its length: what is hidden must not even be counted. */
-export function visiblePart<Row extends { readonly email: string }>(
-  reader: Ability,
-  rows: readonly Row[],
-  { offset, limit }: Page,
-): { rows: Row[]; totalCount: number } {
-  const visible = rows.filter((row) => reader.can("read", "member", { userEmail: row.email }));
-  return { rows: visible.slice(offset, offset + limit), totalCount: visible.length };
-}
+/** For a reader whom conditions keep from some: whom may they see? */
+export const maySee =
+  (reader: Ability) =>
+  (row: { readonly email: string }): boolean =>
+    reader.can("read", "member", { userEmail: row.email });

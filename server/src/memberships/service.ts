@@ -2,8 +2,16 @@
 import type { Clock } from "../platform/clock.ts";
 import type { Db } from "../platform/db/index.ts";
 import { newId } from "../platform/ids.ts";
-import { notFound } from "../platform/problem.ts";
-import { builtinRules, deny, type Ability, type Permissions, type Rule } from "../permissions/index.ts";
+import { badRequest, notFound } from "../platform/problem.ts";
+import {
+  builtinRules,
+  deny,
+  tooHeavy,
+  weightOf,
+  type Ability,
+  type Permissions,
+  type Rule,
+} from "../permissions/index.ts";
 import { rangeSeconds, type RoleAssignment } from "./contract.ts";
 import { findCustomRoles, type NewRole } from "./store.ts";
 
@@ -63,6 +71,10 @@ export function createMemberships(needs: {
         const rules: readonly Rule[] = custom.get(role)?.rules ?? builtinRules(kind, role) ?? [];
         permissions.requireHolds(scope.granter, rules, `the role ${role}`, rows[index]?.endsAt?.getTime());
       }
+      // Each decision about the holder may look at all of it, and so may every list, secret by secret.
+      const weights = new Map(found.map(({ slug, rules }) => [slug, weightOf(rules)]));
+      const bound = tooHeavy(assignments.flatMap(({ role }) => weights.get(role) ?? []));
+      if (bound) throw badRequest(`These roles together hold too much: ${bound} for one holder.`);
       return rows;
     },
   };

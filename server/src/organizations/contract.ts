@@ -37,7 +37,8 @@ export const updateOrganization = endpoint({
   method: "PATCH",
   path: "/api/v1/organization",
   room,
-  summary: "Change the name or slug of your organisation",
+  summary:
+    "Change the name of your organisation; its slug, which is unique in the instance, is for instance admins",
   body: z.object({ name: name(64).optional(), slug: slug(1, 64).optional() }),
   reply: z.object({ organization }),
   example: { body: { name: "Example Ltd" } },

@@ -38,6 +38,9 @@ export function createOrganizations({ db, clock, permissions }: OrganizationNeed
     ): Promise<OrganizationView> {
       const orgId = orgOf(actor);
       await permissions.requireInOrganization(actor, { action: "edit", subject: "settings" });
+      // It is unique in the instance: who could try slugs out would learn which organisations there are.
+      if (change.slug !== undefined && change.slug !== (await own(actor)).slug)
+        permissions.requireInstanceAdmin(actor);
       try {
         return await db.write(async (tx) => {
           const row = await updateOrganization(tx, orgId, change, clock.now());

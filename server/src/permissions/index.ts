@@ -1,3 +1,4 @@
 export { accessChanged } from "./events.ts";
+export { JudgingBudget, permittedOf, visiblePart } from "./service/filter-lists.ts";
 export * from "./model/index.ts";
 export { createPermissions, deny, orgOf, type Permissions, type Standing, type Wanted } from "./service.ts";

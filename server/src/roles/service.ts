@@ -1,7 +1,7 @@
 /** Custom roles, of a project or of the organisation. Nobody can write a role that holds more than they do. */
 import type { MemberActor } from "../platform/actor.ts";
 import type { Clock } from "../platform/clock.ts";
-import { isUniqueViolation, type Db } from "../platform/db/index.ts";
+import { isUniqueViolation, type Db, type Tx } from "../platform/db/index.ts";
 import { newId } from "../platform/ids.ts";
 import { badRequest, conflict, invalid, notFound } from "../platform/problem.ts";
 import {
@@ -9,7 +9,9 @@ import {
   builtinRules,
   builtinSlugs,
   checkRules,
+  HOLDER_LIMITS,
   orgOf,
+  weightOf,
   type Ability,
   type Permissions,
   type Rule,
@@ -17,7 +19,9 @@ import {
 import type { Projects } from "../projects/index.ts";
 import type { NewRole, RoleChange, RoleView } from "./contract.ts";
 import {
+  countRoles,
   deleteRole,
+  findOverburdened,
   findRole,
   findRoleBySlug,
   insertRole,
@@ -87,6 +91,19 @@ const wordsOf = (rule: Rule): string =>
       : value,
   );
 
+/** Custom roles of a project, or of the organisation itself: lists show all of them with all their rules. */
+const MOST_ROLES = 500;
+
+/** Growing what somebody holds already is giving them more: the bound of a holder holds there, too. */
+async function refuseBurden(tx: Tx, before: RoleRow, rules: readonly Rule[]): Promise<void> {
+  const [was, now] = [weightOf(before.rules), weightOf(rules)];
+  if (now.rules <= was.rules && now.patternCharacters <= was.patternCharacters) return;
+  if (await findOverburdened(tx, before.id, now))
+    throw badRequest(
+      `Somebody who holds the role ${before.slug} would hold too much: at most ${HOLDER_LIMITS.rules} rules and ${HOLDER_LIMITS.patternCharacters} characters of wildcard patterns in all roles together.`,
+    );
+}
+
 function parseRules(given: readonly unknown[], place: RolePlace): Rule[] {
   const checked = checkRules(given, place === undefined ? "organization" : "project");
   if (checked.ok) return [...checked.rules];
@@ -154,6 +171,8 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
       permissions.requireHolds(ability, rules, `the role ${input.slug}`);
       return orConflict(input.slug, () =>
         db.write(async (tx) => {
+          if ((await countRoles(tx, scope)) >= MOST_ROLES)
+            throw badRequest(`There are ${MOST_ROLES} custom roles already, and no more are possible here.`);
           const row = await insertRole(tx, {
             id: newId(),
             scope,
@@ -212,6 +231,7 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
             ? [...given, ...lifted(before.rules, given), ...withdrawn(before.rules, given)]
             : [];
           permissions.requireHolds(ability, [...changed, ...renamed], `the role ${slug}`);
+          if (given) await refuseBurden(tx, before, given);
           const description = change.description === undefined ? before.description : change.description;
           const after = {
             ...before,

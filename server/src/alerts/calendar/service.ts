@@ -8,8 +8,9 @@ import type { Clock } from "../../platform/clock.ts";
 import { deriveKey, type Keyring } from "../../platform/crypto/index.ts";
 import type { Db } from "../../platform/db/index.ts";
 import { isUuid, newId } from "../../platform/ids.ts";
-import { notFound } from "../../platform/problem.ts";
-import { orgOf, type Permissions } from "../../permissions/index.ts";
+import { badRequest, notFound } from "../../platform/problem.ts";
+import { seesAll, sightOf } from "../../certificates/index.ts";
+import { deny, orgOf, type Permissions } from "../../permissions/index.ts";
 import type { Scopes } from "../scopes/service.ts";
 import { getCalendar, type CalendarView } from "./contract.ts";
 import { toCalendar } from "./model.ts";
@@ -33,6 +34,7 @@ export interface CalendarNeeds {
 }
 
 const SHOWN_EXPIRIES = 1000;
+const MOST_CALENDARS = 100;
 /** How often the time of the last use is written down at most. */
 const USE_STEP_MS = 3_600_000;
 
@@ -64,8 +66,14 @@ export function createCalendars(needs: CalendarNeeds) {
       projectRef: string | undefined,
     ): Promise<CalendarView & { url: string }> {
       const { projectId, orgId } = await enter(actor, projectRef, "create");
+      // Whoever has the link sees all of them, so it takes somebody who does.
+      const ability = await permissions.inProject(actor, projectId);
+      if (!seesAll(sightOf(ability)))
+        deny(ability, { action: "read", subject: "certificates", attributes: {} });
       const row = { id: newId(), projectId, at: clock.now() };
       await db.write(async (tx) => {
+        if ((await listCalendarsOf(tx, projectId)).length >= MOST_CALENDARS)
+          throw badRequest(`There are ${MOST_CALENDARS} calendar links already; delete one first.`);
         insertCalendar(tx, row);
         tx.audit(actor, {
           event: "create-alert-calendar",

@@ -3,6 +3,7 @@
  *
  *  facts     certificates were issued, renewed, revoked: the database kept a copy of each fact in the transaction that
  *            stated it. Taking it out and writing down what follows from it is one transaction, so it follows once.
+ *            Organisations take turns: whoever has many facts and many alerts waits for themselves.
  *  look      certificates became due by the passing of time: found by an index on their ends, between the moment of
  *            the last look and now; written down as occasions, of which each exists once. Only then the cursor moves.
  *  gather    occasions that wait are made into one message per alert, with one delivery per channel.
@@ -10,7 +11,7 @@
 import { createGatherer } from "./service/gather.ts";
 import { createLooker } from "./service/look-for-due.ts";
 import { UPKEEP, type OccasionNeeds } from "./service/ready.ts";
-import { createFactReader } from "./service/take-facts.ts";
+import { createFactTurns } from "./service/take-turns.ts";
 import * as store from "./store.ts";
 
 const HISTORY_DAYS = 90;
@@ -21,23 +22,16 @@ const SWEPT_AT_ONCE = 2000;
 export type Occasions = ReturnType<typeof createOccasions>;
 
 export function createOccasions(needs: OccasionNeeds) {
-  const facts = createFactReader(needs);
+  const turns = createFactTurns(needs);
   const looker = createLooker(needs);
   const gather = createGatherer(needs);
   return {
-    /** Takes in waiting facts until there are none; answers how many. */
-    async takeFacts(): Promise<number> {
-      for (let all = 0; ;) {
-        const { taken, isMore } = await needs.db.write((tx) => facts(tx), UPKEEP);
-        all += taken;
-        if (!isMore) return all;
-      }
+    takeFacts: turns,
+    /** What takes longer than `budgetMs` is for the next look. */
+    async lookForDue(budgetMs = Number.POSITIVE_INFINITY): Promise<void> {
+      const onRound = (unfinished: ReadonlySet<string>) => gather(budgetMs, unfinished);
+      await onRound(await looker({ budgetMs, onRound }));
     },
-    async lookForDue(): Promise<void> {
-      await looker();
-      await gather();
-    },
-    gather,
     /** Forgets what is long over, some at a time. */
     async sweep(now: Date): Promise<void> {
       const daysAgo = (days: number) => new Date(now.getTime() - days * 86_400_000);

@@ -36,7 +36,8 @@ const dueBy = (page: number) =>
       SELECT * FROM certificates
       WHERE project_id = w.project_id AND phase = 0 AND renewed_by_id IS NULL AND (not_after, id) > (w.low, w.low_id) AND not_after <= w.high
       ORDER BY not_after, id LIMIT ${page}) c
-    LEFT JOIN certificate_profiles p ON p.id = c.profile_id) d`);
+    LEFT JOIN certificate_profiles p ON p.id = c.profile_id) d
+  ORDER BY w.n, d."notAfter", d.id`);
 const due = PAGES.map((page) => ({ page, statement: dueBy(page) }));
 const dueAuthorities = slowSql<CertificateRow>(`
   SELECT ${AUTHORITY} FROM ${AUTHORITIES} WHERE a.project_id = ANY($1::uuid[]) AND ac.not_after > $2
@@ -61,7 +62,7 @@ const moveCursor = sql(`
   INSERT INTO alert_cursor (evaluated_until) VALUES ($1) ON CONFLICT (only_one) DO UPDATE SET evaluated_until = $1`);
 // Only if nobody changed the alert meanwhile: a change asks for a new look.
 const setLooked = sql(`
-  UPDATE alerts a SET looked_at = $3 FROM unnest($1::uuid[], $2::timestamptz[]) AS w(id, updated_at) WHERE a.id = w.id AND a.updated_at = w.updated_at`);
+  UPDATE alerts a SET looked_at = $3::timestamptz FROM unnest($1::uuid[], $2::timestamptz[]) AS w(id, updated_at) WHERE a.id = w.id AND a.updated_at = w.updated_at`);
 
 export interface Waiting {
   readonly certificateId: string;
@@ -81,10 +82,16 @@ const insertOccasions = sql(`
   WHERE w.occasion <> '' OR NOT EXISTS (
     SELECT 1 FROM alert_occasions t WHERE t.certificate_id = w.certificate_id AND t.alert_id = w.alert_id AND t.occasion LIKE 'day:%' AND t.message_id IS NOT NULL)
   ON CONFLICT DO NOTHING`);
+// From alert to alert along the index of what waits, counting no further than matters: the fewest come first.
 const waitingAlerts = slowSql<WaitingAlert>(`
-  SELECT a.id, a.digest, a.gathered_at AS "gatheredAt", w.count FROM alerts a
-  JOIN (SELECT alert_id, count(*) FROM alert_occasions WHERE message_id IS NULL GROUP BY alert_id) w ON w.alert_id = a.id
-  WHERE a.enabled AND ${HAS_CHANNEL}`);
+  WITH RECURSIVE w AS (
+    (SELECT alert_id FROM alert_occasions WHERE message_id IS NULL ORDER BY alert_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT o.alert_id FROM alert_occasions o WHERE o.message_id IS NULL AND o.alert_id > w.alert_id ORDER BY o.alert_id LIMIT 1)
+    FROM w WHERE w.alert_id IS NOT NULL)
+  SELECT a.id, a.digest, a.gathered_at AS "gatheredAt", n.count FROM w JOIN alerts a ON a.id = w.alert_id
+  CROSS JOIN LATERAL (SELECT count(*) FROM (SELECT 1 FROM alert_occasions o WHERE o.alert_id = a.id AND o.message_id IS NULL LIMIT 10000) s) n
+  WHERE a.enabled AND ${HAS_CHANNEL} ORDER BY n.count, a.id`);
 const lockAlerts = sql<AlertRow>(
   `SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.id = ANY($1::uuid[]) ORDER BY a.id FOR UPDATE`,
 );
@@ -129,12 +136,19 @@ const insertDeliveryRows = sql(`
   FROM unnest($1::uuid[], $2::uuid[]) AS w(alert_id, message_id)
   JOIN alert_channels c ON c.alert_id = w.alert_id AND CASE WHEN $4::text[] IS NULL THEN c.enabled ELSE c.channel_type = ANY($4) END`);
 
-// One node at a time; a lock per fact would be one more write per fact.
+// One node at a time for each project; a lock per fact would be one more write per fact.
 const enterInbox = sql<{ isOurs: boolean }>(
-  `SELECT pg_try_advisory_xact_lock(hashtextextended('alert-inbox', 0)) AS "isOurs"`,
+  `SELECT pg_try_advisory_xact_lock(hashtextextended('alert-inbox', hashtextextended($1::uuid::text, 0))) AS "isOurs"`,
 );
-const takeInbox = slowSql<InboxRow>(`
-  SELECT id, name, project_id AS "projectId", certificate_id AS "certificateId", data FROM alert_inbox ORDER BY id LIMIT $1`);
+const takeInbox = sql<InboxRow>(`
+  SELECT id, name, project_id AS "projectId", certificate_id AS "certificateId", data FROM alert_inbox WHERE project_id = $1 ORDER BY id LIMIT $2`);
+// From project to project along the index: what it costs does not depend on how much waits.
+const waitingProjects = slowSql<WaitingProject>(`
+  WITH RECURSIVE w AS (
+    (SELECT project_id FROM alert_inbox ORDER BY project_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT i.project_id FROM alert_inbox i WHERE i.project_id > w.project_id ORDER BY i.project_id LIMIT 1) FROM w WHERE w.project_id IS NOT NULL
+  ) SELECT w.project_id AS "projectId", p.org_id AS "orgId" FROM w LEFT JOIN projects p ON p.id = w.project_id WHERE w.project_id IS NOT NULL`);
 const removeInbox = sql(`DELETE FROM alert_inbox WHERE id = ANY($1::bigint[])`);
 const toldAlerts = sql<{ alertId: string; certificateId: string }>(`
   SELECT DISTINCT o.alert_id AS "alertId", o.certificate_id AS "certificateId" FROM alert_occasions o JOIN alerts a ON a.id = o.alert_id AND a.event_type IN ('expiration', 'renewal-failed')
@@ -170,7 +184,7 @@ const forgetSome = slowSql<{ count: number }>(`
   SELECT greatest((SELECT count(*) FROM gone), (SELECT count(*) FROM occasions)) AS count`);
 
 export interface WaitingAlert extends Pick<AlertRow, "id" | "digest" | "gatheredAt"> {
-  /** How many occasions wait. */
+  /** How many occasions wait, of ten thousand or more just that. */
   readonly count: number;
 }
 
@@ -178,6 +192,12 @@ export interface UrgentRow {
   readonly alertId: string;
   readonly certificateId: string;
   readonly detail: string | null;
+}
+
+/** A project of which facts wait; without an organisation if it is gone. */
+export interface WaitingProject {
+  readonly projectId: string;
+  readonly orgId: string | null;
 }
 
 export interface InboxRow {
@@ -219,7 +239,8 @@ export const readStamps = (q: Query, projectIds: readonly string[]) => q.rows(st
 export const readEvaluatedUntil = async (q: Query): Promise<Date | null> =>
   (await q.first(readCursor))?.at ?? null;
 export const writeEvaluatedUntil = (tx: Tx, at: Date) => tx.later(moveCursor, [at]);
-export const markLooked = (tx: Tx, alerts: readonly Pick<AlertRow, "id" | "updatedAt">[], at: Date) =>
+/** Null: a whole look is needed. */
+export const markLooked = (tx: Tx, alerts: readonly Pick<AlertRow, "id" | "updatedAt">[], at: Date | null) =>
   tx.later(setLooked, [alerts.map((a) => a.id), alerts.map((a) => a.updatedAt), at]);
 export const addOccasions = (tx: Tx, all: readonly Waiting[], at: Date) =>
   tx.later(insertOccasions, [
@@ -286,9 +307,13 @@ export async function addMessages(
     }
   }
 }
-/** Waiting facts; none while another node is at them. The second statement sees what its predecessor left. */
-export async function takeFacts(tx: Tx, limit: number): Promise<InboxRow[]> {
-  const [entered, facts] = await Promise.all([tx.first(enterInbox), tx.rows(takeInbox, [limit])]);
+export const readWaitingProjects = (q: SlowQuery) => q.rows(waitingProjects);
+/** A project's waiting facts; none while another node is at them. The second statement sees what its predecessor left. */
+export async function takeFacts(tx: Tx, projectId: string, limit: number): Promise<InboxRow[]> {
+  const [entered, facts] = await Promise.all([
+    tx.first(enterInbox, [projectId]),
+    tx.rows(takeInbox, [projectId, limit]),
+  ]);
   return entered?.isOurs ? facts : [];
 }
 export const removeFacts = (tx: Tx, ids: readonly number[]) => tx.later(removeInbox, [ids]);

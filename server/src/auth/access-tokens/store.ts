@@ -58,7 +58,8 @@ const ofMethod = slowSql<TokenRow>(`
 const use = sql<{ id: string }>(`
   UPDATE access_tokens SET uses = uses + 1, last_used_at = $2 WHERE id = $1 AND uses < uses_limit AND NOT is_revoked RETURNING id`);
 const renew = sql<{ id: string }>(`
-  UPDATE access_tokens SET expires_at = $2, last_renewed_at = $3, updated_at = $3 WHERE id = $1 AND NOT is_revoked RETURNING id`);
+  UPDATE access_tokens SET expires_at = $2, last_renewed_at = $3, updated_at = $3
+  WHERE id = $1 AND NOT is_revoked AND (uses_limit = 0 OR uses < uses_limit) RETURNING id`);
 const rename = sql<TokenRow>(
   `UPDATE access_tokens t SET name = $2, updated_at = $3 WHERE id = $1 RETURNING ${COLUMNS}`,
 );

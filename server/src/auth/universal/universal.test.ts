@@ -335,6 +335,16 @@ describe("universal auth", () => {
         assert.equal((await client.get(DETAILS)).status, expected);
     });
 
+    it("M7 end it for good: a token that is used up is not renewed", async () => {
+      const { clientId, clientSecret } = await attach({ accessTokenNumUsesLimit: 2 });
+      const accessToken = await login(house.base, clientId, clientSecret);
+      const renew = () => house.anonymous.post("/api/v1/auth/token/renew", { accessToken });
+      assert.equal((await renew()).status, 200);
+      for (const expected of [200, 200, 401])
+        assert.equal((await house.as(accessToken).get(DETAILS)).status, expected);
+      assert.equal((await renew()).status, 401);
+    });
+
     it("count parallel uses of a token exactly, across nodes", async () => {
       const second = await house.openNode();
       const { clientId, clientSecret } = await attach({ accessTokenNumUsesLimit: 5 });

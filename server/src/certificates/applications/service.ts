@@ -4,8 +4,8 @@ import type { Clock } from "../../platform/clock.ts";
 import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { conflict, notFound } from "../../platform/problem.ts";
-import { orgOf, type Ability, type Permissions } from "../../permissions/index.ts";
-import { MOST_LOOKED_THROUGH, visiblePart } from "../model.ts";
+import { orgOf, type Ability, type Permissions, visiblePart } from "../../permissions/index.ts";
+import { MOST_LOOKED_THROUGH } from "../model.ts";
 import type { CertificateScope } from "../service.ts";
 import type { NewApplication } from "./contract.ts";
 import {
@@ -124,7 +124,7 @@ export function createApplications({ db, clock, permissions, scope }: Applicatio
       { tenant: project.orgId },
     );
     const mayRead = ({ name }: { name: string }) => ability.can("read", "pki-applications", { name });
-    const { rows: seen, total } = visiblePart(names, mayRead, query);
+    const { rows: seen, total } = await visiblePart(names, mayRead, query);
     const ids = seen.map(({ id }) => id);
     return {
       rows: await db.read((q) => listApplications(q, project.id, { ...query, offset: 0, ids }), {

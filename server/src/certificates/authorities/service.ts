@@ -5,7 +5,7 @@ import type { Keyring } from "../../platform/crypto/index.ts";
 import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { badRequest, notFound } from "../../platform/problem.ts";
-import { orgOf, type Permissions } from "../../permissions/index.ts";
+import { orgOf, permittedOf, type Permissions } from "../../permissions/index.ts";
 import { issuanceChanged } from "./events.ts";
 import { judged } from "../model.ts";
 import type { CertificateScope } from "../service.ts";
@@ -224,9 +224,10 @@ export function createAuthorities(needs: AuthorityNeeds) {
       const project = await scope.projectOf(actor, ref);
       const ability = await require(actor, project.id, "read");
       const rows = await db.read((q) => listAuthorities(q, project.id));
-      return rows
-        .filter(({ name }) => ability.can("read", "certificate-authorities", { name }))
-        .map(toAuthorityView);
+      const seen = await permittedOf(rows, ({ name }) =>
+        ability.can("read", "certificate-authorities", { name }),
+      );
+      return seen.map(toAuthorityView);
     },
 
     get: async (actor: MemberActor, id: string) => toAuthorityView(await find(actor, id, "read")),

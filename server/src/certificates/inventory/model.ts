@@ -1,6 +1,4 @@
-import { invalidField } from "../../platform/problem.ts";
-import { isUuid } from "../../platform/ids.ts";
-import { parseInstant, statusOf, type Status } from "../model.ts";
+import { statusOf, type Status } from "../model.ts";
 
 /** A line of a list. */
 export interface ListedCertificate {
@@ -104,16 +102,8 @@ export interface CertificateQuery {
   readonly issuedBefore?: string | undefined;
 }
 
-/** A place in a list by (createdAt, id): opaque to callers, exact to the microsecond it was stored with. */
+/** A place in a list by (createdAt, id), exact to the microsecond it was stored with. */
 export interface Cursor {
   readonly at: string;
   readonly id: string;
-}
-export const encodeCursor = ({ at, id }: Cursor): string => Buffer.from(`${at} ${id}`).toString("base64url");
-export function decodeCursor(text: string): Cursor {
-  const [at = "", id = ""] = Buffer.from(text, "base64url").toString("latin1").split(" ");
-  if (!isUuid(id) || !/T\d{2}:\d{2}:\d{2}\.\d{6}Z$/.test(at))
-    throw invalidField(["cursor"], "this is not a cursor of this list");
-  parseInstant(at, "cursor");
-  return { at, id };
 }

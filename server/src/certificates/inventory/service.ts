@@ -15,6 +15,7 @@ import type { ProfileRow } from "../profiles/store.ts";
 import { buildJks, buildPkcs12, certificateToPem, exportPkcs8Pem, fingerprintsOf } from "../x509/index.ts";
 import type { CertificateView, ProfileListQuery } from "./contract.ts";
 import { attributesOf, toListed, type CertificateRow } from "./model.ts";
+import { seenOf, seenPage, seesAll, sightOf } from "./sight/service.ts";
 import {
   findCertificate,
   findLatestActive,
@@ -176,9 +177,18 @@ export function createInventory({ db, clock, keyring, permissions, profiles }: I
     async ofProfile(actor: MemberActor, profileId: string, query: ProfileListQuery) {
       const profile = await profiles.find(actor, profileId, "read");
       const now = clock.now();
-      const rows = query.search
-        ? await searchProfile(profile, { ...query, search: query.search }, now)
-        : await db.read((q) => listOfProfile(q, profile.id, query, now), { tenant: profile.orgId });
+      const sight = sightOf(await permissions.inProject(actor, profile.projectId));
+      const turn = { tenant: profile.orgId };
+      const read = (offset: number, limit: number) => {
+        const { search } = query;
+        const asked = { ...query, offset, limit };
+        return search
+          ? searchProfile(profile, { ...asked, search }, now)
+          : db.read((q) => listOfProfile(q, profile.id, asked, now), turn);
+      };
+      const rows = seesAll(sight)
+        ? await read(query.offset, query.limit)
+        : await seenPage(read, (some) => seenOf({ db, turn, now }, sight, some), query);
       return { certificates: rows.map((row) => toListed(row, now)) };
     },
 

@@ -1,6 +1,6 @@
 // From what a caller sent to what shall be certified: the request's attributes win, then what the CSR says, then the
 // profile's defaults. Nothing is judged here; the policy and the lint look at the result.
-import { invalid, type Issue } from "../../platform/problem.ts";
+import { invalid, invalidField, type Issue } from "../../platform/problem.ts";
 import { levelsLeft, type Issuer } from "../authorities/issuers/model.ts";
 import { addSeconds, beginning, findingOf, latest, parseDuration, parseMoment, toSecond } from "../model.ts";
 import { allowedKeys, allowedSignatures, usagesUnder } from "../policies/model.ts";
@@ -71,6 +71,9 @@ function subjectOf({ attributes, csr, defaults }: Material): DistinguishedName {
   });
 }
 
+/** Public authorities stop at a hundred, too. */
+export const MOST_ALT_NAMES = 100;
+
 function altNamesOf({ attributes, csr, defaults }: Material): GeneralName[] {
   const textual = (
     names: readonly {
@@ -84,6 +87,9 @@ function altNamesOf({ attributes, csr, defaults }: Material): GeneralName[] {
     given ??
     (fromCsr && fromCsr.length > 0 ? [...fromCsr] : undefined) ??
     textual(defaults.subjectAltNames ?? []);
+  // As many as the contract lets a request name: each is judged by each pattern of the policy.
+  if (names.length > MOST_ALT_NAMES)
+    throw invalidField(["csr"], `must ask for at most ${MOST_ALT_NAMES} alternative names`);
   const seen = new Set<string>();
   return names.filter((each) => {
     const key = `${each.type}:${typeof each.value === "string" ? each.value : JSON.stringify(each.value)}`;

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { nameFrom, type GeneralName } from "../x509/index.ts";
 import type { Wish } from "../issuance/gate/model.ts";
 import type { PolicyRules } from "./contract.ts";
-import { judge, matchesPattern, matchesUri, usagesUnder } from "./model.ts";
+import { couldStandFor, judge, matchesPattern, matchesUri, usagesUnder } from "./model.ts";
 
 const FROM = new Date("2026-01-01T00:00:00Z");
 const wishOf = (more: Partial<Wish> = {}): Wish => ({
@@ -23,6 +23,55 @@ const wishOf = (more: Partial<Wish> = {}): Wish => ({
 const codes = (rules: PolicyRules, more: Partial<Wish> = {}, key = "EC_prime256v1") =>
   judge(rules, wishOf(more), { key, signature: "ECDSA-SHA256" }).map(({ code, field }) => `${field} ${code}`);
 const altNames = (type: "dns_name" | "ip_address", value: string): GeneralName[] => [{ type, value }];
+
+describe("M5 a wildcard and what is denied", () => {
+  const rules: PolicyRules = {
+    sans: [
+      { type: "dns_name", allowed: ["*.example.com"], denied: ["admin.example.com", "*.secret.example.com"] },
+    ],
+  };
+  const of = (value: string) => codes(rules, { altNames: altNames("dns_name", value) });
+
+  test("is denied where it covers a denied name, and only there", () => {
+    assert.deepEqual(of("*.example.com"), ["altNames.dns_name policy.denied"]);
+    assert.deepEqual(of("*.secret.example.com"), ["altNames.dns_name policy.denied"]);
+    assert.deepEqual(of("*.admin.example.com"), []);
+    assert.deepEqual(of("*.public.example.com"), []);
+    assert.deepEqual(of("other.example.com"), []);
+  });
+
+  test("counts in the common name, too", () => {
+    const named: PolicyRules = { subject: [{ type: "common_name", denied: ["admin.example.com"] }] };
+    assert.deepEqual(codes(named, { subject: nameFrom({ commonName: "*.example.com" }) }), [
+      "common_name policy.denied",
+    ]);
+  });
+
+  test("could stand for a name that matches just where one can be found", () => {
+    const letters = ["a", "b", ".", "*"];
+    const labels: string[] = [];
+    for (const one of ["a", "b"])
+      for (const two of ["", "a", "b"])
+        for (const three of ["", "a", "b"])
+          for (const four of ["", "a", "b"]) labels.push(one + two + three + four);
+    const seen = { yes: 0, no: 0 };
+    fc.assert(
+      fc.property(
+        fc.array(fc.constantFrom(...letters), { minLength: 1, maxLength: 7 }),
+        fc.constantFrom(".a", ".b", ".a.b", ".ab.a"),
+        (pattern, rest) => {
+          // Four letters are as many as the pattern could ask of a label before the three of the shortest rest.
+          const expected = labels.some((label) => matchesPattern(pattern.join(""), label + rest));
+          fc.pre(pattern.filter((letter) => letter === "a" || letter === "b").length <= 4 || expected);
+          assert.equal(couldStandFor(`*${rest}`, pattern.join("")), expected, `${pattern.join("")} *${rest}`);
+          seen[expected ? "yes" : "no"] += 1;
+        },
+      ),
+      { numRuns: 3000 },
+    );
+    assert.ok(seen.yes > 100 && seen.no > 100, JSON.stringify(seen));
+  });
+});
 
 describe("patterns", () => {
   test("a star stands for any run of characters, and nothing else is special", () => {

@@ -3,6 +3,7 @@
 // the careful side: an authority, and whoever may answer for it about revocation, is certified only where the policy
 // says so in words.
 import { BlockList, isIP } from "node:net";
+import { LRUCache } from "lru-cache";
 import { conflict, invalid, type Issue } from "../../platform/problem.ts";
 import { findingOf, parseDuration } from "../model.ts";
 import {
@@ -62,10 +63,17 @@ function matchesAddress(pattern: string, address: string): boolean {
   )
     return matchesPattern(pattern, address);
   if (isIP(address) !== family) return false;
+  const kind = family === 6 ? "ipv6" : "ipv4";
+  const known = ranges.get(pattern);
+  if (known) return known.check(address, kind);
   const range = new BlockList();
-  range.addSubnet(base, Number(prefix), family === 6 ? "ipv6" : "ipv4");
-  return range.check(address, family === 6 ? "ipv6" : "ipv4");
+  range.addSubnet(base, Number(prefix), kind);
+  ranges.set(pattern, range);
+  return range.check(address, kind);
 }
+
+/** Making one costs more than asking it a hundred times. */
+const ranges = new LRUCache<string, BlockList>({ max: 5000 });
 
 const URI = /^([^/?#\\]*):\/\/([^/?#\\]*)(.*)$/s;
 /** What divides user, host and port: no star stands for it. */
@@ -95,6 +103,28 @@ export function matchesUri(pattern: string, text: string): boolean {
   return matchesHost(wantedHost, host) && matchesPattern(wantedRest, rest);
 }
 
+/**
+ * Is there a name that a wildcard certificate (`*.example.com`: one label, RFC 9525 6.3) is good for and the pattern
+ * matches? Then who denies the one must deny the other.
+ */
+export function couldStandFor(wildcard: string, pattern: string): boolean {
+  if (!wildcard.startsWith("*.")) return false;
+  const rest = wildcard.slice(1).toLowerCase();
+  const wanted = pattern.toLowerCase();
+  // The label takes the first letters of the pattern, however many; the rest must be what stands behind it.
+  for (let taken = 0; taken <= wanted.length && !wanted.slice(0, taken).includes("."); taken += 1) {
+    const isSomething = taken > 0 || wanted[0] === "*";
+    if (isSomething && matchesPattern(wanted.slice(taken), rest)) return true;
+  }
+  return false;
+}
+
+/** Enough to see what is meant; a policy may list hundreds, and a request may have a hundred wrong names. */
+const someOf = (patterns: readonly string[]): string =>
+  patterns.length > 10
+    ? `${patterns.slice(0, 10).join(", ")} and ${patterns.length - 10} others`
+    : patterns.join(", ");
+
 interface Patterns {
   readonly allowed?: readonly string[] | undefined;
   readonly required?: readonly string[] | undefined;
@@ -111,7 +141,9 @@ function judgeValues(
   const allowed = rule.allowed && [...rule.allowed, ...(rule.required ?? [])];
   for (const value of values) {
     // Whatever is careful about what it lets in must not be so about what it keeps out.
-    const denied = rule.denied?.find((pattern) => matches(pattern, value) || matchesPattern(pattern, value));
+    const denied = rule.denied?.find(
+      (pattern) => matches(pattern, value) || matchesPattern(pattern, value) || couldStandFor(value, pattern),
+    );
     if (denied !== undefined)
       findings.push(findingOf("policy.denied", field, `"${value}" matches the denied ${denied}.`));
     else if (allowed && !allowed.some((pattern) => matches(pattern, value))) {
@@ -119,7 +151,7 @@ function judgeValues(
         findingOf(
           "policy.not_allowed",
           field,
-          `"${value}" is not among the allowed ${allowed.join(", ") || "(nothing)"}.`,
+          `"${value}" is not among the allowed ${someOf(allowed) || "(nothing)"}.`,
         ),
       );
     }

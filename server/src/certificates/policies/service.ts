@@ -3,7 +3,7 @@ import type { Clock } from "../../platform/clock.ts";
 import { isForeignKeyViolation, isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { notFound } from "../../platform/problem.ts";
-import { orgOf, type Permissions } from "../../permissions/index.ts";
+import { orgOf, permittedOf, type Permissions } from "../../permissions/index.ts";
 import { issuanceChanged } from "../authorities/events.ts";
 import type { CertificateScope } from "../service.ts";
 import type { NewPolicy, PolicyChange, PolicyRules } from "./contract.ts";
@@ -116,9 +116,10 @@ export function createPolicies({ db, clock, permissions, scope }: PolicyNeeds) {
       const project = await scope.projectOf(actor, ref);
       const ability = await require(actor, project.id, "read");
       // Whoever may see some of them gets full pages of those, and no hint of how many others there are.
-      const visible = (
-        await db.read((q) => policyNames(q, project.id, page.search), { tenant: project.orgId })
-      ).filter(({ name }) => ability.can("read", "certificate-policies", { name }));
+      const names = await db.read((q) => policyNames(q, project.id, page.search), { tenant: project.orgId });
+      const visible = await permittedOf(names, ({ name }) =>
+        ability.can("read", "certificate-policies", { name }),
+      );
       const shown = visible.slice(page.offset, page.offset + page.limit).map(({ id }) => id);
       const rows =
         shown.length === 0 ? [] : await db.read((q) => findPolicies(q, shown), { tenant: project.orgId });

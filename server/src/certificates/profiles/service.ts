@@ -5,10 +5,10 @@ import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts"
 import { newId } from "../../platform/ids.ts";
 import { createFactCache, type Tail } from "../../platform/outbox/index.ts";
 import { badRequest, conflict, notFound } from "../../platform/problem.ts";
-import { CATALOGUE, orgOf, type Ability, type Permissions } from "../../permissions/index.ts";
+import { CATALOGUE, orgOf, type Ability, type Permissions, visiblePart } from "../../permissions/index.ts";
 import { projectDeleted } from "../../projects/index.ts";
 import { issuanceChanged } from "../authorities/events.ts";
-import { judged, MOST_LOOKED_THROUGH, visiblePart } from "../model.ts";
+import { judged, MOST_LOOKED_THROUGH } from "../model.ts";
 import type { CertificateScope } from "../service.ts";
 import { noteCertificateProject } from "../store.ts";
 import { parseKeyAlgorithm, parseSignatureAlgorithm } from "../x509/index.ts";
@@ -155,7 +155,7 @@ export function createProfiles({ db, clock, tail, permissions, scope }: ProfileN
       tenant: project.orgId,
     });
     const mayRead = ({ slug }: { slug: string }) => ability.can("read", "certificate-profiles", { slug });
-    const { rows: seen, total } = visiblePart(slugs, mayRead, query);
+    const { rows: seen, total } = await visiblePart(slugs, mayRead, query);
     const ids = seen.map(({ id }) => id);
     return { rows: await db.read((q) => listProfilesById(q, ids), { tenant: project.orgId }), total };
   };

@@ -166,3 +166,40 @@ test("constraints that cannot be meant are refused", () => {
   assert.throws(build({ type: "dns_name", value: "exa mple.com" }), X509Error);
   assert.throws(() => nameConstraints({ permitted: [], excluded: [] }), X509Error);
 });
+
+describe("H6 names times constraints", () => {
+  const many = (count: number): NameConstraints => ({
+    permitted: Array.from({ length: count }, (_, n) => ({
+      type: "ip_address" as const,
+      value: `10.${n >> 8}.${n & 255}.0/24`,
+    })),
+    excluded: [],
+  });
+  const names = (count: number) => ({
+    subject: [],
+    altNames: Array.from({ length: count }, (_, n) => ({
+      type: "ip_address" as const,
+      value: `10.${n >> 8}.${n & 255}.1`,
+    })),
+    isCa: false,
+  });
+
+  test("are compared as far as honest certificates go", () => {
+    assert.equal(violatesNameConstraints(names(100), [many(200), many(200)]), undefined);
+  });
+
+  test("are refused unseen beyond, in all authorities together", () => {
+    assert.equal(violatesNameConstraints(names(4000), [many(4000)])?.rule, "too_many");
+    const hundred = Array.from({ length: 100 }, () => many(100));
+    assert.equal(violatesNameConstraints(names(100), hundred)?.rule, "too_many");
+  });
+
+  test("are not all told of in a refusal", () => {
+    const violation = violatesNameConstraints(
+      { subject: [], altNames: [{ type: "ip_address", value: "11.0.0.1" }], isCa: false },
+      [many(1000)],
+    );
+    assert.equal(violation?.rule, "permitted");
+    assert.ok((violation?.message.length ?? 0) < 1000, violation?.message);
+  });
+});

@@ -134,7 +134,7 @@ function readRange(reader: DerReader, tag: number): string {
 
 export interface NameViolation {
   readonly name: string;
-  readonly rule: "permitted" | "excluded";
+  readonly rule: "permitted" | "excluded" | "too_many";
   readonly message: string;
 }
 
@@ -145,18 +145,30 @@ export interface ConstrainedNames {
   readonly isCa: boolean;
 }
 
+/** What may be compared with what before it is refused unseen. Names times constraints grow without measure otherwise. */
+export interface ComparisonBudget {
+  left: number;
+}
+
+/** A hundred names under an authority with two hundred constraints, five such authorities above one another. */
+export const MAX_COMPARISONS = 100_000;
+
 /**
  * The first violation, or undefined. `constraints` are those of every authority above the certificate; each one
- * must be satisfied by itself, which is the intersection that RFC 5280 6.1.4 (g) asks for.
+ * must be satisfied by itself, which is the intersection that RFC 5280 6.1.4 (g) asks for. Like Go's verifier (its
+ * CVE-2025-58187), it gives up on certificates that would take too many comparisons.
  */
 export function violatesNameConstraints(
   { subject, altNames, isCa }: ConstrainedNames,
   constraints: readonly NameConstraints[],
+  budget: ComparisonBudget = { left: MAX_COMPARISONS },
 ): NameViolation | undefined {
   const names: GeneralName[] = [...altNames, ...emailsInSubject(subject)];
   if (!isCa) names.push(...hostInCommonName(subject, altNames));
   if (subject.length > 0) names.push({ type: "directory_name", value: subject });
   for (const { permitted, excluded } of constraints) {
+    budget.left -= names.length * (permitted.length + excluded.length);
+    if (budget.left < 0) return TOO_MANY;
     for (const name of names) {
       const violation = violationOf(name, permitted, excluded);
       if (violation !== undefined) return violation;
@@ -164,6 +176,12 @@ export function violatesNameConstraints(
   }
   return undefined;
 }
+
+const TOO_MANY: NameViolation = {
+  name: "",
+  rule: "too_many",
+  message: `Names and name constraints are too many to be compared: at most ${MAX_COMPARISONS} pairs.`,
+};
 
 /** RFC 5280 constrains these only when there is no rfc822Name; a second address must not ride along unseen, though. */
 function emailsInSubject(subject: DistinguishedName): GeneralName[] {
@@ -194,13 +212,16 @@ function violationOf(
   }
   const relevant = permitted.filter((subtree) => concerns(subtree, name));
   if (relevant.length === 0 || relevant.some((subtree) => covers(subtree, name, false))) return undefined;
-  const allowed = relevant.map(describe).join(", ");
+  const more = relevant.length > MOST_DESCRIBED ? ` and ${relevant.length - MOST_DESCRIBED} others` : "";
+  const allowed = `${relevant.slice(0, MOST_DESCRIBED).map(describe).join(", ")}${more}`;
   return {
     name: shown,
     rule: "permitted",
     message: `${quote(shown)} lies outside the permitted ${allowed}.`,
   };
 }
+
+const MOST_DESCRIBED = 10;
 
 const describe = (subtree: Subtree): string => {
   if (subtree.type === "unknown") return "names of an unknown kind";
@@ -235,10 +256,18 @@ function covers(subtree: Subtree, name: GeneralName, ifUnclear: boolean): boolea
       return isUnclear ? ifUnclear : coversHost(subtree.value, host);
     }
     case "ip_address": {
-      const [address, range] = [parseIp(name.value), parseCidr(subtree.value)];
+      const [address, range] = [parseIp(name.value), rangeOf(subtree)];
       return address === undefined || range === undefined ? ifUnclear : isInRange(address, range);
     }
   }
+}
+
+const ranges = new WeakMap<Subtree, ReturnType<typeof parseCidr>>();
+
+/** Read once: an authority's constraints are asked about each certificate it issues. */
+function rangeOf(subtree: Subtree & { readonly value: string }): ReturnType<typeof parseCidr> {
+  if (!ranges.has(subtree)) ranges.set(subtree, parseCidr(subtree.value));
+  return ranges.get(subtree);
 }
 
 /** `evil.example.` is `evil.example` to every resolver. */

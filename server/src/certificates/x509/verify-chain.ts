@@ -7,7 +7,12 @@ import type { KeyObject } from "node:crypto";
 import { isSelfIssued, type Certificate } from "./certificate.ts";
 import { importSpki } from "./keys.ts";
 import { formatName } from "./name-text.ts";
-import { violatesNameConstraints, type NameConstraints } from "./name-constraints.ts";
+import {
+  MAX_COMPARISONS,
+  violatesNameConstraints,
+  type ComparisonBudget,
+  type NameConstraints,
+} from "./name-constraints.ts";
 import { comparisonKey } from "./names.ts";
 import { isSignedBy } from "./signatures.ts";
 import type { ExtendedKeyUsage } from "./usages.ts";
@@ -49,6 +54,8 @@ class ChainSearch {
   readonly #issuersByName = new Map<string, Certificate[]>();
   readonly #keys = new Map<string, KeyObject | undefined>();
   #checksLeft = MAX_SIGNATURE_CHECKS;
+  /** For all chains that are tried: a hundred of them must not cost a hundred times as much. */
+  readonly #comparisons: ComparisonBudget = { left: MAX_COMPARISONS };
 
   constructor(question: ChainQuestion) {
     this.#question = question;
@@ -109,7 +116,7 @@ class ChainSearch {
   }
 
   #accept(chain: readonly Certificate[]): readonly Certificate[] | undefined {
-    const problems = judgePath(chain, this.#question);
+    const problems = judgePath(chain, this.#question, this.#comparisons);
     this.problems.push(...problems);
     return problems.length === 0 ? chain : undefined;
   }
@@ -136,7 +143,11 @@ function problem(certificate: Certificate, code: string, what: string): ChainPro
 }
 
 /** Everything but signatures, for a chain that is complete: leaf first. */
-function judgePath(chain: readonly Certificate[], { at, purpose }: ChainQuestion): ChainProblem[] {
+function judgePath(
+  chain: readonly Certificate[],
+  { at, purpose }: ChainQuestion,
+  comparisons: ComparisonBudget,
+): ChainProblem[] {
   const problems: ChainProblem[] = [];
   const constraints: NameConstraints[] = [];
   for (let depth = chain.length - 1; depth >= 0; depth -= 1) {
@@ -145,7 +156,7 @@ function judgePath(chain: readonly Certificate[], { at, purpose }: ChainQuestion
     const found = [
       ...judgeAlone(certificate, at),
       ...(depth > 0 ? judgeAuthority(certificate, chain.slice(1, depth)) : []),
-      ...judgeNames(certificate, constraints, depth === 0),
+      ...judgeNames(certificate, constraints, depth === 0, comparisons),
       ...judgePurpose(certificate, purpose),
     ];
     problems.push(...found.map(([code, what]) => problem(certificate, code, what)));
@@ -187,7 +198,12 @@ function judgeAuthority({ extensions }: Certificate, below: readonly Certificate
   return found;
 }
 
-function judgeNames(certificate: Certificate, above: readonly NameConstraints[], isLeaf: boolean): Found {
+function judgeNames(
+  certificate: Certificate,
+  above: readonly NameConstraints[],
+  isLeaf: boolean,
+  comparisons: ComparisonBudget,
+): Found {
   if (above.length === 0 || (isSelfIssued(certificate) && !isLeaf)) return [];
   const { subject, extensions } = certificate;
   const names = {
@@ -195,7 +211,7 @@ function judgeNames(certificate: Certificate, above: readonly NameConstraints[],
     altNames: extensions.subjectAltName ?? [],
     isCa: extensions.basicConstraints?.isCa === true,
   };
-  const violation = violatesNameConstraints(names, above);
+  const violation = violatesNameConstraints(names, above, comparisons);
   return violation === undefined ? [] : [["chain.name_constraints", violation.message.replace(/\.$/, "")]];
 }
 

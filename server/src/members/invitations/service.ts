@@ -14,9 +14,9 @@ import { newId } from "../../platform/ids.ts";
 import { badRequest, notFound, Problem } from "../../platform/problem.ts";
 import { writeLetter, type Mailer } from "../../notifications/index.ts";
 import { findOrganization } from "../../organizations/index.ts";
-import { orgOf, type Permissions } from "../../permissions/index.ts";
+import { orgOf, type Permissions, visiblePart } from "../../permissions/index.ts";
 import type { Projects } from "../../projects/index.ts";
-import { MOST_LOOKED_THROUGH, visiblePart, type Page } from "../model.ts";
+import { maySee, MOST_LOOKED_THROUGH, type Page } from "../model.ts";
 import type { InvitationView, NewInvitation } from "./contract.ts";
 import { createMailBudget, type MailBudget } from "./budget/service.ts";
 import type { InvitationGrants } from "./grants/service.ts";
@@ -109,8 +109,8 @@ export class Invitations {
     const found = await db.read((q) => listInvitations(q, orgId, clock.now(), MOST_LOOKED_THROUGH), {
       tenant: orgId,
     });
-    const { rows, totalCount } = visiblePart(reader, found, asked);
-    return { invitations: rows, totalCount };
+    const { rows, total } = await visiblePart(found, maySee(reader), asked);
+    return { invitations: rows, totalCount: total };
   }
 
   async delete(actor: MemberActor, id: string): Promise<InvitationView> {

@@ -4,9 +4,15 @@ import type { Clock } from "../../platform/clock.ts";
 import type { Db, Tx } from "../../platform/db/index.ts";
 import { notFound } from "../../platform/problem.ts";
 import { replaceRoles, type Memberships } from "../../memberships/index.ts";
-import { accessChanged, orgOf, type Ability, type Permissions } from "../../permissions/index.ts";
+import {
+  accessChanged,
+  orgOf,
+  type Ability,
+  type Permissions,
+  visiblePart,
+} from "../../permissions/index.ts";
 import type { SearchablePage } from "../contract.ts";
-import { lastAdmin, MOST_LOOKED_THROUGH, seesEverybody, visiblePart } from "../model.ts";
+import { lastAdmin, MOST_LOOKED_THROUGH, seesEverybody, maySee } from "../model.ts";
 import type { OrgMemberView } from "./contract.ts";
 import {
   findOrgMember,
@@ -57,8 +63,10 @@ export class OrgMembers {
     const all = seesEverybody(reader);
     const wanted = all ? asked : { offset: 0, limit: MOST_LOOKED_THROUGH, search: asked.search };
     const found = await db.read((q) => pageOfOrgMembers(q, orgId, wanted), { tenant: orgId });
-    const { rows, totalCount } = all ? found : visiblePart(reader, found.rows, asked);
-    return { members: rows.map(toView), totalCount };
+    const { rows, total } = all
+      ? { rows: found.rows, total: found.totalCount }
+      : await visiblePart(found.rows, maySee(reader), asked);
+    return { members: rows.map(toView), totalCount: total };
   }
 
   async update(actor: MemberActor, id: string, role: string): Promise<OrgMemberView> {

@@ -13,10 +13,10 @@ import {
   type NewRole,
   type RoleAssignment,
 } from "../../memberships/index.ts";
-import { accessChanged, type Ability, type Permissions } from "../../permissions/index.ts";
+import { accessChanged, type Ability, type Permissions, visiblePart } from "../../permissions/index.ts";
 import type { ProjectRow, Projects } from "../../projects/index.ts";
 import type { SearchablePage } from "../contract.ts";
-import { MOST_LOOKED_THROUGH, seesEverybody, visiblePart } from "../model.ts";
+import { MOST_LOOKED_THROUGH, seesEverybody, maySee } from "../model.ts";
 import type { ProjectMembershipView, ProjectMemberView } from "./contract.ts";
 import {
   findProjectMember,
@@ -101,8 +101,10 @@ export class ProjectMembers {
     const all = seesEverybody(reader);
     const wanted = all ? asked : { offset: 0, limit: MOST_LOOKED_THROUGH, search: asked.search };
     const found = await db.read((q) => pageOfProjectMembers(q, id, wanted), { tenant: orgId });
-    const { rows, totalCount } = all ? found : visiblePart(reader, found.rows, asked);
-    return { memberships: rows.map(toView), totalCount };
+    const { rows, total } = all
+      ? { rows: found.rows, total: found.totalCount }
+      : await visiblePart(found.rows, maySee(reader), asked);
+    return { memberships: rows.map(toView), totalCount: total };
   }
 
   async get(actor: MemberActor, ref: string, id: string): Promise<ProjectMemberView> {

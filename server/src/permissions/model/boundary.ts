@@ -11,7 +11,8 @@
 import type { WorkBudget } from "../../platform/glob.ts";
 import { ALL_PAIRS, type Pair } from "./catalogue.ts";
 import { type Test, conjoin, implies, mayOverlap, spend, splitByValue } from "./conditions.ts";
-import { type Ability, type Grant, type Grants, compileRules } from "./evaluate.ts";
+import { type Ability, compileRules } from "./evaluate.ts";
+import type { Grant, Grants } from "./grant-index.ts";
 import type { Conditions, Rule } from "./rules.ts";
 
 export interface MissingPermission {

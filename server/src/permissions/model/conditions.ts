@@ -101,9 +101,8 @@ function intersect(a: ReadonlySet<string> | null, b: ReadonlySet<string> | null)
 export function holds(test: Test, value: AttributeValue | undefined, inverted: boolean): boolean {
   switch (test.kind) {
     case "text":
-      return typeof value === "string" ? passes(test.scalar, value) : inverted;
     case "path":
-      return typeof value === "string" && isCanonical(value) ? passes(test.scalar, value) : inverted;
+      return isText(test.kind, value) ? passes(test.scalar, value) : inverted;
     case "names":
       return holdsForNames(test.scalar, value, inverted);
     case "tags":
@@ -116,6 +115,14 @@ export function holds(test: Test, value: AttributeValue | undefined, inverted: b
       return inverted;
   }
 }
+
+/** A value that `holds` compares with this kind of test, rather than leaving the question open. */
+export const isText = (kind: "text" | "path", value: AttributeValue | undefined): value is string =>
+  typeof value === "string" && (kind === "text" || isCanonical(value));
+
+/** The only values that can pass, where a test on one text lists them; null where it does not. */
+export const onlyValues = (test: Test): ReadonlySet<string> | null =>
+  test.kind === "text" || test.kind === "path" ? test.scalar.only : null;
 
 /** All rules of a role ask about the same path in turn: the last answer is remembered. */
 let lastPath = "/";

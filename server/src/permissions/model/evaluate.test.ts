@@ -309,6 +309,48 @@ describe("against the definition", () => {
     assert.ok(seen.yes > 100 && seen.no > 100, JSON.stringify(seen));
   });
 
+  test("H3 so it is with many rules, which are filed by the value they ask for", () => {
+    const seen = { yes: 0, no: 0 };
+    const narrow: fc.Arbitrary<Rule> = fc.record(
+      {
+        subject: fc.constant("secrets"),
+        action: fc.constant("edit"),
+        conditions: fc.record(
+          {
+            environment: scalar(environments, ["d*", "{dev,prod}"]),
+            secretPath: scalar(paths, ["/a/**", "/*"]),
+          },
+          { requiredKeys: ["environment"] },
+        ),
+        inverted: fc.constantFrom(true, false, false, false, false, false, false, false),
+      },
+      { requiredKeys: ["subject", "action", "conditions", "inverted"] },
+    );
+    const odd = fc.constantFrom<Record<string, string>>({ secretPath: "a//b" }, { secretPath: "" });
+    fc.assert(
+      fc.property(
+        fc.array(narrow, { minLength: 9, maxLength: 24 }),
+        attributes,
+        fc.option(odd, { nil: {}, freq: 9 }),
+        (rules, given, more) => {
+          // A path that is none leaves the question open, as one that is missing does.
+          const asked = { ...given, ...more };
+          const { secretPath: _none, ...known } = asked;
+          const meant = "secretPath" in more ? known : asked;
+          const expected =
+            rules.some((one) => one.inverted !== true && plainlyApplies(one, meant)) &&
+            !rules.some((one) => one.inverted === true && plainlyApplies(one, meant));
+          const ability = compileRules(rules);
+          assert.equal(ability.can("edit", "secrets", asked), expected);
+          assert.equal(ability.explain("edit", "secrets", asked).allowed, expected);
+          seen[expected ? "yes" : "no"] += 1;
+        },
+      ),
+      { numRuns: 2000 },
+    );
+    assert.ok(seen.yes > 100 && seen.no > 100, JSON.stringify(seen));
+  });
+
   test("adding a role's denials never allows more, adding its grants never allows less", () => {
     fc.assert(
       fc.property(fc.array(rule, { maxLength: 3 }), rule, attributes, (rules, extra, given) => {

@@ -6,20 +6,14 @@
 // before. Asking for something with an unconditional rule costs two map lookups.
 
 import { EVERY_ACTION, EVERY_SUBJECT, type Pair, findSubject, resolvePairs } from "./catalogue.ts";
-import { type Attributes, type Test, compileTest, holds } from "./conditions.ts";
+import { type Attributes, compileTest, holds } from "./conditions.ts";
+import { type Grant, GrantIndex, type Grants } from "./grant-index.ts";
 import type { Conditions, Rule } from "./rules.ts";
 
-/** One rule as it applies to one pair of subject and action. */
-export interface Grant {
-  readonly rule: Rule;
-  readonly tests: readonly { readonly attribute: string; readonly test: Test }[];
-  readonly everySubject: boolean;
-  readonly everyAction: boolean;
-}
-
-export interface Grants {
-  readonly allows: readonly Grant[];
-  readonly denies: readonly Grant[];
+/** A pair's rules, filed so that one about another environment is not even looked at. */
+interface Question {
+  readonly allows: GrantIndex;
+  readonly denies: GrantIndex;
 }
 
 export interface ConsideredRule {
@@ -88,7 +82,7 @@ function asList(names: string | readonly string[]): readonly string[] {
 export class Ability {
   readonly #slots: Slots;
   /** By the names used in the question. Only names of the catalogue get in, so it cannot grow without end. */
-  readonly #asked = new Map<string, Map<string, readonly Grants[]>>();
+  readonly #asked = new Map<string, Map<string, readonly Question[]>>();
 
   constructor(slots: Slots) {
     this.#slots = slots;
@@ -102,8 +96,8 @@ export class Ability {
   can(action: string, subject: string, attributes?: Attributes): boolean {
     const questions = this.#questions(action, subject);
     if (questions === null) throw new Error(`no such permission: ${action} on ${subject}`);
-    for (const grants of questions) {
-      if (!decide(grants, attributes).allowed) return false;
+    for (const question of questions) {
+      if (!decide(question, attributes).allowed) return false;
     }
     return true;
   }
@@ -111,7 +105,7 @@ export class Ability {
   /** For people: what was decided and on which grounds. An unknown pair is simply not allowed. */
   explain(action: string, subject: string, attributes?: Attributes): Explanation {
     const questions = this.#questions(action, subject) ?? [];
-    const verdicts = questions.map((grants) => decide(grants, attributes));
+    const verdicts = questions.map((question) => decide(question, attributes));
     const settled = verdicts.find((verdict) => !verdict.allowed) ?? verdicts[0];
     return {
       allowed: settled?.allowed ?? false,
@@ -123,8 +117,8 @@ export class Ability {
   /** Every rule that speaks about this subject and action, denying ones first. */
   rulesFor(action: string, subject: string): readonly Rule[] {
     const questions = this.#questions(action, subject) ?? [];
-    const denies = questions.flatMap((grants) => grants.denies.map((grant) => grant.rule));
-    const allows = questions.flatMap((grants) => grants.allows.map((grant) => grant.rule));
+    const denies = questions.flatMap((question) => question.denies.all.map((grant) => grant.rule));
+    const allows = questions.flatMap((question) => question.allows.all.map((grant) => grant.rule));
     return [...new Set([...denies, ...allows])];
   }
 
@@ -142,15 +136,18 @@ export class Ability {
     };
   }
 
-  #questions(action: string, subject: string): readonly Grants[] | null {
+  #questions(action: string, subject: string): readonly Question[] | null {
     const asked = this.#asked.get(subject)?.get(action);
     if (asked !== undefined) return asked;
     const pairs = resolvePairs(subject, action);
     if (pairs === null) return null;
-    const grants = pairs.map((pair) => this.grantsFor(pair));
-    const actions = this.#asked.get(subject) ?? new Map<string, readonly Grants[]>();
-    this.#asked.set(subject, actions.set(action, grants));
-    return grants;
+    const questions = pairs.map((pair) => {
+      const { allows, denies } = this.grantsFor(pair);
+      return { allows: new GrantIndex(allows), denies: new GrantIndex(denies) };
+    });
+    const actions = this.#asked.get(subject) ?? new Map<string, readonly Question[]>();
+    this.#asked.set(subject, actions.set(action, questions));
+    return questions;
   }
 }
 
@@ -161,17 +158,16 @@ function unconditionalFirst(grants: readonly Grant[]): readonly Grant[] {
 
 const NOTHING_ALLOWS: Verdict = { allowed: false, by: null };
 
-function decide({ allows, denies }: Grants, attributes: Attributes | undefined): Verdict {
-  for (const deny of denies) {
-    const applies = attributes === undefined ? deny.tests.length === 0 : applyTests(deny, attributes, true);
-    if (applies) return { allowed: false, by: deny.rule };
-  }
-  for (const allow of allows) {
-    if (attributes === undefined || applyTests(allow, attributes, false)) {
-      return { allowed: true, by: allow.rule };
-    }
-  }
-  return NOTHING_ALLOWS;
+function decide({ allows, denies }: Question, attributes: Attributes | undefined): Verdict {
+  const denied = denies.find(attributes, (deny) =>
+    attributes === undefined ? deny.tests.length === 0 : applyTests(deny, attributes, true),
+  );
+  if (denied) return { allowed: false, by: denied.rule };
+  const allowed = allows.find(
+    attributes,
+    (allow) => attributes === undefined || applyTests(allow, attributes, false),
+  );
+  return allowed ? { allowed: true, by: allowed.rule } : NOTHING_ALLOWS;
 }
 
 function applyTests(grant: Grant, attributes: Attributes, inverted: boolean): boolean {

@@ -16,12 +16,16 @@ export {
 export type { AttributeValue, Attributes, KeyAndValue } from "./conditions.ts";
 export { Ability, compileRules, type ConsideredRule, type Explanation } from "./evaluate.ts";
 export {
+  HOLDER_LIMITS,
   RULE_LIMITS,
   checkRules,
   isCanonicalPath,
+  tooHeavy,
+  weightOf,
   type CheckedRules,
   type Condition,
   type Conditions,
   type Rule,
   type RuleIssue,
+  type RuleWeight,
 } from "./rules.ts";

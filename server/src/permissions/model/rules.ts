@@ -45,9 +45,51 @@ export const RULE_LIMITS = {
   rules: 500,
   values: 100,
   stringLength: 1024,
-  /** All wildcard patterns of a role together; plain paths and `prefix/**` do not count, they cost nothing. */
-  patternCharacters: 16_384,
+  /**
+   * All wildcard patterns of a role together; plain paths and `prefix/**` do not count, they cost nothing. Patterns made
+   * to be slow take about a microsecond per character and text.
+   */
+  patternCharacters: 4096,
 } as const;
+
+/** All roles that somebody holds in a project (or in the organisation) together: each decision may look at all of it. */
+export const HOLDER_LIMITS = { rules: 1000, patternCharacters: 4096 } as const;
+
+export interface RuleWeight {
+  readonly rules: number;
+  readonly patternCharacters: number;
+}
+
+/** What a decision may have to look at because of these rules. They have been checked before. */
+export function weightOf(rules: readonly Rule[]): RuleWeight {
+  let patternCharacters = 0;
+  const weigh = (condition: unknown, mode: GlobMode): void => {
+    if (typeof condition !== "object" || condition === null) return;
+    for (const [operator, operand] of Object.entries(condition)) {
+      if (operator !== "$glob" || typeof operand !== "string") weigh(operand, "text");
+      else {
+        const compiled = compileGlob(operand, mode);
+        if (!compiled.ok || isCostly(compiled.glob)) patternCharacters += operand.length;
+      }
+    }
+  };
+  for (const { subject, conditions = {} } of rules) {
+    const attributes = findSubject(typeof subject === "string" ? subject : (subject[0] ?? ""))?.attributes;
+    for (const [attribute, condition] of Object.entries(conditions))
+      weigh(condition, globMode(attributes?.get(attribute) ?? "text"));
+  }
+  return { rules: rules.length, patternCharacters };
+}
+
+/** The bound that these roles would pass if one held them all; null = none. */
+export function tooHeavy(weights: readonly RuleWeight[]): string | null {
+  const sum = (of: (weight: RuleWeight) => number) => weights.reduce((total, one) => total + of(one), 0);
+  const { rules, patternCharacters } = HOLDER_LIMITS;
+  if (sum((weight) => weight.rules) > rules) return `at most ${rules} rules`;
+  if (sum((weight) => weight.patternCharacters) > patternCharacters)
+    return `at most ${patternCharacters} characters of wildcard patterns`;
+  return null;
+}
 
 type Path = readonly (string | number)[];
 const SLASH = 0x2f;

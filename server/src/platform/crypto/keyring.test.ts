@@ -5,6 +5,7 @@ import { createTestDatabase, stopOwnPostgres, type TestDatabase } from "../../..
 import { systemClock } from "../clock.ts";
 import { openDatabase, sql, type Database } from "../db/index.ts";
 import { newId } from "../ids.ts";
+import { deriveKey, encrypt } from "./aead.ts";
 import { openKeyring, RootKeyError, type Keyring } from "./keyring.ts";
 
 const insertOrganization = sql(
@@ -74,5 +75,59 @@ describe("a root key that is changed while nodes run", () => {
     const healed = await openKeyring(db, last);
     assert.equal(healed.strays, 0);
     assert.ok(await reads(healed, org));
+  });
+
+  it("M7 knows what each of the instance's keys is for: one cannot be put in another's place", async () => {
+    const own = await createTestDatabase();
+    const database = openDatabase({
+      connection: own.connection,
+      connections: 2,
+      clock: systemClock,
+      onError: () => undefined,
+    });
+    const key = randomBytes(32);
+    await openKeyring(database, key);
+    const swap =
+      sql(`UPDATE data_keys SET purpose = CASE purpose WHEN 'token-signing' THEN 'licence-signing' ELSE 'token-signing' END
+      WHERE purpose IN ('token-signing', 'licence-signing')`);
+    const dropUnique = sql(`DROP INDEX data_keys_instance`);
+    await database.write(async (tx) => void (await tx.rows(dropUnique)), { audited: false });
+    await database.write(async (tx) => void (await tx.rows(swap)), { audited: false });
+    await assert.rejects(openKeyring(database, key));
+    await database.close();
+    await own.drop();
+  });
+
+  it("M7 takes over keys that were wrapped without their purpose, all together or not at all", async () => {
+    const own = await createTestDatabase();
+    const database = openDatabase({
+      connection: own.connection,
+      connections: 2,
+      clock: systemClock,
+      onError: () => undefined,
+    });
+    const key = randomBytes(32);
+    const plain = (await openKeyring(database, key)).instanceKey("token-signing");
+    const rows = sql<{ id: string; purpose: string }>(
+      `SELECT id, purpose FROM data_keys WHERE org_id IS NULL`,
+    );
+    const put = sql(`UPDATE data_keys SET wrapped = $2 WHERE id = $1`);
+    const unbind = (only?: string) =>
+      database.write(
+        async (tx) => {
+          for (const { id, purpose } of await tx.rows(rows)) {
+            if (only !== undefined && purpose !== only) continue;
+            const context = ["data_keys", id, "", ""];
+            await tx.rows(put, [id, encrypt(deriveKey(key, "wrap"), plain, context)]);
+          }
+        },
+        { audited: false },
+      );
+    await unbind();
+    assert.deepEqual((await openKeyring(database, key)).instanceKey("token-signing"), plain);
+    await unbind("licence-signing");
+    await assert.rejects(openKeyring(database, key), RootKeyError);
+    await database.close();
+    await own.drop();
   });
 });

@@ -35,10 +35,11 @@ interface KeyRow {
   readonly parentId: string | null;
   readonly orgId: string | null;
   readonly projectId: string | null;
+  readonly purpose: string;
   readonly wrapped: Buffer;
 }
 
-const COLUMNS = `id, parent_id AS "parentId", org_id AS "orgId", project_id AS "projectId", wrapped`;
+const COLUMNS = `id, parent_id AS "parentId", org_id AS "orgId", project_id AS "projectId", purpose, wrapped`;
 const insertKey = sql(
   `INSERT INTO data_keys (id, parent_id, org_id, project_id, purpose, wrapped) VALUES ($1, $2, $3, $4, $5, $6)`,
 );
@@ -49,9 +50,7 @@ const activeProjectKey = sql<KeyRow>(
   `SELECT ${COLUMNS} FROM data_keys WHERE project_id = $1 AND retired_at IS NULL`,
 );
 const keyById = sql<KeyRow>(`SELECT ${COLUMNS} FROM data_keys WHERE id = $1`);
-const instanceKeys = sql<KeyRow & { purpose: string }>(
-  `SELECT ${COLUMNS}, purpose FROM data_keys WHERE org_id IS NULL`,
-);
+const instanceKeys = sql<KeyRow>(`SELECT ${COLUMNS} FROM data_keys WHERE org_id IS NULL`);
 const rootKeyRow = sql<{ checkValue: Buffer }>(`SELECT check_value AS "checkValue" FROM root_key`);
 const retireProjectKey = sql<{ id: string }>(
   `UPDATE data_keys SET retired_at = now() WHERE project_id = $1 AND retired_at IS NULL RETURNING id`,
@@ -93,12 +92,17 @@ export async function checkRootKey(
 const isKeyOf = (checkValue: Buffer, rootKey: Buffer): boolean =>
   timingSafeEqual(checkValue, checkValueOf(rootKey));
 
-const wrapContext = (row: Pick<KeyRow, "id" | "orgId" | "projectId">): string[] => [
+type Wrapped = Pick<KeyRow, "id" | "orgId" | "projectId" | "purpose">;
+
+/** What a key is for is bound in: whoever can write rows cannot make the licences' key that of the tokens. */
+const wrapContext = ({ id, orgId, projectId, purpose }: Wrapped): string[] => [
   "data_keys",
-  row.id,
-  row.orgId ?? "",
-  row.projectId ?? "",
+  id,
+  orgId ?? "",
+  projectId ?? "",
+  ...(purpose === DATA ? [] : [purpose]),
 ];
+const DATA = "data";
 
 export interface Keyring {
   /**
@@ -117,6 +121,14 @@ export interface Keyring {
   vaultOf(owner: { readonly orgId: string } | { readonly projectId: string }, q?: Query): Promise<Vault>;
   /** The key that an existing row names. */
   vaultById(keyId: string, q?: Query): Promise<Vault>;
+}
+
+interface Opened {
+  readonly plain: Buffer;
+  /** Wrapped with the previous root key. */
+  readonly isOld: boolean;
+  /** Wrapped without its purpose. */
+  readonly isUnbound: boolean;
 }
 
 class EnvelopeKeyring implements Keyring {
@@ -146,9 +158,10 @@ class EnvelopeKeyring implements Keyring {
         if (!isCurrent && !(stored && previous && isKeyOf(stored.checkValue, previous))) throw wrongKey();
         if (previous) await this.#rewrapAll(tx, rootKey);
         else this.strays = (await tx.rows(rootWrappedNow)).filter((row) => !this.#isOurs(row)).length;
+        await this.#bindPurposes(tx);
         for (const purpose of INSTANCE_PURPOSES) {
           const id = newId();
-          const context = wrapContext({ id, orgId: null, projectId: null });
+          const context = wrapContext({ id, orgId: null, projectId: null, purpose });
           await tx.rows(insertInstanceKey, [id, purpose, encrypt(this.#kek, randomBytes(32), context)]);
         }
         for (const row of await tx.rows(instanceKeys)) {
@@ -157,6 +170,22 @@ class EnvelopeKeyring implements Keyring {
       },
       { audited: false },
     );
+  }
+
+  /**
+   * Instance keys of an older version were wrapped without their purpose. They are wrapped anew, all of them at once: one
+   * such key among others was put there by somebody else.
+   */
+  async #bindPurposes(tx: Tx): Promise<void> {
+    const rows = (await tx.rows(instanceKeys)).map((row) => ({ row, ...this.#openRootWrapped(row) }));
+    const unbound = rows.filter(({ isUnbound }) => isUnbound);
+    if (unbound.length === 0) return;
+    if (unbound.length < rows.length)
+      throw new RootKeyError(
+        "Some of the instance's keys in the table data_keys are not those that were put there. Restore the table from a backup.",
+      );
+    for (const { row, plain } of unbound)
+      await tx.rows(rewrap, [row.id, encrypt(this.#kek, plain, wrapContext(row))]);
   }
 
   /** All or nothing: killed in the middle, the database still belongs to the previous root key. */
@@ -176,13 +205,18 @@ class EnvelopeKeyring implements Keyring {
     }
   }
 
-  #openRootWrapped(row: KeyRow): { readonly plain: Buffer; readonly isOld: boolean } {
-    try {
-      return { plain: decrypt(this.#kek, row.wrapped, wrapContext(row)), isOld: false };
-    } catch (error) {
-      if (!this.#previousKek) throw error;
-      return { plain: decrypt(this.#previousKek, row.wrapped, wrapContext(row)), isOld: true };
-    }
+  #openRootWrapped(row: KeyRow): Opened {
+    const keks = this.#previousKek ? [this.#kek, this.#previousKek] : [this.#kek];
+    let failure: unknown;
+    for (const [index, kek] of keks.entries())
+      for (const isUnbound of row.purpose === DATA ? [false] : [false, true])
+        try {
+          const context = wrapContext(isUnbound ? { ...row, purpose: DATA } : row);
+          return { plain: decrypt(kek, row.wrapped, context), isOld: index > 0, isUnbound };
+        } catch (error) {
+          failure = error;
+        }
+    throw failure;
   }
 
   instanceKey(purpose: InstancePurpose): Buffer {
@@ -192,13 +226,13 @@ class EnvelopeKeyring implements Keyring {
   }
 
   async createOrgKey(tx: Tx, orgId: string): Promise<void> {
-    const row = { id: newId(), orgId, projectId: null };
+    const row = { id: newId(), orgId, projectId: null, purpose: DATA };
     await tx.rows(insertKey, [
       row.id,
       null,
       orgId,
       null,
-      "data",
+      DATA,
       encrypt(this.#kek, randomBytes(32), wrapContext(row)),
     ]);
   }
@@ -206,9 +240,9 @@ class EnvelopeKeyring implements Keyring {
   async createProjectKey(tx: Tx, orgId: string, projectId: string): Promise<void> {
     const parent = await tx.first(activeOrgKey, [orgId]);
     if (!parent) throw new Error("the organisation has no key");
-    const row = { id: newId(), orgId, projectId };
+    const row = { id: newId(), orgId, projectId, purpose: DATA };
     const wrapped = encrypt(await this.#unwrap(parent, tx), randomBytes(32), wrapContext(row));
-    await tx.rows(insertKey, [row.id, parent.id, orgId, projectId, "data", wrapped]);
+    await tx.rows(insertKey, [row.id, parent.id, orgId, projectId, DATA, wrapped]);
   }
 
   async rotateProjectKey(tx: Tx, orgId: string, projectId: string): Promise<string> {

@@ -6,7 +6,7 @@ import type { MemberActor } from "../../platform/actor.ts";
 import { isUniqueViolation } from "../../platform/db/index.ts";
 import { isUuid } from "../../platform/ids.ts";
 import { badRequest, notFound } from "../../platform/problem.ts";
-import { orgOf } from "../../permissions/index.ts";
+import { orgOf, permittedOf } from "../../permissions/index.ts";
 import { require, type Access, type Ground } from "../access/service.ts";
 import { announceAffected, writeChanges, type Change } from "../changes/service.ts";
 import { findDependants } from "../changes/store.ts";
@@ -124,7 +124,7 @@ export function createFolders(needs: FolderNeeds) {
             { tenant: ground.project.orgId },
           )
         : [];
-      const seen = rows.filter((row) =>
+      const seen = await permittedOf(rows, (row) =>
         ground.ability.can("read", "secret-folders", at(row.environment, row.path)),
       );
       if (seen.length === 0)

@@ -85,14 +85,19 @@ export function createGatherer({ db, clock, publicUrl }: OccasionNeeds) {
     );
   };
 
-  return async (): Promise<void> => {
+  /** All alerts of which something waits, the fewest first, but those of which more is being found. */
+  return async (budgetMs: number, unfinished: ReadonlySet<string>): Promise<void> => {
     const now = clock.now();
-    const waiting = (await db.read(store.readWaitingAlerts, UPKEEP_TURN)).filter((alert) =>
-      digestIsDue(alert.digest, alert.gatheredAt, now),
+    const startedAt = clock.elapsed();
+    const waiting = (await db.read(store.readWaitingAlerts, UPKEEP_TURN)).filter(
+      (alert) => !unfinished.has(alert.id) && digestIsDue(alert.digest, alert.gatheredAt, now),
     );
     const portions = portionsOf(waiting);
     const gatherNext = async (): Promise<void> => {
-      for (const portion of portions) await db.write((tx) => gatherSome(tx, portion, now), UPKEEP);
+      for (const portion of portions) {
+        await db.write((tx) => gatherSome(tx, portion, now), UPKEEP);
+        if (clock.elapsed() - startedAt > budgetMs) return;
+      }
     };
     await Promise.all(Array.from({ length: SIDE_BY_SIDE }, gatherNext));
   };

@@ -1,7 +1,12 @@
-/** From the passing of time to occasions: the index of live ends, from the last look until now. */
+/**
+ * From the passing of time to occasions: the index of live ends, from the last look until now. Everybody's first page
+ * comes before anybody's second, and a look ends after a while: who has a million due certificates and hundreds of
+ * alerts for them goes on in the next look, and the others are told in time.
+ */
 import { UPKEEP_TURN } from "../../../platform/db/index.ts";
+import { Pace } from "../../../platform/pace.ts";
 import { includesAuthorities } from "../../filters/model.ts";
-import { endWindow, isDue, type AlertRow } from "../../model.ts";
+import { endWindow, isDue, utcDay, type AlertRow } from "../../model.ts";
 import { expiryOccasion, needsFullLook, type CertificateRow } from "../model.ts";
 import * as store from "../store.ts";
 import type { DueWindow, Waiting } from "../store.ts";
@@ -9,17 +14,32 @@ import { audienceOf, groupBy, UPKEEP, type Audience, type OccasionNeeds } from "
 
 const WINDOW_BATCH = 500;
 const OCCASION_BATCH = 2000;
+/** Of one window in one round; the rest of its page is read again. */
+const OCCASIONS_A_ROUND = 5000;
 /** Nodes' clocks differ a little; looking back this far finds what another node's clock skipped. */
 const OVERLAP_MS = 5 * 60_000;
 const GREATEST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 
 /** Alerts that wait for the same ends: one project, one time ahead, one window. */
 interface Watch {
+  readonly key: string;
+  readonly alerts: readonly AlertRow[];
   readonly window: DueWindow;
   readonly alertBefore: string;
   /** Made when the first certificate asks for it: most looks find none. */
-  readonly audience: () => Audience;
+  readonly audience: () => Promise<Audience>;
 }
+
+/** Where a look that took too long stopped, and for which alerts as they were then. */
+interface Bookmark {
+  readonly of: string;
+  readonly low: Date;
+  readonly lowId: string;
+}
+
+/** Another day is another occasion for those that speak daily. */
+const versionOf = (alerts: readonly AlertRow[], now: Date): string =>
+  [utcDay(now), ...alerts.map(({ id, updatedAt }) => `${id} ${updatedAt.getTime()}`).sort()].join();
 
 function once<T>(make: () => T): () => T {
   let made: { readonly value: T } | undefined;
@@ -35,7 +55,24 @@ function occasionsOf(row: CertificateRow, audience: Audience, now: Date): Waitin
   }));
 }
 
+const after = (watch: Watch, { notAfter, id }: CertificateRow): Watch => ({
+  ...watch,
+  window: { ...watch.window, low: notAfter, lowId: id },
+});
+
+const idsOf = (watches: readonly Watch[]): ReadonlySet<string> =>
+  new Set(watches.flatMap(({ alerts }) => alerts.map(({ id }) => id)));
+
+export interface LookLimits {
+  /** For how long one look may go on; what is left is for the next one. */
+  readonly budgetMs: number;
+  /** Called when everybody's first page is done, and between rounds, with those who have more: told when all is found. */
+  readonly onRound: (unfinished: ReadonlySet<string>) => Promise<void>;
+}
+
 export function createLooker({ db, clock }: OccasionNeeds) {
+  const bookmarks = new Map<string, Bookmark>();
+
   const write = async (waiting: Waiting[], now: Date): Promise<void> => {
     while (waiting.length > 0) {
       const part = waiting.splice(0, OCCASION_BATCH);
@@ -43,35 +80,53 @@ export function createLooker({ db, clock }: OccasionNeeds) {
     }
   };
 
-  /** Walks all windows side by side, a page of each at a time. */
-  const walk = async (watches: readonly Watch[], now: Date): Promise<void> => {
-    let open = [...watches];
-    while (open.length > 0) {
-      const { page, rows } = await db.read(
-        (q) =>
-          store.readDue(
-            q,
-            open.map((watch) => watch.window),
-          ),
-        UPKEEP_TURN,
-      );
-      const waiting: Waiting[] = [];
-      const last = new Map<number, { row: CertificateRow; count: number }>();
-      for (const row of rows) {
-        last.set(row.window, { row, count: (last.get(row.window)?.count ?? 0) + 1 });
-        const watch = open[row.window];
-        if (!watch || !isDue(row.notAfter, watch.alertBefore, now)) continue;
-        for (const one of occasionsOf(row, watch.audience(), now)) waiting.push(one);
+  /** A page of each window; answers those that have more, from where to go on. */
+  const readRound = async (watches: readonly Watch[], now: Date): Promise<Watch[]> => {
+    const windows = watches.map((watch) => watch.window);
+    const { page, rows } = await db.read((q) => store.readDue(q, windows), UPKEEP_TURN);
+    const pace = new Pace();
+    const waiting: Waiting[] = [];
+    const goOn: Watch[] = [];
+    for (const [index, own] of groupBy(rows, (row) => String(row.window))) {
+      const watch = watches[Number(index)];
+      if (!watch) continue;
+      let written = 0;
+      let last: CertificateRow | undefined;
+      for (const row of own) {
+        if (written >= OCCASIONS_A_ROUND) break;
+        last = row;
+        if (pace.isDue()) await pace.rest();
+        if (!isDue(row.notAfter, watch.alertBefore, now)) continue;
+        const found = occasionsOf(row, await watch.audience(), now);
+        written += found.length;
+        waiting.push(...found);
         if (waiting.length >= OCCASION_BATCH) await write(waiting, now);
       }
-      await write(waiting, now);
-      open = open.flatMap((watch, index) => {
-        const end = last.get(index);
-        return end?.count === page
-          ? [{ ...watch, window: { ...watch.window, low: end.row.notAfter, lowId: end.row.id } }]
-          : [];
-      });
+      if (last && (own.length === page || last !== own.at(-1))) goOn.push(after(watch, last));
     }
+    await write(waiting, now);
+    return goOn;
+  };
+
+  /** Answers the windows that were not seen to their end. */
+  const walk = async (
+    watches: readonly Watch[],
+    now: Date,
+    { budgetMs, onRound }: LookLimits,
+  ): Promise<Watch[]> => {
+    const startedAt = clock.elapsed();
+    let open: readonly Watch[] = watches;
+    for (let isFirst = true; open.length > 0; isFirst = false) {
+      if (!isFirst) {
+        await onRound(idsOf(open));
+        if (clock.elapsed() - startedAt > budgetMs) break;
+      }
+      const goOn: Watch[] = [];
+      for (let at = 0; at < open.length; at += WINDOW_BATCH)
+        goOn.push(...(await readRound(open.slice(at, at + WINDOW_BATCH), now)));
+      open = goOn;
+    }
+    return [...open];
   };
 
   const lookAtAuthorities = async (alerts: readonly AlertRow[], now: Date): Promise<void> => {
@@ -80,45 +135,66 @@ export function createLooker({ db, clock }: OccasionNeeds) {
     );
     if (wishing.length === 0) return;
     const byProject = groupBy(wishing, (alert) => alert.projectId);
-    const audiences = new Map([...byProject].map(([id, group]) => [id, audienceOf(group)]));
+    const audiences = new Map<string, Audience>();
+    for (const [id, group] of byProject) audiences.set(id, await audienceOf(group));
     const rows = await db.read((q) => store.readDueAuthorities(q, [...byProject.keys()], now), UPKEEP_TURN);
-    const waiting = rows.flatMap((row) => {
+    const pace = new Pace();
+    const waiting: Waiting[] = [];
+    for (const row of rows) {
       const audience = audiences.get(row.projectId) ?? (() => []);
-      return occasionsOf(
-        row,
-        (one) => audience(one).filter((alert) => isDue(row.notAfter, alert.alertBefore, now)),
-        now,
+      waiting.push(
+        ...occasionsOf(
+          row,
+          (one) => audience(one).filter((alert) => isDue(row.notAfter, alert.alertBefore, now)),
+          now,
+        ),
       );
-    });
+      if (waiting.length >= OCCASION_BATCH) await write(waiting, now);
+      if (pace.isDue()) await pace.rest();
+    }
     await write(waiting, now);
   };
 
-  return async (): Promise<void> => {
-    const now = clock.now();
-    const until = await db.read(store.readEvaluatedUntil);
-    const since = until === null ? null : new Date(until.getTime() - OVERLAP_MS);
-    const alerts = await db.read(store.readExpiring, UPKEEP_TURN);
-    const full = alerts.filter((alert) => needsFullLook(alert, now));
-    const isFull = new Set(full);
-    const watches = [
-      ...groupBy(
-        alerts,
-        (alert) => `${alert.projectId} ${alert.alertBefore} ${String(isFull.has(alert))}`,
-      ).values(),
-    ].flatMap((group): Watch[] => {
+  const watchesOf = (
+    alerts: readonly AlertRow[],
+    isFull: ReadonlySet<AlertRow>,
+    { since, now }: { readonly since: Date | null; readonly now: Date },
+  ): Watch[] => {
+    const keyOf = (alert: AlertRow) => `${alert.projectId} ${alert.alertBefore} ${String(isFull.has(alert))}`;
+    return [...groupBy(alerts, keyOf)].flatMap(([key, group]): Watch[] => {
       const [first] = group;
       if (!first) return [];
       const { projectId, alertBefore } = first;
       const { low, high } = endWindow(alertBefore, isFull.has(first) ? null : since, now);
-      const window = { projectId, low, lowId: GREATEST_ID, high };
-      return [{ window, alertBefore, audience: once(() => audienceOf(group)) }];
+      const mark = bookmarks.get(key);
+      const from =
+        mark && mark.low > low && mark.of === versionOf(group, now) ? mark : { low, lowId: GREATEST_ID };
+      const window = { projectId, low: from.low, lowId: from.lowId, high };
+      return [{ key, alerts: group, window, alertBefore, audience: once(() => audienceOf(group)) }];
     });
-    for (let at = 0; at < watches.length; at += WINDOW_BATCH)
-      await walk(watches.slice(at, at + WINDOW_BATCH), now);
+  };
+
+  /** Answers the alerts of which more is to be found. */
+  return async (limits: LookLimits): Promise<ReadonlySet<string>> => {
+    const now = clock.now();
+    const until = await db.read(store.readEvaluatedUntil);
+    const since = until === null ? null : new Date(until.getTime() - OVERLAP_MS);
+    const alerts = await db.read(store.readExpiring, UPKEEP_TURN);
+    const isFull = new Set(alerts.filter((alert) => needsFullLook(alert, now)));
+    const watches = watchesOf(alerts, isFull, { since, now });
+    bookmarks.clear();
+    const unfinished = await walk(watches, now, limits);
     await lookAtAuthorities(alerts, now);
+    // Not to its end: looked at from the beginning again, or from the bookmark if this node does it.
+    for (const { key, alerts: own, window } of unfinished)
+      bookmarks.set(key.replace(/ false$/, " true"), { of: versionOf(own, now), ...window });
+    const isUnfinished = new Set(unfinished.flatMap((watch) => watch.alerts));
+    const looked = [...isFull].filter((alert) => !isUnfinished.has(alert));
     await db.write(async (tx) => {
-      if (full.length > 0) store.markLooked(tx, full, now);
+      if (looked.length > 0) store.markLooked(tx, looked, now);
+      if (isUnfinished.size > 0) store.markLooked(tx, [...isUnfinished], null);
       store.writeEvaluatedUntil(tx, now);
     }, UPKEEP);
+    return idsOf(unfinished);
   };
 }

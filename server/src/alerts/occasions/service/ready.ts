@@ -1,6 +1,7 @@
 /** What the three steps share: what they need, and alerts made ready to be asked about certificates. */
 import type { Clock } from "../../../platform/clock.ts";
 import type { Db } from "../../../platform/db/index.ts";
+import { Pace } from "../../../platform/pace.ts";
 import { compileFilters, prepare } from "../../filters/model.ts";
 import { shortlistOf } from "../../filters/model/shortlist.ts";
 import type { AlertRow } from "../../model.ts";
@@ -20,11 +21,14 @@ export const UPKEEP = { audited: false } as const;
 /** Those of some alerts that a certificate concerns. */
 export type Audience = (certificate: CertificateRow) => AlertRow[];
 
-export function audienceOf(alerts: readonly AlertRow[]): Audience {
-  const shortlist = shortlistOf(
-    alerts.map((alert) => ({ alert, matches: compileFilters(alert.filters) })),
-    ({ alert }) => alert.filters,
-  );
+export async function audienceOf(alerts: readonly AlertRow[]): Promise<Audience> {
+  const pace = new Pace();
+  const compiled: { readonly alert: AlertRow; readonly matches: ReturnType<typeof compileFilters> }[] = [];
+  for (const alert of alerts) {
+    compiled.push({ alert, matches: compileFilters(alert.filters) });
+    if (pace.isDue()) await pace.rest();
+  }
+  const shortlist = shortlistOf(compiled, ({ alert }) => alert.filters);
   return (certificate) => {
     const prepared = prepare(certificate);
     const concerned: AlertRow[] = [];

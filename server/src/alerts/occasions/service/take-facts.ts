@@ -1,14 +1,18 @@
-/** From facts about certificates to messages, waiting occasions and resolutions: one transaction per batch. */
+/**
+ * From facts about certificates to messages, waiting occasions and resolutions: one transaction per batch of one
+ * project. What a batch costs is bounded, however many alerts wait for however many certificates.
+ */
 import { LRUCache } from "lru-cache";
 import type { Tx } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
+import { Pace } from "../../../platform/pace.ts";
 import {
   certificateIssued,
   certificateRenewalFailed,
   certificateRenewed,
   certificateRevoked,
 } from "../../../certificates/index.ts";
-import type { NoticeKind } from "../../../notifications/index.ts";
+import { SHOWN, type NoticeKind } from "../../../notifications/index.ts";
 import type { EventType } from "../../contract.ts";
 import { isDue, type AlertRow } from "../../model.ts";
 import {
@@ -24,12 +28,13 @@ import type { InboxRow, MessageRow, Waiting } from "../store.ts";
 import { audienceOf, groupBy, type Audience, type OccasionNeeds } from "./ready.ts";
 
 const FACT_BATCH = 200;
-/**
- * So much is written in one transaction, and whatever the last fact adds. Two hundred facts that a thousand alerts
- * wait for would be more than a transaction can hold, and as all nodes take facts in one line, nobody would ever be
- * told of anything again.
- */
+/** So many occasions are written in one transaction, and whatever the last fact adds. */
 const WRITTEN_AT_ONCE = 5000;
+/**
+ * A message per alert and certificate is what people expect of a few. Beyond this, what a batch has to say is one
+ * message per alert, as for expiries: five hundred alerts and a thousand certificates would be half a million messages.
+ */
+const MOST_MESSAGES = 1000;
 
 const EVENT_OF: ReadonlyMap<string, EventType> = new Map<string, EventType>([
   [certificateIssued.factName, "issuance"],
@@ -46,9 +51,11 @@ interface Roster {
 
 const nobody: Audience = () => [];
 
-function rosterOf(stamp: number, alerts: readonly AlertRow[]): Roster {
-  const byType = groupBy(alerts, (alert) => alert.eventType);
-  return { stamp, audiences: new Map([...byType].map(([type, group]) => [type, audienceOf(group)])) };
+async function rosterOf(stamp: number, alerts: readonly AlertRow[]): Promise<Roster> {
+  const audiences = new Map<string, Audience>();
+  for (const [type, group] of groupBy(alerts, (alert) => alert.eventType))
+    audiences.set(type, await audienceOf(group));
+  return { stamp, audiences };
 }
 
 /**
@@ -57,22 +64,14 @@ function rosterOf(stamp: number, alerts: readonly AlertRow[]): Roster {
  */
 function rememberAlerts() {
   const remembered = new LRUCache<string, Roster>({ max: 500 });
-  return async (tx: Tx, projectIds: readonly string[]): Promise<Map<string, Roster>> => {
-    const stamps = new Map((await store.readStamps(tx, projectIds)).map((row) => [row.projectId, row.stamp]));
-    const rosters = new Map<string, Roster>();
-    for (const id of projectIds) {
-      const known = remembered.get(id);
-      if (known && known.stamp === stamps.get(id)) rosters.set(id, known);
-    }
-    const stale = projectIds.filter((id) => !rosters.has(id));
-    if (stale.length === 0) return rosters;
-    const fresh = groupBy(await store.readAlertsOf(tx, stale), (alert) => alert.projectId);
-    for (const id of stale) {
-      const roster = rosterOf(stamps.get(id) ?? 0, fresh.get(id) ?? []);
-      rosters.set(id, roster);
-      remembered.set(id, roster);
-    }
-    return rosters;
+  return async (tx: Tx, projectId: string): Promise<Roster> => {
+    const [row] = await store.readStamps(tx, [projectId]);
+    const stamp = row?.stamp ?? 0;
+    const known = remembered.get(projectId);
+    if (known && known.stamp === stamp) return known;
+    const roster = await rosterOf(stamp, await store.readAlertsOf(tx, [projectId]));
+    remembered.set(projectId, roster);
+    return roster;
   };
 }
 
@@ -95,33 +94,20 @@ interface Found {
 
 /** What follows from some facts, before it is written down. */
 class Consequences {
-  readonly messages: MessageRow[] = [];
-  readonly resolutions: MessageRow[] = [];
   waiting: Waiting[] = [];
-  readonly #publicUrl: string;
+  readonly #told = new Map<AlertRow, Found[]>();
+  readonly #over = new Map<AlertRow, Found[]>();
 
-  constructor(publicUrl: string) {
-    this.#publicUrl = publicUrl;
+  /** `over`: what was told of needs no more attention. */
+  tell(alert: AlertRow, found: Found, over = false): void {
+    const lists = over ? this.#over : this.#told;
+    const list = lists.get(alert);
+    if (list) list.push(found);
+    else lists.set(alert, [found]);
   }
 
-  get size(): number {
-    return this.messages.length + this.resolutions.length + this.waiting.length;
-  }
-
-  tell(alert: AlertRow, kind: NoticeKind, { certificate, fact, now }: Found): void {
-    const reason = reasonOf(fact);
-    const content = contentOf({
-      alert,
-      kind,
-      certificates: [certificate],
-      total: 1,
-      now,
-      publicUrl: this.#publicUrl,
-      failures: new Map(reason === undefined ? [] : [[certificate.id, reason]]),
-    });
-    const list = kind === "resolution" ? this.resolutions : this.messages;
-    list.push({ id: newId(), alertId: alert.id, kind, content, total: 1 });
-  }
+  messages = (publicUrl: string): MessageRow[] => messagesOf(this.#told, publicUrl, false);
+  resolutions = (publicUrl: string): MessageRow[] => messagesOf(this.#over, publicUrl, true);
 
   wait(alert: AlertRow, occasion: string, { certificate, fact }: Found): void {
     const detail = EVENT_OF.get(fact.name) === alert.eventType ? reasonOf(fact) : undefined;
@@ -135,13 +121,58 @@ class Consequences {
   }
 }
 
+function messageOf(
+  alert: AlertRow,
+  kind: NoticeKind,
+  found: readonly Found[],
+  publicUrl: string,
+): MessageRow[] {
+  const [first] = found;
+  if (!first) return [];
+  const failures = found.flatMap(({ certificate, fact }) => {
+    const reason = reasonOf(fact);
+    return reason === undefined ? [] : [[certificate.id, reason] as const];
+  });
+  const content = contentOf({
+    alert,
+    kind,
+    certificates: found.map(({ certificate }) => certificate),
+    total: found.length,
+    now: first.now,
+    publicUrl,
+    failures: new Map(failures),
+  });
+  return [{ id: newId(), alertId: alert.id, kind, content, total: found.length }];
+}
+
+/**
+ * One message each, or one per alert where that would be too many. A resolution names those that it resolves: PagerDuty
+ * closes an incident for each certificate that is shown, so none is left out there.
+ */
+function messagesOf(
+  byAlert: ReadonlyMap<AlertRow, readonly Found[]>,
+  publicUrl: string,
+  isOver: boolean,
+): MessageRow[] {
+  let all = 0;
+  for (const found of byAlert.values()) all += found.length;
+  const apiece = all <= MOST_MESSAGES ? 1 : isOver ? SHOWN : Number.POSITIVE_INFINITY;
+  return [...byAlert].flatMap(([alert, found]) => {
+    const kind = isOver ? "resolution" : alert.eventType;
+    const messages: MessageRow[] = [];
+    for (let from = 0; from < found.length; from += apiece)
+      messages.push(...messageOf(alert, kind, found.slice(from, from + apiece), publicUrl));
+    return messages;
+  });
+}
+
 function follow({ audiences }: Roster, found: Found, into: Consequences): void {
   const { fact, certificate, now } = found;
   const type = EVENT_OF.get(fact.name);
   // Facts of this kind wait to be told together: one broken authority has thousands of them.
   for (const alert of type === undefined ? [] : (audiences.get(type) ?? nobody)(certificate)) {
     if (alert.eventType === "renewal-failed") into.wait(alert, failureOccasion(now), found);
-    else if (alert.digest === null) into.tell(alert, alert.eventType, found);
+    else if (alert.digest === null) into.tell(alert, found);
     else into.wait(alert, factOccasion(alert.eventType, fact.id), found);
   }
   // Also one that was imported, or let go from hold: it may be past the moment at which a look would find it.
@@ -175,44 +206,45 @@ export function createFactReader({ clock, publicUrl, resolvingTypes }: OccasionN
   const writeDown = async (tx: Tx, taken: readonly InboxRow[], what: Consequences, now: Date) => {
     const overIds = taken.flatMap((fact) => overBy(fact) ?? []);
     if (overIds.length > 0) store.dropWaitingFailures(tx, overIds);
-    await store.addMessages(tx, what.messages, now, null);
-    await store.addMessages(tx, what.resolutions, now, resolvingTypes);
+    const [messages, resolutions] = [what.messages(publicUrl), what.resolutions(publicUrl)];
+    await store.addMessages(tx, messages, now, null);
+    await store.addMessages(tx, resolutions, now, resolvingTypes);
     if (what.waiting.length > 0) store.addOccasions(tx, what.waiting, now);
     store.removeFacts(
       tx,
       taken.map((fact) => fact.id),
     );
+    return messages.length + resolutions.length + what.waiting.length;
   };
 
-  /** Takes in some of the facts that wait; are there more? */
-  return async (tx: Tx): Promise<{ readonly taken: number; readonly isMore: boolean }> => {
-    const facts = await store.takeFacts(tx, FACT_BATCH);
-    if (facts.length === 0) return { taken: 0, isMore: false };
+  /** Takes in some of a project's facts; answers how many, and how much followed from them. */
+  return async (tx: Tx, projectId: string): Promise<{ readonly taken: number; readonly written: number }> => {
+    const facts = await store.takeFacts(tx, projectId, FACT_BATCH);
+    if (facts.length === 0) return { taken: 0, written: 0 };
     const now = clock.now();
-    const rosters = await alertsOf(tx, [...new Set(facts.map((fact) => fact.projectId))]);
+    const roster = await alertsOf(tx, projectId);
     const told = await findTold(
       tx,
       facts.flatMap((fact) => overBy(fact) ?? []),
     );
     const ids = new Set([...facts.map((fact) => fact.certificateId), ...told.keys()]);
     const certificates = new Map((await store.readCertificates(tx, [...ids])).map((row) => [row.id, row]));
-    const what = new Consequences(publicUrl);
+    const what = new Consequences();
     const taken: InboxRow[] = [];
+    const pace = new Pace();
     for (const fact of facts) {
-      if (what.size >= WRITTEN_AT_ONCE) break;
+      if (what.waiting.length >= WRITTEN_AT_ONCE) break;
+      if (pace.isDue()) await pace.rest();
       taken.push(fact);
       const overId = overBy(fact) ?? "";
       const over = certificates.get(overId);
       if (overId !== "") what.forgetFailuresOf(overId);
       if (over)
-        for (const alert of told.get(overId) ?? [])
-          what.tell(alert, "resolution", { fact, certificate: over, now });
+        for (const alert of told.get(overId) ?? []) what.tell(alert, { fact, certificate: over, now }, true);
       told.delete(overId); // once, though it was replaced and revoked
       const certificate = certificates.get(fact.certificateId);
-      const roster = rosters.get(fact.projectId);
-      if (certificate && roster) follow(roster, { fact, certificate, now }, what);
+      if (certificate) follow(roster, { fact, certificate, now }, what);
     }
-    await writeDown(tx, taken, what, now);
-    return { taken: taken.length, isMore: taken.length < facts.length || facts.length === FACT_BATCH };
+    return { taken: taken.length, written: await writeDown(tx, taken, what, now) };
   };
 }

@@ -93,7 +93,7 @@ describe("a certificate from elsewhere", () => {
       { subject: "certificate-profiles", action: "issue-cert", conditions: { slug: one.profile.slug } },
     ]);
     const take = async (more: Record<string, unknown>): Promise<string> =>
-      ok(await keeper.post(IMPORT, more)).certificateId;
+      ok(await issuer.post(IMPORT, more)).certificateId;
     const switched = (client: Client, id: string, enableAutoRenewal: boolean) =>
       client.patch(`${CERTS}/${id}/config`, { enableAutoRenewal });
     const renewAt = async (id: string) => ok(await house.owner.get(`${CERTS}/${id}`)).certificate.renewAt;

@@ -2,9 +2,10 @@
 import { Readable } from "node:stream";
 import type { MemberActor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
+import { decrypt, DecryptError, deriveKey, encrypt, type Keyring } from "../../../platform/crypto/index.ts";
 import type { Db } from "../../../platform/db/index.ts";
-import { badRequest, Problem } from "../../../platform/problem.ts";
-import type { Ability, Permissions } from "../../../permissions/index.ts";
+import { badRequest, invalidField, Problem } from "../../../platform/problem.ts";
+import { permittedOf, type Ability, type Permissions } from "../../../permissions/index.ts";
 import type { ProjectRow } from "../../../projects/index.ts";
 import type { Issuance } from "../../issuance/service.ts";
 import { parseInstant, statusOf } from "../../model.ts";
@@ -13,7 +14,7 @@ import type { Revocation } from "../../revocation/service.ts";
 import type { CertificateScope } from "../../service.ts";
 import type { RevocationReason } from "../../x509/index.ts";
 import type { BulkInput } from "../contract.ts";
-import { attributesOf, decodeCursor, encodeCursor, type CertificateQuery, type Cursor } from "../model.ts";
+import { attributesOf, type CertificateQuery, type Cursor } from "../model.ts";
 import {
   listBodies,
   oldestCertificates,
@@ -25,6 +26,7 @@ export interface SearchNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly permissions: Permissions;
+  readonly keyring: Keyring;
   readonly scope: CertificateScope;
   readonly profiles: Profiles;
   readonly issuance: Issuance;
@@ -87,17 +89,36 @@ function csvCell(value: unknown): string {
 }
 
 /** About this one certificate or profile, and not that nothing can be answered at the moment. */
+/**
+ * As callers get it: encrypted, because the place may be that of a certificate they may not see, and bound to its
+ * project.
+ */
+const sealCursor = (key: Buffer, projectId: string, { at, id }: Cursor): string =>
+  encrypt(key, `${at} ${id}`, ["certificate-cursor", projectId]).toString("base64url");
+function openCursor(key: Buffer, projectId: string, text: string): Cursor {
+  try {
+    const box = Buffer.from(text, "base64url");
+    const [at = "", id = ""] = decrypt(key, box, ["certificate-cursor", projectId]).toString().split(" ");
+    return { at, id };
+  } catch (error) {
+    if (error instanceof DecryptError) throw invalidField(["cursor"], "this is not a cursor of this list");
+    throw error;
+  }
+}
+
 const isRefusal = (error: unknown): error is Problem => error instanceof Problem && error.status < 500;
 
 export function createCertificateSearch({
   db,
   clock,
   permissions,
+  keyring,
   scope,
   profiles,
   issuance,
   revocation,
 }: SearchNeeds) {
+  const cursorKey = deriveKey(keyring.instanceKey("credential-lookup"), "certificate-cursor");
   const enter = async (
     actor: MemberActor,
     ref: string,
@@ -135,19 +156,19 @@ export function createCertificateSearch({
         serialNumber: row.serialNumber,
         status: statusOf(row, now),
       });
-    const open = rows.filter((row) => !isAllowed(row)).map(({ id }) => id);
+    const allowed = new Set((await permittedOf(rows, isAllowed)).map(({ id }) => id));
+    const open = rows.flatMap(({ id }) => (allowed.has(id) ? [] : [id]));
     if (open.length === 0) return rows;
     const asksMore = ability
       .rulesFor("read", "certificates")
       .some(({ conditions = {} }) => "friendlyName" in conditions || "metadata" in conditions);
     const bodies = asksMore ? await db.read((q) => listBodies(q, open), { tenant: project.orgId }) : [];
     const details = new Map(bodies.map((body) => [body.id, body.details]));
-    const isHidden = new Set(open);
-    return rows.filter((row) => {
+    return permittedOf(rows, (row) => {
       const known = details.get(row.id);
       return known
         ? ability.can("read", "certificates", attributesOf({ ...row, details: known }, now))
-        : !isHidden.has(row.id);
+        : allowed.has(row.id);
     });
   };
 
@@ -201,13 +222,15 @@ export function createCertificateSearch({
     const bodies = new Map(
       (await db.read((q) => listBodies(q, ids), { tenant: project.orgId })).map((body) => [body.id, body]),
     );
-    return rows.flatMap((row) => {
+    const found = rows.flatMap((row) => {
       const body = bodies.get(row.id);
-      if (!body) return [];
-      const attributes = attributesOf({ ...row, details: body.details }, now);
-      const isShown = [action, "read"].some((each) => ability.can(each, "certificates", attributes));
-      return isShown ? [{ row, attributes, hasKey: body.hasKey }] : [];
+      return body
+        ? [{ row, attributes: attributesOf({ ...row, details: body.details }, now), hasKey: body.hasKey }]
+        : [];
     });
+    return permittedOf(found, ({ attributes }) =>
+      [action, "read"].some((each) => ability.can(each, "certificates", attributes)),
+    );
   };
 
   /** Stops at none, and says which failed and why; only without a database nothing more can be done. */
@@ -245,14 +268,13 @@ export function createCertificateSearch({
     ) {
       const { project, ability } = await enter(actor, ref, "read");
       const now = clock.now();
-      const after = query.cursor ? decodeCursor(query.cursor) : undefined;
+      const after = query.cursor ? openCursor(cursorKey, project.id, query.cursor) : undefined;
       const rows = await db.read(
         (q) => searchCertificates(q, project.id, checked(query), { now, after, limit: query.limit }),
         { tenant: project.orgId },
       );
       const last = rows.at(-1);
-      const nextCursor =
-        last && rows.length === query.limit ? encodeCursor({ at: last.at, id: last.id }) : null;
+      const nextCursor = last && rows.length === query.limit ? sealCursor(cursorKey, project.id, last) : null;
       return {
         certificates: (await readable({ project, ability }, rows, now)).map((row) => toFound(row, now)),
         nextCursor,

@@ -62,6 +62,16 @@ const bodies = slowSql<{ id: string; details: CertificateDetails; hasKey: boolea
   `SELECT certificate_id AS id, details, sealed_key IS NOT NULL AS "hasKey" FROM certificate_bodies WHERE certificate_id = ANY($1)`,
 );
 
+/** What rules about certificates can ask for. */
+export type JudgedCertificate = Pick<
+  CertificateRow,
+  "id" | "commonName" | "altNames" | "serialNumber" | "details" | "revokedAt" | "notAfter"
+>;
+const judged = slowSql<JudgedCertificate>(`
+  SELECT c.id, c.common_name AS "commonName", c.alt_names AS "altNames", c.serial_number AS "serialNumber", b.details,
+    c.revoked_at AS "revokedAt", c.not_after AS "notAfter"
+  FROM certificates c JOIN certificate_bodies b ON b.certificate_id = c.id WHERE c.id = ANY($1)`);
+
 export interface Reading {
   readonly now: Date;
   readonly after: Cursor | undefined;
@@ -100,6 +110,7 @@ export const oldestCertificates = (
   query: CertificateQuery & { readonly isRenewedToo: boolean },
   reading: Omit<Reading, "after">,
 ) => q.rows(oldest, [...valuesOf(projectId, query, { ...reading, after: undefined }), query.isRenewedToo]);
+export const findJudged = (q: SlowQuery, ids: readonly string[]) => q.rows(judged, [ids]);
 export const listBodies = (q: SlowQuery, ids: readonly string[]) => q.rows(bodies, [ids]);
 /** `own` is what holds for those that replace it too. */
 export function setRenewalTime(

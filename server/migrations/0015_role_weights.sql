@@ -1,0 +1,5 @@
+-- What a decision may have to look at because of a role: the sum over all roles of a holder is bounded.
+ALTER TABLE roles
+  ADD COLUMN rule_count integer NOT NULL DEFAULT 0,
+  ADD COLUMN pattern_characters integer NOT NULL DEFAULT 0;
+UPDATE roles SET rule_count = jsonb_array_length(rules);

@@ -1,0 +1,156 @@
+/** H4: nobody's alerts and certificates, however many, keep others from being told in time. */
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { inventory } from "../../test/alert-receiver.ts";
+import { aProject } from "../../test/builders.ts";
+import { openTestHouse, type Tenant, type TestHouse } from "../../test/harness.ts";
+import { createOccasions } from "./occasions/service.ts";
+
+const PATH = "/api/v1/cert-manager/alerts";
+const DAY = 86_400_000;
+
+describe("H4 alerts of many tenants", () => {
+  let house: TestHouse;
+  before(async () => {
+    house = await openTestHouse({ start: new Date("2026-05-10T10:00:00Z") });
+  });
+  after(() => house.close());
+
+  const sql = <Row>(text: string, values: unknown[] = []): Promise<Row[]> =>
+    house.house.database.write((tx) => tx.rows<Row>({ name: undefined, isSlow: true, text }, values), {
+      audited: false,
+    });
+  const aWatch = async (tenant: Tenant, more: Record<string, unknown> = {}, copies = 0) => {
+    const projectId = (await aProject(tenant, { type: "cert-manager" })).id;
+    const made = await tenant.post(PATH, {
+      name: "watch",
+      eventType: "issuance",
+      filters: [],
+      channels: [{ config: { recipients: ["ops@example.com"] } }],
+      projectId,
+      ...more,
+    });
+    assert.equal(made.status, 200, JSON.stringify(made.body));
+    if (copies > 0)
+      await sql(
+        `WITH copies AS (
+           INSERT INTO alerts SELECT gen_random_uuid(), org_id, project_id, application_id, name, description, event_type, alert_before, filters,
+             enabled, is_daily, digest, looked_at, gathered_at, created_at, updated_at FROM alerts, generate_series(1, $2) WHERE project_id = $1 RETURNING id)
+         INSERT INTO alert_channels SELECT gen_random_uuid(), copies.id, c.position, c.channel_type, c.enabled, c.destination, c.data_key_id, c.settings, c.created_at, c.updated_at
+         FROM copies, alert_channels c JOIN alerts a ON a.id = c.alert_id WHERE a.project_id = $1`,
+        [projectId, copies],
+      );
+    return projectId;
+  };
+  const issue = async (tenant: Tenant, projectId: string, count: number, days = 90) => {
+    const store = inventory(house.house.database, tenant.orgId);
+    const wish = {
+      projectId,
+      notBefore: house.clock.now(),
+      notAfter: new Date(house.clock.millis() + days * DAY),
+    };
+    for (let done = 0; done < count; done += 20)
+      await Promise.all(Array.from({ length: Math.min(20, count - done) }, () => store.issue(wish)));
+  };
+  const messages = (projectId: string) =>
+    sql<{ total: number }>(
+      `SELECT m.total FROM alert_messages m JOIN alerts a ON a.id = m.alert_id WHERE a.project_id = $1 ORDER BY m.id`,
+      [projectId],
+    );
+  const waiting = async (projectId: string): Promise<number> =>
+    (await sql<{ count: number }>(`SELECT count(*) FROM alert_inbox WHERE project_id = $1`, [projectId]))[0]
+      ?.count ?? 0;
+  const newOccasions = (elapsed: () => number) =>
+    createOccasions({
+      db: house.house.database,
+      clock: { now: () => house.clock.now(), millis: () => house.clock.millis(), elapsed },
+      publicUrl: "https://keyward.example",
+      resolvingTypes: [],
+    });
+
+  test("a fact is told although thousands of another organisation came before it", async () => {
+    const [noisy, quiet] = [await house.newTenant(), await house.newTenant()];
+    const [crowded, other] = [await aWatch(noisy, {}, 60), await aWatch(quiet)];
+    await issue(noisy, crowded, 620);
+    await issue(quiet, other, 1);
+    const occasions = newOccasions(() => 0);
+    const { nextMs } = await occasions.takeFacts();
+    assert.deepEqual((await messages(other)).length, 1);
+    assert.ok((await waiting(crowded)) > 0, "the others have a rest after their first turn");
+    assert.ok(nextMs !== undefined && nextMs > 0);
+  });
+
+  test("who had to rest is told of everything in the end, in few messages", async () => {
+    const noisy = await house.newTenant();
+    const crowded = await aWatch(noisy, {}, 60);
+    await issue(noisy, crowded, 620);
+    let now = 0;
+    const occasions = newOccasions(() => now);
+    for (let turn = 0; turn < 20 && (await waiting(crowded)) > 0; turn += 1) {
+      const { nextMs = 0 } = await occasions.takeFacts();
+      now += nextMs;
+    }
+    const told = await messages(crowded);
+    assert.equal(
+      told.reduce((sum, { total }) => sum + total, 0),
+      620 * 61,
+    );
+    assert.ok(told.length <= 61 * 5, String(told.length));
+  });
+
+  test("a look ends after a while, the others are told by then, and the rest is told once, in one message", async () => {
+    const [noisy, quiet] = [await house.newTenant(), await house.newTenant()];
+    const expiring = { eventType: "expiration", alertBefore: "30d" };
+    const [crowded, other] = [await aWatch(noisy, expiring, 9), await aWatch(quiet, expiring)];
+    const store = inventory(house.house.database, noisy.orgId);
+    const now = house.clock.now();
+    await store.seed(
+      Array.from({ length: 1500 }, (_, n) => ({
+        projectId: crowded,
+        notBefore: now,
+        notAfter: new Date(now.getTime() + DAY + n * 1000),
+      })),
+    );
+    await issue(quiet, other, 1, 3);
+    await house.house.database.write(
+      (tx) => tx.rows({ name: undefined, isSlow: true, text: "DELETE FROM alert_inbox" }),
+      {
+        audited: false,
+      },
+    );
+    let elapsed = 0;
+    const occasions = newOccasions(() => (elapsed += 1000));
+    await occasions.lookForDue(100);
+    assert.deepEqual(await messages(other), [{ total: 1 }]);
+    assert.deepEqual(await messages(crowded), [], "not before all is found");
+    for (let look = 0; look < 10; look += 1) await occasions.lookForDue(100);
+    assert.deepEqual(
+      await messages(crowded),
+      Array.from({ length: 10 }, () => ({ total: 1500 })),
+    );
+    assert.deepEqual(await messages(other), [{ total: 1 }]);
+    // Another node, without a bookmark, finds nothing more.
+    await newOccasions(() => 0).lookForDue();
+    assert.equal((await messages(crowded)).length, 10);
+  });
+
+  test("a project has 500 alerts at most, an organisation 5,000", async () => {
+    const tenant = await house.newTenant();
+    const full = await aWatch(tenant, {}, 499);
+    const body = {
+      name: "one more",
+      eventType: "issuance",
+      filters: [],
+      channels: [{ config: { recipients: ["ops@example.com"] } }],
+    };
+    const refused = await tenant.post(PATH, { ...body, projectId: full });
+    assert.equal(refused.status, 400);
+    assert.match(refused.body.message, /500 alerts in this project/);
+    const next = (await aProject(tenant, { type: "cert-manager" })).id;
+    assert.equal((await tenant.post(PATH, { ...body, projectId: next })).status, 200);
+    await aWatch(tenant, {}, 4498);
+    const beyond = await tenant.post(PATH, { ...body, projectId: next });
+    assert.equal(beyond.status, 400);
+    assert.match(beyond.body.message, /5000 alerts in this organisation/);
+  });
+});
