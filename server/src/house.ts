@@ -56,7 +56,13 @@ import { reasonOf, type Log } from "./platform/log.ts";
 import { createOutbound } from "./platform/outbound.ts";
 import { createTail, outboxJobs, type Tail } from "./platform/outbox/index.ts";
 import type { Sealed } from "./platform/sealed.ts";
-import { createEnvironments, createProjectAccess, createProjects, projectRoutes } from "./projects/index.ts";
+import {
+  createEnvironments,
+  createJudge,
+  createProjectAccess,
+  createProjects,
+  projectRoutes,
+} from "./projects/index.ts";
 import { createRoles, roleRoutes } from "./roles/index.ts";
 import { createSecrets, secretsJobs, secretsRoutes, type Secrets } from "./secrets/index.ts";
 import { createStatus, statusRoutes } from "./status/index.ts";
@@ -220,7 +226,8 @@ async function openRooms(options: HouseOptions, database: Database, tail: Tail) 
     ...alerts.work.jobs,
     ...outboxJobs(database),
   ];
-  return { routes, jobs, auth: people.auth, authentication, events, secrets, alertWork: alerts.work };
+  const judge = createJudge(ground);
+  return { routes, jobs, judge, auth: people.auth, authentication, events, secrets, alertWork: alerts.work };
 }
 
 function openEvents(
@@ -266,7 +273,7 @@ type Opened = Awaited<ReturnType<typeof openRooms>> & { readonly database: Datab
 
 function assemble(
   { config, clock, log }: HouseOptions,
-  { database, tail, routes, auth, authentication, events, secrets, alertWork, jobs: work }: Opened,
+  { database, tail, routes, judge, auth, authentication, events, secrets, alertWork, jobs: work }: Opened,
 ): House {
   const limits = { read: config.rateLimitRead, write: config.rateLimitWrite, login: config.rateLimitLogin };
   const rateLimits = createRateLimits({ limits, db: database, clock, log });
@@ -277,6 +284,8 @@ function assemble(
   const app = createDoor({
     routes,
     authenticate: authentication.authenticate,
+    confirm: authentication.confirm,
+    judge,
     rateLimits,
     metrics,
     trustedProxies: config.trustedProxies,

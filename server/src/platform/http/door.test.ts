@@ -203,7 +203,7 @@ describe("the door", () => {
 
   it("S-42 bears deep and wide JSON", async () => {
     const deep = `${'{"a":'.repeat(20_000)}1${"}".repeat(20_000)}`;
-    const wide = `{${Array.from({ length: 50_000 }, (_, n) => `"k${n}":1`).join(",")}}`;
+    const wide = `{${Array.from({ length: 20_000 }, (_, n) => `"k${n}":1`).join(",")}}`;
     for (const body of [deep, wide, '"text"', "[]", "null", "1e999"]) {
       const answer = await house.owner.call("POST", "/api/v1/projects", { rawBody: body });
       assert.equal(answer.status, 422, body.slice(0, 20));

@@ -1,7 +1,8 @@
 /**
  * The one door into the house. A request is named, limited, authenticated, parsed by its endpoint's schemas,
  * answered by one line of a room's routes, and its reply is picked field by field. The order of checks is fixed
- * here: authentication, then validation, then the room's own look-up, permission and rules.
+ * here: authentication, then the coarse right (gate.ts), then validation, then the room's own look-up, permission and
+ * rules.
  */
 import { isUtf8 } from "node:buffer";
 import { createHash, timingSafeEqual } from "node:crypto";
@@ -16,14 +17,17 @@ import type { Sealed } from "../sealed.ts";
 import { clientAddress, isListed, networkOf } from "./client-address.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { asProblem, toEnvelope } from "./envelope.ts";
+import { createGate, type Gate, type GateNeeds } from "./gate.ts";
 import { hasTooManyParts, parseInput, UNSTORABLE_ESCAPES } from "./input.ts";
 import type { Metrics } from "./metrics.ts";
 import { createPicker } from "./picker.ts";
 import type { RateLimits } from "./rate-limits.ts";
 import { Raw, type ReplyControl, type Route } from "./serve.ts";
 import { EventStream } from "./sse.ts";
+import { leaveUnread } from "./unread-body.ts";
 
-const MAX_BODY_BYTES = 1024 * 1024;
+/** Where a contract's fields can be larger, the endpoint says so. */
+const MAX_BODY_BYTES = 256 * 1024;
 
 const SECURITY_HEADERS = {
   "x-content-type-options": "nosniff",
@@ -35,7 +39,7 @@ const SECURITY_HEADERS = {
   "cache-control": "no-store",
 } as const;
 
-export interface DoorNeeds {
+export interface DoorNeeds extends GateNeeds {
   readonly routes: readonly Route[];
   /** The actor behind an Authorization header; throws the problem to answer. */
   readonly authenticate: (header: string | undefined, caller: Caller) => MemberActor | Promise<MemberActor>;
@@ -93,6 +97,7 @@ export function createDoor(needs: DoorNeeds): FastifyInstance {
     const problem = asProblem(error, needs.log, request.id);
     if (problem.retryAfterSeconds !== undefined)
       reply.header("retry-after", String(problem.retryAfterSeconds));
+    leaveUnread(request.raw, reply.raw);
     reply.code(problem.status).headers(SECURITY_HEADERS).header("x-request-id", request.id);
     reply.type("application/json").send(JSON.stringify(toEnvelope(request.id, problem)));
   };
@@ -100,9 +105,10 @@ export function createDoor(needs: DoorNeeds): FastifyInstance {
   app.decorateRequest("visit");
   app.setErrorHandler(refuse);
   app.setNotFoundHandler((request, reply) => refuse(notFound("This address"), request, reply));
-  addBodyParsers(app);
-  addHooks(app, needs);
-  for (const route of needs.routes) mount(app, route);
+  const gate = createGate(needs);
+  addBodyParsers(app, gate);
+  addHooks(app, needs, gate);
+  for (const route of needs.routes) mount(app, route, gate);
   mountMetrics(app, needs);
   return app;
 }
@@ -110,21 +116,31 @@ export function createDoor(needs: DoorNeeds): FastifyInstance {
 /** A decoder would quietly put another character in place of what it cannot read, and a secret would be another one. */
 const notText = () => badRequest("The body is not valid UTF-8.");
 
-function addBodyParsers(app: FastifyInstance): void {
+function parseJson(request: FastifyRequest, body: Buffer): unknown {
+  if (!isUtf8(body)) throw notText();
+  const text = body.toString();
+  if (hasTooManyParts(text))
+    throw new Problem(413, "PayloadTooLarge", "The request body has too many keys and items.");
+  request.visit.bodyHasEscapes = UNSTORABLE_ESCAPES.test(text);
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw badRequest("The body is not valid JSON.");
+  }
+}
+
+function addBodyParsers(app: FastifyInstance, gate: Gate): void {
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (request, body, done) => {
-    if (body.length === 0) return done(null, undefined);
-    if (!isUtf8(body as Buffer)) return done(notText());
-    const text = body.toString();
-    if (hasTooManyParts(text))
-      return done(new Problem(413, "PayloadTooLarge", "The request body has too many keys and items."));
-    try {
-      request.visit.bodyHasEscapes = UNSTORABLE_ESCAPES.test(text);
-      done(null, JSON.parse(text));
-    } catch {
-      done(badRequest("The body is not valid JSON."));
-    }
-  });
+  app.addContentTypeParser(
+    "application/json",
+    { parseAs: "buffer" },
+    async (request: FastifyRequest, body: string | Buffer) => {
+      if (body.length === 0) return undefined;
+      const judged = gate.atBody(request, body as Buffer);
+      if (judged) await judged;
+      return parseJson(request, body as Buffer);
+    },
+  );
   // Bytes as they came: protocols that are older than JSON (OCSP) have a content type of their own.
   app.addContentTypeParser("application/ocsp-request", { parseAs: "buffer" }, (_request, bytes, done) =>
     done(null, bytes),
@@ -164,7 +180,7 @@ function countRequest(
     throw tooManyRequests(verdict.resetSeconds, "The limit of requests per minute is reached.");
 }
 
-function addHooks(app: FastifyInstance, needs: DoorNeeds): void {
+function addHooks(app: FastifyInstance, needs: DoorNeeds, gate: Gate): void {
   app.addHook("onRequest", async (request, reply) => {
     const ip = clientAddress(
       request.raw.socket.remoteAddress,
@@ -181,8 +197,9 @@ function addHooks(app: FastifyInstance, needs: DoorNeeds): void {
       startedAt: performance.now(),
     };
     reply.headers(SECURITY_HEADERS).header("x-request-id", request.id);
-    const endpoint = request.routeOptions.config.route?.endpoint;
-    if (!endpoint) return;
+    const { route } = request.routeOptions.config;
+    if (!route) return;
+    const { endpoint } = route;
     if (endpoint.access === "public") return countRequest(needs, endpoint, networkOf(ip), reply);
     try {
       request.visit.actor = await needs.authenticate(request.headers.authorization, caller);
@@ -195,6 +212,8 @@ function addHooks(app: FastifyInstance, needs: DoorNeeds): void {
       throw error;
     }
     countRequest(needs, endpoint, request.visit.actor.id, reply);
+    const judged = gate.atHead(route, request);
+    if (judged) await judged;
   });
 
   app.addHook("onResponse", (request, reply, done) => {
@@ -247,16 +266,23 @@ const controlOf = (request: FastifyRequest, reply: FastifyReply): ReplyControl =
   },
 });
 
-function mount(app: FastifyInstance, route: Route): void {
+async function inputOf(route: Route, request: FastifyRequest, gate: Gate) {
+  try {
+    const { params, query, body } = request;
+    return parseInput(route, { params, query, body }, request.visit.bodyHasEscapes);
+  } catch (error) {
+    throw await gate.refusalOf(route, request, error);
+  }
+}
+
+function mount(app: FastifyInstance, route: Route, gate: Gate): void {
   const { endpoint, answer } = route;
   const pick = createPicker(endpoint.reply);
   const handler = async (request: FastifyRequest, reply: FastifyReply) => {
     const { visit } = request;
-    const input = parseInput(
-      route,
-      { params: request.params, query: request.query, body: request.body },
-      visit.bodyHasEscapes,
-    );
+    const judged = gate.beforeUse(route, request);
+    if (judged) await judged;
+    const input = await inputOf(route, request, gate);
     const value = await answer({
       ...input,
       actor: visit.actor,
