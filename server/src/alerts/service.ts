@@ -195,7 +195,8 @@ export function createAlerts({ db, clock, permissions, scopes, channels }: Alert
     judgeIn,
 
     async create(actor: MemberActor, input: NewAlert): Promise<AlertView> {
-      await judgeIn(actor, input, "create");
+      if (input.projectId !== undefined || !input.applicationId)
+        await judgeIn(actor, { projectId: input.projectId }, "create");
       const parsed = await channels.parse(input.channels);
       const scope = await scopes.resolveOrCreate(actor, input);
       await permissions.requireInProject(actor, scope.projectId, { action: "create", subject: SUBJECT });

@@ -1,7 +1,7 @@
 /**
  * Rights before work. Asked at the head of a request where the address says what it is about: then no byte of the body
  * is read for those who are refused. Where only the body says it, a large one is looked through for that name alone
- * before it is parsed. Where a thing has to be looked up first, its body is small, and whoever may not touch the thing
+ * before it is parsed. Where a thing has to be looked up first, its body is small, and whoever may not touch that thing
  * hears that and not what is wrong with the content.
  */
 import type { FastifyRequest } from "fastify";
@@ -110,7 +110,8 @@ export function createGate({ judge, confirm }: GateNeeds) {
         await find(actor, named);
         return error;
       } catch (refusal) {
-        return refusal;
+        // What is unknown, or somebody else's, tells nothing either way; what is wrong comes first then, as ever.
+        return refusal instanceof Problem && refusal.status === 404 ? error : refusal;
       }
     },
   };

@@ -2,6 +2,7 @@
 import { issuesOf } from "./envelope.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { Route } from "./serve.ts";
+import { hasMoreParts } from "../json-parts.ts";
 import { invalid, type Issue } from "../problem.ts";
 
 export interface Input {
@@ -13,38 +14,12 @@ export interface Input {
 /** Texts up to this long cannot hold enough parts to matter. */
 const SHORT = 1024 * 1024;
 const MOST_PARTS = 200_000;
-const [QUOTE, BACKSLASH] = [0x22, 0x5c];
-/** `,` `:` `[` `{`: with each of them another value begins. */
-const BEGINS_PART = new Set([0x2c, 0x3a, 0x5b, 0x7b]);
-
-/** Where the string that begins at `start` ends; the length of the text if it does not. */
-function endOfString(text: string, start: number): number {
-  const end = text.indexOf('"', start + 1);
-  if (end < 0) return text.length;
-  if (text.charCodeAt(end - 1) !== BACKSLASH) return end;
-  // Letter by letter: a search from one escaped quote to the next would cost a call each.
-  for (let at = start + 1; at < text.length; at += 1) {
-    const letter = text.charCodeAt(at);
-    if (letter === BACKSLASH) at += 1;
-    else if (letter === QUOTE) return at;
-  }
-  return text.length;
-}
-
 /**
  * Is a JSON text made of so many parts that reading it would hold up everyone else? A million keys take the parser a
  * second. Large bodies are meant to be long texts in few fields, and those are stepped over.
  */
-export function hasTooManyParts(text: string): boolean {
-  if (text.length <= SHORT) return false;
-  let parts = 0;
-  for (let at = 0; at < text.length && parts <= MOST_PARTS; at += 1) {
-    const letter = text.charCodeAt(at);
-    if (letter === QUOTE) at = endOfString(text, at);
-    else if (BEGINS_PART.has(letter)) parts += 1;
-  }
-  return parts > MOST_PARTS;
-}
+export const hasTooManyParts = (text: string): boolean =>
+  text.length > SHORT && hasMoreParts(text, MOST_PARTS);
 
 /** What can be in a JSON string and in no database: NUL, and one half of a surrogate pair (RFC 8259, 8.2). */
 export const UNSTORABLE_ESCAPES = /\\u(?:0000|d[89a-f])/i;

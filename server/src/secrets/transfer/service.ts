@@ -7,20 +7,20 @@ import { secretName } from "../paths/contract.ts";
 import type { SecretReads } from "../service/read-secrets.ts";
 import type { SecretWrites } from "../service/write-secrets.ts";
 import type { ExportQuery, FileFormat, FileToImport } from "./contract.ts";
-import { readDotenv, writeDotenv } from "./formats/dotenv.ts";
-import { FormatError, type Entries } from "./formats/entries.ts";
-import { readJson, writeJson } from "./formats/json.ts";
-import { readYaml, writeYaml } from "./formats/yaml.ts";
+import { dotenvEntries, writeDotenv } from "./formats/dotenv.ts";
+import { FormatError, readInBites, type Entries, type Reading } from "./formats/entries.ts";
+import { jsonEntries, writeJson } from "./formats/json.ts";
+import { writeYaml, yamlEntries } from "./formats/yaml.ts";
 
 export interface FileNeeds {
   readonly reads: SecretReads;
   readonly writes: SecretWrites;
 }
 
-const READERS: Readonly<Record<FileFormat, (text: string) => Entries>> = {
-  dotenv: readDotenv,
-  json: readJson,
-  yaml: readYaml,
+const READERS: Readonly<Record<FileFormat, (text: string) => Reading>> = {
+  dotenv: dotenvEntries,
+  json: jsonEntries,
+  yaml: yamlEntries,
 };
 const WRITERS: Readonly<Record<FileFormat, (entries: Entries) => string>> = {
   dotenv: writeDotenv,
@@ -41,9 +41,9 @@ export const plainList = (projectId: string, environment: string, secretPath: st
   includePersonalOverrides: false,
 });
 
-function orExplain<T>(field: string, work: () => T): T {
+async function orExplain<T>(field: string, work: () => T | Promise<T>): Promise<T> {
   try {
-    return work();
+    return await work();
   } catch (error) {
     if (error instanceof FormatError)
       throw field === "" ? badRequest(error.message) : invalidField([field], error.message);
@@ -72,12 +72,9 @@ export function createSecretFiles({ reads, writes }: FileNeeds) {
     },
 
     async import(actor: MemberActor, projectId: string, input: FileToImport) {
-      const entries = orExplain("content", () => READERS[input.format](input.content));
-      if (entries.size > MAX_BATCH)
-        throw invalidField(
-          ["content"],
-          `the file holds ${entries.size} secrets, and at most ${MAX_BATCH} can be imported at once: split it`,
-        );
+      const entries = await orExplain("content", () =>
+        readInBites(READERS[input.format](input.content), MAX_BATCH),
+      );
       for (const [key, value] of entries) {
         if (!secretName.safeParse(key).success || !isStorable(key))
           throw invalidField(["content"], `${JSON.stringify(key)} cannot be the name of a secret`);

@@ -2,7 +2,14 @@
  * Files of `KEY=value` lines. Written so that neither a reader of such files nor a shell that sources one can mistake
  * a value for anything else; read strictly, so that nothing is lost in silence.
  */
-import { FormatError, type Entries } from "./entries.ts";
+import {
+  FormatError,
+  MAX_VALUE_LETTERS,
+  readAll,
+  valueTooLong,
+  type Entries,
+  type Reading,
+} from "./entries.ts";
 
 const KEY = /^[A-Za-z_][A-Za-z0-9_.-]*$/;
 const PLAIN = /^[A-Za-z0-9_.:/@+-]+$/;
@@ -44,53 +51,71 @@ export function writeDotenv(entries: Entries): string {
   return text;
 }
 
+/** So many lines without an entry are looked at in one go. */
+const BREATH_LINES = 1000;
+
 class Reader {
   readonly #text: string;
   #at = 0;
+  /** The line that is being read, counted from one. */
+  #line = 1;
 
   constructor(text: string) {
     this.#text = text.replace(/^\uFEFF/, "");
   }
 
   #fail(what: string): never {
-    const line = this.#text.slice(0, this.#at).split("\n").length;
-    throw new FormatError(`Line ${line}: ${what}`);
+    throw new FormatError(`Line ${this.#line}: ${what}`);
+  }
+
+  /** Where the line that is being read ends. */
+  #lineEnd(): number {
+    const end = this.#text.indexOf("\n", this.#at);
+    return end < 0 ? this.#text.length : end;
   }
 
   #restOfLine(): string {
-    const end = this.#text.indexOf("\n", this.#at);
-    const line = this.#text.slice(this.#at, end < 0 ? undefined : end);
-    this.#at = end < 0 ? this.#text.length : end + 1;
+    const end = this.#lineEnd();
+    const line = this.#text.slice(this.#at, end);
+    this.#at = end + 1;
+    this.#line += 1;
     return line.endsWith("\r") ? line.slice(0, -1) : line;
   }
 
-  read(): Entries {
-    const entries = new Map<string, string>();
+  *read(): Reading {
+    const names = new Set<string>();
+    let idle = 0;
     while (this.#at < this.#text.length) {
       const start = this.#at;
-      const line = this.#restOfLine();
-      if (/^\s*(#|$)/.test(line)) continue;
+      const line = this.#text.slice(start, this.#lineEnd()).replace(/\r$/, "");
+      if (/^\s*(#|$)/.test(line)) {
+        this.#restOfLine();
+        idle += 1;
+        if (idle % BREATH_LINES === 0) yield undefined;
+        continue;
+      }
       const equals = line.indexOf("=");
       const key = line
         .slice(0, Math.max(equals, 0))
         .trim()
         .replace(/^export\s+/, "");
-      this.#at = start;
       if (equals < 0 || !KEY.test(key)) this.#fail("expected NAME=value");
-      if (entries.has(key)) this.#fail(`${key} appears twice`);
+      if (names.has(key)) this.#fail(`${key} appears twice`);
+      names.add(key);
       this.#at = start + equals + 1;
-      entries.set(key, this.#value());
+      yield [key, this.#value()];
     }
-    return entries;
   }
 
   #value(): string {
     while (this.#text[this.#at] === " " || this.#text[this.#at] === "\t") this.#at += 1;
     const mark = this.#text[this.#at];
     if (mark === "'" || mark === '"') return this.#quoted(mark);
+    if (this.#lineEnd() - this.#at > 2 * MAX_VALUE_LETTERS) this.#fail(valueTooLong());
     const line = this.#restOfLine();
     // A comment needs a space before it: a password may contain a #.
-    return line.replace(/(^|\s)#.*$/, "").trim();
+    const value = line.replace(/(^|\s)#.*$/, "").trim();
+    return value.length > MAX_VALUE_LETTERS ? this.#fail(valueTooLong()) : value;
   }
 
   #quoted(mark: string): string {
@@ -99,20 +124,25 @@ class Reader {
       const char = this.#text[this.#at] ?? "";
       if (char === mark) {
         this.#at += 1;
-        const rest = this.#restOfLine();
-        if (!/^\s*(#.*)?$/.test(rest)) this.#fail("something follows the closing quote");
+        const after = this.#text.slice(this.#at, this.#lineEnd());
+        if (!/^\s*(#.*)?$/.test(after)) this.#fail("something follows the closing quote");
+        this.#restOfLine();
         return value;
       }
+      if (char === "\n") this.#line += 1;
       if (char !== "\\" || mark === "'") value += char;
       else {
         this.#at += 1;
         const next = this.#text[this.#at] ?? "";
+        if (next === "\n") this.#line += 1;
         // An escape that nobody defined keeps its backslash, as other readers have it.
         value += ESCAPES[next] ?? `\\${next}`;
       }
+      if (value.length > MAX_VALUE_LETTERS) this.#fail(valueTooLong());
     }
     return this.#fail("a quote is not closed");
   }
 }
 
-export const readDotenv = (text: string): Entries => new Reader(text).read();
+export const dotenvEntries = (text: string): Reading => new Reader(text).read();
+export const readDotenv = (text: string): Entries => readAll(dotenvEntries(text));
