@@ -12,13 +12,15 @@ import type { Caller, MemberActor } from "../actor.ts";
 import { parseCidrs } from "../config.ts";
 import { newRequestId } from "../ids.ts";
 import type { Log } from "../log.ts";
-import { badRequest, notFound, Problem, tooManyRequests } from "../problem.ts";
+import { notFound, Problem, tooManyRequests } from "../problem.ts";
 import type { Sealed } from "../sealed.ts";
 import { clientAddress, isListed, networkOf } from "./client-address.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { asProblem, toEnvelope } from "./envelope.ts";
 import { createGate, type Gate, type GateNeeds } from "./gate.ts";
-import { hasTooManyParts, parseInput, UNSTORABLE_ESCAPES } from "./input.ts";
+import { parseInput } from "./input.ts";
+import { createJsonParser, notText } from "./json-body.ts";
+import { createLargeBodies, type LargeBodies } from "./large-bodies.ts";
 import type { Metrics } from "./metrics.ts";
 import { createPicker } from "./picker.ts";
 import type { RateLimits } from "./rate-limits.ts";
@@ -106,40 +108,21 @@ export function createDoor(needs: DoorNeeds): FastifyInstance {
   app.setErrorHandler(refuse);
   app.setNotFoundHandler((request, reply) => refuse(notFound("This address"), request, reply));
   const gate = createGate(needs);
-  addBodyParsers(app, gate);
-  addHooks(app, needs, gate);
+  const large = createLargeBodies();
+  addBodyParsers(app, gate, large);
+  addHooks(app, needs, gate, large);
   for (const route of needs.routes) mount(app, route, gate);
   mountMetrics(app, needs);
   return app;
 }
 
-/** A decoder would quietly put another character in place of what it cannot read, and a secret would be another one. */
-const notText = () => badRequest("The body is not valid UTF-8.");
-
-function parseJson(request: FastifyRequest, body: Buffer): unknown {
-  if (!isUtf8(body)) throw notText();
-  const text = body.toString();
-  if (hasTooManyParts(text))
-    throw new Problem(413, "PayloadTooLarge", "The request body has too many keys and items.");
-  request.visit.bodyHasEscapes = UNSTORABLE_ESCAPES.test(text);
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw badRequest("The body is not valid JSON.");
-  }
-}
-
-function addBodyParsers(app: FastifyInstance, gate: Gate): void {
+function addBodyParsers(app: FastifyInstance, gate: Gate, large: LargeBodies): void {
   app.removeAllContentTypeParsers();
+  const parse = createJsonParser(gate, large);
   app.addContentTypeParser(
     "application/json",
     { parseAs: "buffer" },
-    async (request: FastifyRequest, body: string | Buffer) => {
-      if (body.length === 0) return undefined;
-      const judged = gate.atBody(request, body as Buffer);
-      if (judged) await judged;
-      return parseJson(request, body as Buffer);
-    },
+    (request: FastifyRequest, body: string | Buffer) => parse(request, body as Buffer),
   );
   // Bytes as they came: protocols that are older than JSON (OCSP) have a content type of their own.
   app.addContentTypeParser("application/ocsp-request", { parseAs: "buffer" }, (_request, bytes, done) =>
@@ -180,7 +163,7 @@ function countRequest(
     throw tooManyRequests(verdict.resetSeconds, "The limit of requests per minute is reached.");
 }
 
-function addHooks(app: FastifyInstance, needs: DoorNeeds, gate: Gate): void {
+function addHooks(app: FastifyInstance, needs: DoorNeeds, gate: Gate, large: LargeBodies): void {
   app.addHook("onRequest", async (request, reply) => {
     const ip = clientAddress(
       request.raw.socket.remoteAddress,
@@ -214,6 +197,7 @@ function addHooks(app: FastifyInstance, needs: DoorNeeds, gate: Gate): void {
     countRequest(needs, endpoint, request.visit.actor.id, reply);
     const judged = gate.atHead(route, request);
     if (judged) await judged;
+    large.admit(request, reply.raw);
   });
 
   app.addHook("onResponse", (request, reply, done) => {

@@ -3,6 +3,7 @@
  * the file is in the project as it is in the file, and what the project has besides stays. The dry run shows this
  * plan and the import carries it out, so the one is what the other said.
  */
+import { setImmediate } from "node:timers/promises";
 import { badRequest } from "../../platform/problem.ts";
 import type { Archive, ArchivedImport, ArchivedRole, ArchivedSecret } from "./archive/contract.ts";
 
@@ -59,17 +60,23 @@ export const secretPlace = (secret: { environment: string; path: string; key: st
 export const importName = (one: ArchivedImport): string =>
   `${folderName(one)} ← ${one.sourceProject === null ? "" : `${one.sourceProject}:`}${one.sourceEnvironment}:${one.sourcePath}`;
 
-function diff<T, P>(
+/** So many are compared in one go; then others get their turn. */
+const BREATH = 500;
+
+async function diff<T, P>(
   wanted: readonly T[],
   present: readonly P[],
   nameOf: (one: T | P) => string,
   isSame: (wanted: T, present: P) => boolean,
-): Diff<T> {
+): Promise<Diff<T>> {
   const there = new Map(present.map((one) => [nameOf(one), one]));
   const created: T[] = [];
   const updated: T[] = [];
   let unchanged = 0;
+  let looked = 0;
   for (const one of new Map(wanted.map((each) => [nameOf(each), each])).values()) {
+    looked += 1;
+    if (looked % BREATH === 0) await setImmediate();
     const known = there.get(nameOf(one));
     if (known === undefined) created.push(one);
     else if (isSame(one, known)) unchanged += 1;
@@ -155,28 +162,28 @@ function planImports(
   };
 }
 
-export function planImport(
+export async function planImport(
   file: Archive,
   present: Present,
   isResolved: (one: ArchivedImport) => boolean,
-): Plan {
+): Promise<Plan> {
   const slugOf = ({ slug }: { readonly slug: string }) => slug;
   return {
-    environments: diff(file.environments, present.environments, slugOf, (a, b) => a.name === b.name),
-    tags: diff(file.tags, present.tags, slugOf, (a, b) => a.name === b.name && a.color === b.color),
-    folders: diff(
+    environments: await diff(file.environments, present.environments, slugOf, (a, b) => a.name === b.name),
+    tags: await diff(file.tags, present.tags, slugOf, (a, b) => a.name === b.name && a.color === b.color),
+    folders: await diff(
       foldersOf(file),
       present.folders,
       folderName,
       (a, b) => (a.description ?? "") === (b.description ?? ""),
     ),
-    secrets: diff(
+    secrets: await diff(
       withKnownTags(file, present),
       present.secrets,
       secretPlace,
       (a, b) => b.value !== undefined && contentOf(a) === contentOf(b),
     ),
-    roles: diff(
+    roles: await diff(
       file.roles,
       present.roles,
       slugOf,
