@@ -2,7 +2,7 @@
 import type pg from "pg";
 import { adminRoutes, createAdmin } from "./admin/index.ts";
 import { openAlerts, type AlertRoomNeeds, type AlertWork } from "./alerts/index.ts";
-import { auditJobs, auditRoutes, createAudit } from "./audit/index.ts";
+import { auditJobs, auditRoutes, createAudit, createRefusals, type Refusals } from "./audit/index.ts";
 import {
   authJobs,
   authRoutes,
@@ -83,6 +83,7 @@ export interface House {
   readonly routes: readonly Route[];
   readonly events: Events;
   readonly secrets: Secrets;
+  readonly refusals: Refusals;
   readonly alertWork: AlertWork;
   readonly rateLimits: RateLimits;
   readonly authentication: Authentication;
@@ -277,6 +278,7 @@ function assemble(
 ): House {
   const limits = { read: config.rateLimitRead, write: config.rateLimitWrite, login: config.rateLimitLogin };
   const rateLimits = createRateLimits({ limits, db: database, clock, log });
+  const refusals = createRefusals({ db: database, clock, log });
   const jobs = createJobs({ db: database, clock, log });
   jobs.add(...work);
   const measured = [database, tail, jobs, events, alertWork];
@@ -290,6 +292,8 @@ function assemble(
     metrics,
     trustedProxies: config.trustedProxies,
     metricsToken: config.metricsToken,
+    onRefused: (actor, endpoint, { projectId = null, message: reason }) =>
+      refusals.note({ actor, endpoint: endpoint.id, projectId, reason }),
     log,
   });
   const flush = () =>
@@ -303,11 +307,12 @@ function assemble(
     await events.stop();
     await app.close();
     // Before anything that may take its time: what was answered must be in the audit log whatever comes next.
-    await secrets
-      .flush()
-      .catch((error: unknown) =>
-        log.error({ reason: reasonOf(error) }, "readings were not written to the audit log"),
-      );
+    for (const trail of [secrets, refusals])
+      await trail
+        .flush()
+        .catch((error: unknown) =>
+          log.error({ reason: reasonOf(error) }, "readings and refusals were not written to the audit log"),
+        );
     clearInterval(flushing);
     rateLimits.stop();
     await jobs.stop();
@@ -327,6 +332,7 @@ function assemble(
     authentication,
     events,
     secrets,
+    refusals,
     alertWork,
     startWork() {
       jobs.start();

@@ -9,18 +9,18 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import type { BlockList } from "node:net";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { Caller, MemberActor } from "../actor.ts";
-import { parseCidrs } from "../config.ts";
 import { newRequestId } from "../ids.ts";
 import type { Log } from "../log.ts";
 import { notFound, Problem, tooManyRequests } from "../problem.ts";
 import type { Sealed } from "../sealed.ts";
-import { clientAddress, isListed, networkOf } from "./client-address.ts";
+import { clientAddress, networkOf } from "./client-address.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { asProblem, toEnvelope } from "./envelope.ts";
 import { createGate, type Gate, type GateNeeds } from "./gate.ts";
 import { parseInput } from "./input.ts";
 import { createJsonParser, notText } from "./json-body.ts";
 import { createLargeBodies, type LargeBodies } from "./large-bodies.ts";
+import { longAnswer } from "./long-answers.ts";
 import type { Metrics } from "./metrics.ts";
 import { createPicker } from "./picker.ts";
 import type { RateLimits } from "./rate-limits.ts";
@@ -47,6 +47,8 @@ export interface DoorNeeds extends GateNeeds {
   readonly authenticate: (header: string | undefined, caller: Caller) => MemberActor | Promise<MemberActor>;
   readonly rateLimits: RateLimits;
   readonly metrics: Metrics;
+  /** Told of whoever was let in and then refused. */
+  readonly onRefused: (actor: MemberActor, endpoint: Endpoint, problem: Problem) => void;
   readonly trustedProxies: BlockList;
   readonly metricsToken: Sealed<string> | undefined;
   readonly log: Log;
@@ -100,6 +102,9 @@ export function createDoor(needs: DoorNeeds): FastifyInstance {
     if (problem.retryAfterSeconds !== undefined)
       reply.header("retry-after", String(problem.retryAfterSeconds));
     leaveUnread(request.raw, reply.raw);
+    const { actor } = request.visit ?? {};
+    const { route } = request.routeOptions.config;
+    if (problem.status === 403 && actor && route) needs.onRefused(actor, route.endpoint, problem);
     reply.code(problem.status).headers(SECURITY_HEADERS).header("x-request-id", request.id);
     reply.type("application/json").send(JSON.stringify(toEnvelope(request.id, problem)));
   };
@@ -111,7 +116,7 @@ export function createDoor(needs: DoorNeeds): FastifyInstance {
   const large = createLargeBodies();
   addBodyParsers(app, gate, large);
   addHooks(app, needs, gate, large);
-  for (const route of needs.routes) mount(app, route, gate);
+  for (const route of needs.routes) mount(app, route, gate, needs);
   mountMetrics(app, needs);
   return app;
 }
@@ -221,18 +226,17 @@ function addHooks(app: FastifyInstance, needs: DoorNeeds, gate: Gate, large: Lar
   });
 }
 
-const LOOPBACK = parseCidrs("127.0.0.0/8, ::1");
 const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
 
-/** Not part of the contract: for the operator's own Prometheus, by token, or from this very machine. */
+/**
+ * Not part of the contract: for the operator's own Prometheus. Only by token: from where a request seems to come says
+ * nothing behind a proxy on the same machine, which need not say that it is one.
+ */
 function mountMetrics(app: FastifyInstance, { metrics, metricsToken }: DoorNeeds): void {
   app.get("/metrics", async (request, reply) => {
     const given = digest(request.headers.authorization ?? "");
-    const isAllowed = metricsToken
-      ? timingSafeEqual(given, digest(`Bearer ${metricsToken.open()}`))
-      : isListed(LOOPBACK, request.raw.socket.remoteAddress ?? "") &&
-        request.headers["x-forwarded-for"] === undefined;
-    if (!isAllowed) throw notFound("This address");
+    if (!metricsToken || !timingSafeEqual(given, digest(`Bearer ${metricsToken.open()}`)))
+      throw notFound("This address");
     reply.type(metrics.registry.contentType);
     return metrics.registry.metrics();
   });
@@ -259,9 +263,15 @@ async function inputOf(route: Route, request: FastifyRequest, gate: Gate) {
   }
 }
 
-function mount(app: FastifyInstance, route: Route, gate: Gate): void {
+function mount(app: FastifyInstance, route: Route, gate: Gate, needs: GateNeeds): void {
   const { endpoint, answer } = route;
   const pick = createPicker(endpoint.reply);
+  const bodyOf = ({ body }: Raw, { visit, headers }: FastifyRequest, reply: FastifyReply) => {
+    const { actor } = visit;
+    if (typeof body === "string" || Buffer.isBuffer(body) || !actor) return body;
+    const confirm = () => needs.confirm(actor, headers.authorization ?? "");
+    return longAnswer(body, reply.raw, { confirm });
+  };
   const handler = async (request: FastifyRequest, reply: FastifyReply) => {
     const { visit } = request;
     const judged = gate.beforeUse(route, request);
@@ -275,7 +285,7 @@ function mount(app: FastifyInstance, route: Route, gate: Gate): void {
       reply: controlOf(request, reply),
     });
     if (visit.isStream) return reply;
-    if (value instanceof Raw) return reply.send(value.body);
+    if (value instanceof Raw) return reply.send(bodyOf(value, request, reply));
     reply.type("application/json");
     return reply.send(JSON.stringify(pick(value)));
   };

@@ -30,6 +30,17 @@ export interface GateNeeds {
 
 export type Gate = ReturnType<typeof createGate>;
 
+const isShort = ({ headers }: FastifyRequest): boolean =>
+  headers["content-length"] === undefined
+    ? headers["transfer-encoding"] === undefined
+    : Number(headers["content-length"]) <= SMALL_BODY;
+
+/** An unknown project is not found after validation, as ever, where that costs nothing: nobody has a right there. */
+const orUnknown = (judged: Promise<void>): Promise<void> =>
+  judged.catch((error: unknown) => {
+    if (!(error instanceof Problem) || error.status !== 404) throw error;
+  });
+
 const fieldsOf = (body: unknown): Readonly<Record<string, unknown>> =>
   typeof body === "object" && body !== null ? (body as Record<string, unknown>) : {};
 
@@ -55,7 +66,8 @@ export function createGate({ judge, confirm }: GateNeeds) {
     if (right.of === "organization" || right.of === "instance") return judge(actor, right, undefined);
     if (!entry.isNamedByPath) return undefined;
     const { projectId } = parseParams(route.endpoint, request.params) as { projectId: string };
-    return judge(actor, right, projectId);
+    const judged = judge(actor, right, projectId);
+    return isShort(request) ? orUnknown(judged) : judged;
   };
 
   const judgeNamed = (
@@ -92,7 +104,10 @@ export function createGate({ judge, confirm }: GateNeeds) {
     beforeUse(route: Route, request: FastifyRequest): Promise<void> | undefined {
       const isLate = performance.now() - request.visit.startedAt > FRESH_MS;
       const body = fieldsOf(request.body);
-      const named = () => judgeNamed(route, request, (field) => body[field]);
+      const named = () => {
+        const judged = judgeNamed(route, request, (field) => body[field]);
+        return judged && orUnknown(judged);
+      };
       return isLate ? again(route, request).then(named) : named();
     },
 

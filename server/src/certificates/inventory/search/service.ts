@@ -164,12 +164,13 @@ export function createCertificateSearch({
     projectId: string,
     query: CertificateQuery,
     format: "ndjson" | "csv",
-    ability: Ability,
+    mayStill: () => Promise<Ability>,
   ): AsyncGenerator<string> {
     if (format === "csv") yield `${CSV_COLUMNS.join(",")}\r\n`;
     for await (const rows of pages(projectId, query)) {
       const now = clock.now();
-      const found = (await readable(ability, rows, now)).map((row) => toFound(row, now));
+      // Asked for each page: rights can end while a long answer is being read.
+      const found = (await readable(await mayStill(), rows, now)).map((row) => toFound(row, now));
       yield found
         .map((row) => {
           if (format === "csv") return `${CSV_COLUMNS.map((column) => csvCell(row[column])).join(",")}\r\n`;
@@ -254,8 +255,9 @@ export function createCertificateSearch({
       ref: string,
       query: CertificateQuery & { format: "ndjson" | "csv" },
     ): Promise<Readable> {
-      const { project, ability } = await enter(actor, ref, "read");
-      return Readable.from(lines(project.id, checked(query), query.format, ability), { objectMode: false });
+      const { project } = await enter(actor, ref, "read");
+      const mayStill = async () => (await enter(actor, project.id, "read")).ability;
+      return Readable.from(lines(project.id, checked(query), query.format, mayStill), { objectMode: false });
     },
 
     async bulkRevoke(actor: MemberActor, ref: string, input: BulkInput, reason: RevocationReason) {
