@@ -3,6 +3,7 @@ import { issuesOf } from "./envelope.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { Route } from "./serve.ts";
 import { hasMoreParts } from "../json-parts.ts";
+import { isWellFormed } from "../text.ts";
 import { invalid, type Issue } from "../problem.ts";
 
 export interface Input {
@@ -23,7 +24,6 @@ export const hasTooManyParts = (text: string): boolean =>
 
 /** What can be in a JSON string and in no database: NUL, and one half of a surrogate pair (RFC 8259, 8.2). */
 export const UNSTORABLE_ESCAPES = /\\u(?:0000|d[89a-f])/i;
-const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /**
  * PostgreSQL cannot store these in text or in jsonb, UTF-8 would quietly turn the second into another character, and
@@ -33,7 +33,7 @@ function findUnstorable(value: unknown, path: (string | number)[], issues: Issue
   if (typeof value === "string") {
     if (value.includes("\0"))
       issues.push({ code: "custom", path, message: "must not contain the NUL character" });
-    else if (LONE_SURROGATE.test(value))
+    else if (!isWellFormed(value))
       issues.push({ code: "custom", path, message: "must be well-formed Unicode, without lone surrogates" });
   } else if (typeof value === "object" && value !== null && issues.length < 50 && path.length < 64) {
     for (const [key, part] of Object.entries(value)) {

@@ -3,7 +3,7 @@
  * the file is in the project as it is in the file, and what the project has besides stays. The dry run shows this
  * plan and the import carries it out, so the one is what the other said.
  */
-import { setImmediate } from "node:timers/promises";
+import { createBreath } from "../../platform/breath.ts";
 import { badRequest } from "../../platform/problem.ts";
 import type { Archive, ArchivedImport, ArchivedRole, ArchivedSecret } from "./archive/contract.ts";
 
@@ -60,23 +60,27 @@ export const secretPlace = (secret: { environment: string; path: string; key: st
 export const importName = (one: ArchivedImport): string =>
   `${folderName(one)} ← ${one.sourceProject === null ? "" : `${one.sourceProject}:`}${one.sourceEnvironment}:${one.sourcePath}`;
 
-/** So many are compared in one go; then others get their turn. */
-const BREATH = 500;
-
 async function diff<T, P>(
   wanted: readonly T[],
   present: readonly P[],
   nameOf: (one: T | P) => string,
   isSame: (wanted: T, present: P) => boolean,
 ): Promise<Diff<T>> {
-  const there = new Map(present.map((one) => [nameOf(one), one]));
+  const [there, asked] = [new Map<string, P>(), new Map<string, T>()];
+  const breathe = createBreath();
+  for (const one of present) {
+    there.set(nameOf(one), one);
+    await breathe();
+  }
+  for (const one of wanted) {
+    asked.set(nameOf(one), one);
+    await breathe();
+  }
   const created: T[] = [];
   const updated: T[] = [];
   let unchanged = 0;
-  let looked = 0;
-  for (const one of new Map(wanted.map((each) => [nameOf(each), each])).values()) {
-    looked += 1;
-    if (looked % BREATH === 0) await setImmediate();
+  for (const one of asked.values()) {
+    await breathe();
     const known = there.get(nameOf(one));
     if (known === undefined) created.push(one);
     else if (isSame(one, known)) unchanged += 1;

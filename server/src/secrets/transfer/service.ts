@@ -1,6 +1,8 @@
 /** Files in and out. Everything goes through the same reads and writes as any other request, rights included. */
 import type { MemberActor } from "../../platform/actor.ts";
+import { createBreath } from "../../platform/breath.ts";
 import { badRequest, invalidField } from "../../platform/problem.ts";
+import { isWellFormed } from "../../platform/text.ts";
 import { MAX_BATCH, type ListQuery } from "../contract.ts";
 import type { ReadSecret } from "../model.ts";
 import { secretName } from "../paths/contract.ts";
@@ -52,7 +54,7 @@ async function orExplain<T>(field: string, work: () => T | Promise<T>): Promise<
 }
 
 /** Escapes in a file can say what the door refuses in a request. */
-const isStorable = (text: string): boolean => !text.includes("\0") && !/\p{Surrogate}/u.test(text);
+const isStorable = (text: string): boolean => !text.includes("\0") && isWellFormed(text);
 
 export function createSecretFiles({ reads, writes }: FileNeeds) {
   return {
@@ -75,7 +77,9 @@ export function createSecretFiles({ reads, writes }: FileNeeds) {
       const entries = await orExplain("content", () =>
         readInBites(READERS[input.format](input.content), MAX_BATCH),
       );
+      const breathe = createBreath();
       for (const [key, value] of entries) {
+        await breathe();
         if (!secretName.safeParse(key).success || !isStorable(key))
           throw invalidField(["content"], `${JSON.stringify(key)} cannot be the name of a secret`);
         if (!isStorable(value))

@@ -108,39 +108,59 @@ class Reader {
   }
 
   #value(): string {
+    if (this.#lineEnd() - this.#at > 2 * MAX_VALUE_LETTERS) this.#fail(valueTooLong());
     while (this.#text[this.#at] === " " || this.#text[this.#at] === "\t") this.#at += 1;
     const mark = this.#text[this.#at];
     if (mark === "'" || mark === '"') return this.#quoted(mark);
-    if (this.#lineEnd() - this.#at > 2 * MAX_VALUE_LETTERS) this.#fail(valueTooLong());
-    const line = this.#restOfLine();
     // A comment needs a space before it: a password may contain a #.
-    const value = line.replace(/(^|\s)#.*$/, "").trim();
+    return this.#short(
+      this.#restOfLine()
+        .replace(/(^|\s)#.*$/, "")
+        .trim(),
+    );
+  }
+
+  #short(value: string): string {
     return value.length > MAX_VALUE_LETTERS ? this.#fail(valueTooLong()) : value;
   }
 
-  #quoted(mark: string): string {
-    let value = "";
-    for (this.#at += 1; this.#at < this.#text.length; this.#at += 1) {
-      const char = this.#text[this.#at] ?? "";
-      if (char === mark) {
-        this.#at += 1;
-        const after = this.#text.slice(this.#at, this.#lineEnd());
-        if (!/^\s*(#.*)?$/.test(after)) this.#fail("something follows the closing quote");
-        this.#restOfLine();
-        return value;
+  #quoted(mark: "'" | '"'): string {
+    const special = mark === "'" ? /['\n]/g : /["\\\n]/g;
+    const parts: string[] = [];
+    let letters = 0;
+    this.#at += 1;
+    for (;;) {
+      special.lastIndex = this.#at;
+      const found = special.exec(this.#text);
+      if (!found) {
+        this.#line += this.#text.slice(this.#at).split("\n").length - 1;
+        return this.#fail("a quote is not closed");
       }
-      if (char === "\n") this.#line += 1;
-      if (char !== "\\" || mark === "'") value += char;
-      else {
-        this.#at += 1;
-        const next = this.#text[this.#at] ?? "";
-        if (next === "\n") this.#line += 1;
-        // An escape that nobody defined keeps its backslash, as other readers have it.
-        value += ESCAPES[next] ?? `\\${next}`;
-      }
-      if (value.length > MAX_VALUE_LETTERS) this.#fail(valueTooLong());
+      letters += found.index - this.#at + 1;
+      if (letters > 2 * MAX_VALUE_LETTERS) this.#fail(valueTooLong());
+      parts.push(this.#text.slice(this.#at, found.index));
+      this.#at = found.index + 1;
+      if (found[0] === mark) return this.#closed(parts.join(""));
+      if (found[0] === "\n") {
+        this.#line += 1;
+        parts.push("\n");
+      } else parts.push(this.#escape());
     }
-    return this.#fail("a quote is not closed");
+  }
+
+  #closed(value: string): string {
+    const after = this.#text.slice(this.#at, this.#lineEnd());
+    if (!/^\s*(#.*)?$/.test(after)) this.#fail("something follows the closing quote");
+    this.#restOfLine();
+    return this.#short(value);
+  }
+
+  #escape(): string {
+    const next = this.#text[this.#at] ?? "";
+    if (next === "\n") this.#line += 1;
+    this.#at += 1;
+    // An escape that nobody defined keeps its backslash, as other readers have it.
+    return ESCAPES[next] ?? `\\${next}`;
   }
 }
 

@@ -2,7 +2,7 @@
  * Names and values in the order in which they stand in a file. Files are large and come from anybody, so they are read
  * entry by entry: whoever reads can stop at the first one too many, and let others have a turn in between.
  */
-import { setImmediate } from "node:timers/promises";
+import { createBreath } from "../../../platform/breath.ts";
 
 export type Entries = ReadonlyMap<string, string>;
 export type Entry = readonly [key: string, value: string];
@@ -22,21 +22,17 @@ export const valueTooLong = (): string => `a value is longer than ${MAX_VALUE_LE
 export const readAll = (reading: Reading): Entries =>
   new Map([...reading].filter((entry) => entry !== undefined));
 
-const BITE_MS = 10;
-
 /** In bites, and no further than one entry beyond the most that anybody wants. */
 export async function readInBites(reading: Reading, most: number): Promise<Entries> {
   const entries = new Map<string, string>();
-  let since = performance.now();
+  const breathe = createBreath();
   for (const entry of reading) {
     if (entry) entries.set(...(entry as [string, string]));
     if (entries.size > most)
       throw new FormatError(
         `the file holds more than ${most} secrets, which is the most that can be imported at once: split it`,
       );
-    if (performance.now() - since < BITE_MS) continue;
-    await setImmediate();
-    since = performance.now();
+    await breathe();
   }
   return entries;
 }

@@ -87,6 +87,7 @@ class Reader {
     for (let line = this.#peek(); line !== undefined; line = this.#peek()) {
       this.#step();
       if (this.#number % BREATH_LINES === 0) yield undefined;
+      if (line.length > 3 * MAX_VALUE_LETTERS) this.#fail(valueTooLong());
       if (/^\s*(#.*)?$/.test(line) || line === "---" || line === "{}") continue;
       if (/^\s/.test(line)) this.#fail("only one flat list of names and values is understood");
       const { text: key, rest } = this.#key(line);

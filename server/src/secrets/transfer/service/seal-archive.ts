@@ -6,6 +6,7 @@ import { randomBytes, scrypt } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 import { z } from "zod";
 import { decrypt, encrypt } from "../../../platform/crypto/index.ts";
+import { createBreath } from "../../../platform/breath.ts";
 import { hasMoreParts } from "../../../platform/json-parts.ts";
 import { badRequest } from "../../../platform/problem.ts";
 import {
@@ -42,13 +43,14 @@ const MOST_PARTS = 5_000_000;
 const SLICE = 1000;
 
 async function write({ secrets, ...rest }: NewArchive): Promise<Buffer> {
-  const bites = [Buffer.from(`${JSON.stringify(rest).slice(0, -1)},"secrets":[`)];
-  for (let from = 0; from < secrets.length; from += SLICE) {
-    const bite = JSON.stringify(secrets.slice(from, from + SLICE)).slice(1, -1);
-    bites.push(Buffer.from(from === 0 ? bite : `,${bite}`));
-    await setImmediate();
+  const parts = [Buffer.from(`${JSON.stringify(rest).slice(0, -1)},"secrets":[`)];
+  const breathe = createBreath();
+  for (const secret of secrets) {
+    parts.push(Buffer.from(`${parts.length > 1 ? "," : ""}${JSON.stringify(secret)}`));
+    await breathe();
   }
-  return Buffer.concat([...bites, Buffer.from("]}")]);
+  await setImmediate();
+  return Buffer.concat([...parts, Buffer.from("]}")]);
 }
 const unread = archive.extend({ secrets: z.array(z.unknown()).max(1_000_000) });
 
