@@ -3,7 +3,6 @@
  * the file is in the project as it is in the file, and what the project has besides stays. The dry run shows this
  * plan and the import carries it out, so the one is what the other said.
  */
-import { createBreath } from "../../platform/breath.ts";
 import { badRequest } from "../../platform/problem.ts";
 import type { Archive, ArchivedImport, ArchivedRole, ArchivedSecret } from "./archive/contract.ts";
 
@@ -60,14 +59,16 @@ export const secretPlace = (secret: { environment: string; path: string; key: st
 export const importName = (one: ArchivedImport): string =>
   `${folderName(one)} ← ${one.sourceProject === null ? "" : `${one.sourceProject}:`}${one.sourceEnvironment}:${one.sourcePath}`;
 
+/** Called in each round of a long loop, so that others can have their turn. */
+type Breathe = () => Promise<void> | undefined;
+
 async function diff<T, P>(
-  wanted: readonly T[],
-  present: readonly P[],
+  { wanted, present }: { readonly wanted: readonly T[]; readonly present: readonly P[] },
   nameOf: (one: T | P) => string,
   isSame: (wanted: T, present: P) => boolean,
+  breathe: Breathe,
 ): Promise<Diff<T>> {
   const [there, asked] = [new Map<string, P>(), new Map<string, T>()];
-  const breathe = createBreath();
   for (const one of present) {
     there.set(nameOf(one), one);
     await breathe();
@@ -170,32 +171,40 @@ export async function planImport(
   file: Archive,
   present: Present,
   isResolved: (one: ArchivedImport) => boolean,
+  breathe: Breathe = () => undefined,
 ): Promise<Plan> {
   const slugOf = ({ slug }: { readonly slug: string }) => slug;
+  const isSameRole = (a: ArchivedRole, b: ArchivedRole): boolean =>
+    a.name === b.name &&
+    (a.description ?? null) === (b.description ?? null) &&
+    JSON.stringify(a.permissions) === JSON.stringify(b.permissions);
+  const both = <T, P>(wanted: readonly T[], there: readonly P[]) => ({ wanted, present: there });
   return {
-    environments: await diff(file.environments, present.environments, slugOf, (a, b) => a.name === b.name),
-    tags: await diff(file.tags, present.tags, slugOf, (a, b) => a.name === b.name && a.color === b.color),
+    environments: await diff(
+      both(file.environments, present.environments),
+      slugOf,
+      (a, b) => a.name === b.name,
+      breathe,
+    ),
+    tags: await diff(
+      both(file.tags, present.tags),
+      slugOf,
+      (a, b) => a.name === b.name && a.color === b.color,
+      breathe,
+    ),
     folders: await diff(
-      foldersOf(file),
-      present.folders,
+      both(foldersOf(file), present.folders),
       folderName,
       (a, b) => (a.description ?? "") === (b.description ?? ""),
+      breathe,
     ),
     secrets: await diff(
-      withKnownTags(file, present),
-      present.secrets,
+      both(withKnownTags(file, present), present.secrets),
       secretPlace,
       (a, b) => b.value !== undefined && contentOf(a) === contentOf(b),
+      breathe,
     ),
-    roles: await diff(
-      file.roles,
-      present.roles,
-      slugOf,
-      (a, b) =>
-        a.name === b.name &&
-        (a.description ?? null) === (b.description ?? null) &&
-        JSON.stringify(a.permissions) === JSON.stringify(b.permissions),
-    ),
+    roles: await diff(both(file.roles, present.roles), slugOf, isSameRole, breathe),
     imports: planImports(file.imports, present.imports, isResolved),
   };
 }
