@@ -2,7 +2,7 @@
 import type pg from "pg";
 import { adminRoutes, createAdmin } from "./admin/index.ts";
 import { openAlerts, type AlertRoomNeeds, type AlertWork } from "./alerts/index.ts";
-import { auditJobs, auditRoutes, createAudit } from "./audit/index.ts";
+import { auditJobs, auditRoutes, createAudit, createRefusals, type Refusals } from "./audit/index.ts";
 import {
   authJobs,
   authRoutes,
@@ -56,7 +56,13 @@ import { reasonOf, type Log } from "./platform/log.ts";
 import { createOutbound } from "./platform/outbound.ts";
 import { createTail, outboxJobs, type Tail } from "./platform/outbox/index.ts";
 import type { Sealed } from "./platform/sealed.ts";
-import { createEnvironments, createProjectAccess, createProjects, projectRoutes } from "./projects/index.ts";
+import {
+  createEnvironments,
+  createJudge,
+  createProjectAccess,
+  createProjects,
+  projectRoutes,
+} from "./projects/index.ts";
 import { createRoles, roleRoutes } from "./roles/index.ts";
 import { createSecrets, secretsJobs, secretsRoutes, type Secrets } from "./secrets/index.ts";
 import { createStatus, statusRoutes } from "./status/index.ts";
@@ -77,6 +83,7 @@ export interface House {
   readonly routes: readonly Route[];
   readonly events: Events;
   readonly secrets: Secrets;
+  readonly refusals: Refusals;
   readonly alertWork: AlertWork;
   readonly rateLimits: RateLimits;
   readonly authentication: Authentication;
@@ -224,7 +231,8 @@ async function openRooms(options: HouseOptions, database: Database, tail: Tail) 
     ...alerts.work.jobs,
     ...outboxJobs(database),
   ];
-  return { routes, jobs, auth: people.auth, authentication, events, secrets, alertWork: alerts.work };
+  const judge = createJudge(ground);
+  return { routes, jobs, judge, auth: people.auth, authentication, events, secrets, alertWork: alerts.work };
 }
 
 function openEvents(
@@ -270,7 +278,7 @@ type Opened = Awaited<ReturnType<typeof openRooms>> & { readonly database: Datab
 
 function assemble(
   { config, clock, log }: HouseOptions,
-  { database, tail, routes, auth, authentication, events, secrets, alertWork, jobs: work }: Opened,
+  { database, tail, routes, judge, auth, authentication, events, secrets, alertWork, jobs: work }: Opened,
 ): House {
   const { rateLimitRead, rateLimitWrite } = config;
   const limits = {
@@ -281,6 +289,7 @@ function assemble(
     orgWrite: config.rateLimitOrgWrite ?? rateLimitWrite * CALLERS_PER_ORGANISATION,
   };
   const rateLimits = createRateLimits({ limits, db: database, clock, log });
+  const refusals = createRefusals({ db: database, clock, log });
   const jobs = createJobs({ db: database, clock, log });
   jobs.add(...work);
   const measured = [database, tail, jobs, events, alertWork];
@@ -288,10 +297,14 @@ function assemble(
   const app = createDoor({
     routes,
     authenticate: authentication.authenticate,
+    confirm: authentication.confirm,
+    judge,
     rateLimits,
     metrics,
     trustedProxies: config.trustedProxies,
     metricsToken: config.metricsToken,
+    onRefused: (actor, endpoint, { projectId = null, message: reason }) =>
+      refusals.note({ actor, endpoint: endpoint.id, projectId, reason }),
     log,
   });
   const flush = () =>
@@ -305,11 +318,12 @@ function assemble(
     await events.stop();
     await app.close();
     // Before anything that may take its time: what was answered must be in the audit log whatever comes next.
-    await secrets
-      .flush()
-      .catch((error: unknown) =>
-        log.error({ reason: reasonOf(error) }, "readings were not written to the audit log"),
-      );
+    for (const trail of [secrets, refusals])
+      await trail
+        .flush()
+        .catch((error: unknown) =>
+          log.error({ reason: reasonOf(error) }, "readings and refusals were not written to the audit log"),
+        );
     clearInterval(flushing);
     rateLimits.stop();
     await jobs.stop();
@@ -329,6 +343,7 @@ function assemble(
     authentication,
     events,
     secrets,
+    refusals,
     alertWork,
     startWork() {
       jobs.start();

@@ -1,4 +1,4 @@
-import { serve, servePublic, type Route } from "../platform/http/index.ts";
+import { serve, servePublic, type Route, byInstanceAdmin } from "../platform/http/index.ts";
 import { seal } from "../platform/sealed.ts";
 import { bootstrapInstance, createOrganization } from "./contract.ts";
 import type { Admin } from "./service.ts";
@@ -7,5 +7,5 @@ export const adminRoutes = (admin: Admin): Route[] => [
   servePublic(bootstrapInstance, ({ body, caller }) =>
     admin.bootstrap({ ...body, password: seal(body.password) }, caller),
   ),
-  serve(createOrganization, ({ actor, body }) => admin.createOrganization(actor, body)),
+  serve(createOrganization, ({ actor, body }) => admin.createOrganization(actor, body), byInstanceAdmin),
 ];

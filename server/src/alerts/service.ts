@@ -3,7 +3,7 @@ import type { MemberActor } from "../platform/actor.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Db, Query, Tx } from "../platform/db/index.ts";
 import { newId } from "../platform/ids.ts";
-import { badRequest, conflict, invalidField, notFound } from "../platform/problem.ts";
+import { badRequest, conflict, invalidField, notFound, Problem } from "../platform/problem.ts";
 import { orgOf, type Permissions } from "../permissions/index.ts";
 import type { Channels } from "./channels/service.ts";
 import type { AlertChange, AlertQuery, AlertView, EventType, ListedAlert, NewAlert } from "./contract.ts";
@@ -11,7 +11,7 @@ import { hastenDeliveries, rehomeDeliveries } from "./deliveries/store.ts";
 import { includesAuthorities } from "./filters/model.ts";
 import { DEFAULT_BEFORE, type AlertRow } from "./model.ts";
 import { dropWaitingExpiries, forgetHistoryOf } from "./occasions/store.ts";
-import type { Scopes } from "./scopes/service.ts";
+import type { Scopes, ScopeWish } from "./scopes/service.ts";
 import {
   countAlerts,
   deleteAlertRow,
@@ -199,10 +199,24 @@ export function createAlerts({ db, clock, permissions, scopes, channels }: Alert
     return [projectId];
   };
 
+  /** Before anything is looked at: may the caller do this where the request belongs, or make that place? */
+  const judgeIn = async (actor: MemberActor, wish: ScopeWish, action: string): Promise<void> => {
+    const isNamed = wish.projectId !== undefined || Boolean(wish.applicationId);
+    const scope = await scopes.resolve(actor, wish).catch((error: unknown) => {
+      if (isNamed || !(error instanceof Problem) || error.status !== 404) throw error;
+      return undefined;
+    });
+    if (scope) await permissions.requireInProject(actor, scope.projectId, { action, subject: SUBJECT });
+    else await permissions.requireInOrganization(actor, { action: "create", subject: "workspace" });
+  };
+
   return {
     enter,
+    judgeIn,
 
     async create(actor: MemberActor, input: NewAlert): Promise<AlertView> {
+      if (input.projectId !== undefined || !input.applicationId)
+        await judgeIn(actor, { projectId: input.projectId }, "create");
       const parsed = await channels.parse(input.channels);
       const scope = await scopes.resolveOrCreate(actor, input);
       await permissions.requireInProject(actor, scope.projectId, { action: "create", subject: SUBJECT });

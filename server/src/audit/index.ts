@@ -1,3 +1,4 @@
 export { auditJobs } from "./jobs.ts";
 export { auditRoutes } from "./routes.ts";
+export { createRefusals, type Refusals } from "./refusals/service.ts";
 export { createAudit, type Audit } from "./service.ts";

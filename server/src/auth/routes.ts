@@ -1,4 +1,13 @@
-import { formPage, formPageCsp, Raw, serve, servePublic, type Route } from "../platform/http/index.ts";
+import {
+  formPage,
+  formPageCsp,
+  Raw,
+  serve,
+  servePublic,
+  type Route,
+  toOneself,
+  toThing,
+} from "../platform/http/index.ts";
 import { seal } from "../platform/sealed.ts";
 import * as tokens from "./access-tokens/contract.ts";
 import type { AccessTokens } from "./access-tokens/service.ts";
@@ -48,19 +57,31 @@ const loginRoutes = ({ accessTokens, sessions: people, universalLogin }: AuthSer
     const { token: accessToken, expiresIn } = await people.login(body.email, seal(body.password), caller);
     return { accessToken, expiresIn, tokenType: "Bearer" as const };
   }),
-  serve(sessions.selectOrganization, async ({ actor, body }) => ({
-    token: (await people.selectOrganization(actor, body.organizationId)).token,
-    isMfaEnabled: false,
-  })),
-  serve(sessions.checkAuth, async () => ({ message: "Authenticated" })),
-  serve(sessions.logout, async ({ actor }) => {
-    await people.logout(actor);
-    return { message: "The session was ended." };
-  }),
-  serve(sessions.changePassword, async ({ actor, body }) => {
-    await people.changePassword(actor, seal(body.currentPassword), seal(body.newPassword));
-    return { message: "The password was changed. Log in again." };
-  }),
+  serve(
+    sessions.selectOrganization,
+    async ({ actor, body }) => ({
+      token: (await people.selectOrganization(actor, body.organizationId)).token,
+      isMfaEnabled: false,
+    }),
+    toOneself,
+  ),
+  serve(sessions.checkAuth, async () => ({ message: "Authenticated" }), toOneself),
+  serve(
+    sessions.logout,
+    async ({ actor }) => {
+      await people.logout(actor);
+      return { message: "The session was ended." };
+    },
+    toOneself,
+  ),
+  serve(
+    sessions.changePassword,
+    async ({ actor, body }) => {
+      await people.changePassword(actor, seal(body.currentPassword), seal(body.newPassword));
+      return { message: "The password was changed. Log in again." };
+    },
+    toOneself,
+  ),
   serve(sessions.whoAmI, async ({ actor }) => ({ user: await people.whoAmI(actor) })),
 ];
 
@@ -99,23 +120,41 @@ const resetRoutes = (passwords: PasswordResets): Route[] => [
 ];
 
 const universalRoutes = (auths: UniversalAuths): Route[] => [
-  serve(universal.attachUniversalAuth, async ({ actor, params, body }) => ({
-    identityUniversalAuth: await auths.attach(actor, params.identityId, body),
-  })),
+  serve(
+    universal.attachUniversalAuth,
+    async ({ actor, params, body }) => ({
+      identityUniversalAuth: await auths.attach(actor, params.identityId, body),
+    }),
+    toThing((actor, { params }) => auths.judge(actor, params["identityId"] ?? "", "edit-auth")),
+  ),
   serve(universal.getUniversalAuth, async ({ actor, params }) => ({
     identityUniversalAuth: await auths.get(actor, params.identityId),
   })),
-  serve(universal.updateUniversalAuth, async ({ actor, params, body }) => ({
-    identityUniversalAuth: await auths.update(actor, params.identityId, body),
-  })),
-  serve(universal.detachUniversalAuth, async ({ actor, params }) => ({
-    identityUniversalAuth: await auths.detach(actor, params.identityId),
-  })),
-  serve(universal.clearLockouts, async ({ actor, params }) => ({
-    deleted: await auths.clearLockouts(actor, params.identityId),
-  })),
-  serve(universal.createClientSecret, ({ actor, params, body }) =>
-    auths.createSecret(actor, params.identityId, body),
+  serve(
+    universal.updateUniversalAuth,
+    async ({ actor, params, body }) => ({
+      identityUniversalAuth: await auths.update(actor, params.identityId, body),
+    }),
+    toThing((actor, { params }) => auths.judge(actor, params["identityId"] ?? "", "edit-auth")),
+  ),
+  serve(
+    universal.detachUniversalAuth,
+    async ({ actor, params }) => ({
+      identityUniversalAuth: await auths.detach(actor, params.identityId),
+    }),
+    toThing((actor, { params }) => auths.judge(actor, params["identityId"] ?? "", "revoke-auth")),
+  ),
+  serve(
+    universal.clearLockouts,
+    async ({ actor, params }) => ({
+      deleted: await auths.clearLockouts(actor, params.identityId),
+    }),
+    toThing((actor, { params }) => auths.judge(actor, params["identityId"] ?? "", "edit-auth")),
+  ),
+  serve(
+    universal.createClientSecret,
+    ({ actor, params, body }) => auths.createSecret(actor, params.identityId, body),
+    toThing((actor, { params }) => auths.judge(actor, params["identityId"] ?? "", "create-token")),
   ),
   serve(universal.listClientSecrets, async ({ actor, params }) => ({
     clientSecretData: await auths.listSecrets(actor, params.identityId),
@@ -123,26 +162,44 @@ const universalRoutes = (auths: UniversalAuths): Route[] => [
   serve(universal.getClientSecret, async ({ actor, params }) => ({
     clientSecretData: await auths.getSecret(actor, params.identityId, params.clientSecretId),
   })),
-  serve(universal.revokeClientSecret, async ({ actor, params }) => ({
-    clientSecretData: await auths.revokeSecret(actor, params.identityId, params.clientSecretId),
-  })),
+  serve(
+    universal.revokeClientSecret,
+    async ({ actor, params }) => ({
+      clientSecretData: await auths.revokeSecret(actor, params.identityId, params.clientSecretId),
+    }),
+    toThing((actor, { params }) => auths.judge(actor, params["identityId"] ?? "", "delete-token")),
+  ),
 ];
 
 const tokenRoutes = (auths: TokenAuths): Route[] => [
-  serve(token.attachTokenAuth, async ({ actor, params, body }) => ({
-    identityTokenAuth: await auths.attach(actor, params.identityId, body),
-  })),
+  serve(
+    token.attachTokenAuth,
+    async ({ actor, params, body }) => ({
+      identityTokenAuth: await auths.attach(actor, params.identityId, body),
+    }),
+    toThing((actor, { params }) => auths.judge(actor, params["identityId"] ?? "", "edit-auth")),
+  ),
   serve(token.getTokenAuth, async ({ actor, params }) => ({
     identityTokenAuth: await auths.get(actor, params.identityId),
   })),
-  serve(token.updateTokenAuth, async ({ actor, params, body }) => ({
-    identityTokenAuth: await auths.update(actor, params.identityId, body),
-  })),
-  serve(token.detachTokenAuth, async ({ actor, params }) => ({
-    identityTokenAuth: await auths.detach(actor, params.identityId),
-  })),
-  serve(token.createToken, ({ actor, params, body }) =>
-    auths.createToken(actor, params.identityId, body.name),
+  serve(
+    token.updateTokenAuth,
+    async ({ actor, params, body }) => ({
+      identityTokenAuth: await auths.update(actor, params.identityId, body),
+    }),
+    toThing((actor, { params }) => auths.judge(actor, params["identityId"] ?? "", "edit-auth")),
+  ),
+  serve(
+    token.detachTokenAuth,
+    async ({ actor, params }) => ({
+      identityTokenAuth: await auths.detach(actor, params.identityId),
+    }),
+    toThing((actor, { params }) => auths.judge(actor, params["identityId"] ?? "", "revoke-auth")),
+  ),
+  serve(
+    token.createToken,
+    ({ actor, params, body }) => auths.createToken(actor, params.identityId, body.name),
+    toThing((actor, { params }) => auths.judge(actor, params["identityId"] ?? "", "create-token")),
   ),
   serve(token.listTokens, async ({ actor, params, query }) => ({
     tokens: await auths.listTokens(actor, params.identityId, query),
@@ -150,11 +207,19 @@ const tokenRoutes = (auths: TokenAuths): Route[] => [
   serve(token.getToken, async ({ actor, params }) => ({
     token: await auths.getToken(actor, params.tokenId),
   })),
-  serve(token.renameToken, async ({ actor, params, body }) => ({
-    token: await auths.renameToken(actor, params.tokenId, body.name),
-  })),
-  serve(token.revokeTokenById, async ({ actor, params }) => {
-    await auths.revokeToken(actor, params.tokenId);
-    return { message: "The token was revoked." };
-  }),
+  serve(
+    token.renameToken,
+    async ({ actor, params, body }) => ({
+      token: await auths.renameToken(actor, params.tokenId, body.name),
+    }),
+    toThing((actor, { params }) => auths.judgeToken(actor, params["tokenId"] ?? "", "create-token")),
+  ),
+  serve(
+    token.revokeTokenById,
+    async ({ actor, params }) => {
+      await auths.revokeToken(actor, params.tokenId);
+      return { message: "The token was revoked." };
+    },
+    toThing((actor, { params }) => auths.judgeToken(actor, params["tokenId"] ?? "", "delete-token")),
+  ),
 ];

@@ -2,9 +2,10 @@
 import { hash } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import type { Caller, MemberActor } from "../platform/actor.ts";
+import type { Clock } from "../platform/clock.ts";
 import { openToken, type Claims, type Keyring } from "../platform/crypto/index.ts";
 import type { AccessTokens } from "./access-tokens/service.ts";
-import { noToken, tokenInvalid } from "./model.ts";
+import { noToken, tokenExpired, tokenInvalid, tokenRevoked } from "./model.ts";
 import type { Sessions } from "./sessions/service.ts";
 
 export interface Authentication {
@@ -13,9 +14,12 @@ export interface Authentication {
   endOf(header: string | undefined): number;
   /** Would the actor still be let in, its token's own end aside? */
   isLive(actor: MemberActor): Promise<boolean>;
+  /** Throws what a token would be answered that was let in before and would not be now. */
+  confirm(actor: MemberActor, header: string | undefined): Promise<void>;
 }
 
 export interface AuthenticationNeeds {
+  readonly clock: Clock;
   readonly keyring: Keyring;
   readonly accessTokens: AccessTokens;
   readonly sessions: Sessions;
@@ -25,6 +29,7 @@ const BEARER = /^bearer +(\S+)$/i;
 const REMEMBERED = 10_000;
 
 export function createAuthentication({
+  clock,
   keyring,
   accessTokens,
   sessions,
@@ -44,6 +49,9 @@ export function createAuthentication({
     opened.set(digest, claims);
     return claims;
   };
+  const endOf = (header: string | undefined): number => Number(claimsOf(header)["exp"]) * 1000;
+  const isLive = (actor: MemberActor): Promise<boolean> =>
+    actor.kind === "identity" ? accessTokens.isLive(actor) : sessions.isLive(actor);
   return {
     async authenticate(header, caller) {
       const claims = claimsOf(header);
@@ -51,7 +59,11 @@ export function createAuthentication({
         ? accessTokens.authenticate(claims, caller)
         : sessions.authenticate(claims, caller);
     },
-    endOf: (header) => Number(claimsOf(header)["exp"]) * 1000,
-    isLive: (actor) => (actor.kind === "identity" ? accessTokens.isLive(actor) : sessions.isLive(actor)),
+    endOf,
+    isLive,
+    async confirm(actor, header) {
+      if (endOf(header) <= clock.millis()) throw tokenExpired();
+      if (!(await isLive(actor))) throw tokenRevoked();
+    },
   };
 }

@@ -25,7 +25,7 @@ import { createRevocationLists } from "./revocation/lists/service.ts";
 import { createOcsp } from "./revocation/ocsp/service.ts";
 import { createRevocation } from "./revocation/service.ts";
 import { certificateRoutes } from "./routes.ts";
-import { createCertificateScope } from "./service.ts";
+import { createCertificateScope, createMayIn } from "./service.ts";
 
 export {
   certificateImported,
@@ -85,6 +85,7 @@ export function createCertificates(needs: CertificateNeeds) {
   const upkeep = createUpkeep({ db, clock });
   const renewal = createRenewal({ ...needs, profiles, issuance });
   const services = {
+    mayIn: createMayIn(scope, permissions),
     authorities,
     authorityCertificates,
     policies,

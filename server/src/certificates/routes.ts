@@ -12,9 +12,11 @@ import { policyRoutes } from "./policies/routes.ts";
 import type { Policies } from "./policies/service.ts";
 import { profileRoutes } from "./profiles/routes.ts";
 import type { Profiles } from "./profiles/service.ts";
+import type { MayIn } from "./service.ts";
 import { revocationRoutes, type RevocationServices } from "./revocation/routes.ts";
 
 export interface CertificateServices extends InventoryServices, RevocationServices {
+  readonly mayIn: MayIn;
   readonly authorities: Authorities;
   readonly authorityCertificates: AuthorityCertificates;
   readonly policies: Policies;
@@ -25,10 +27,10 @@ export interface CertificateServices extends InventoryServices, RevocationServic
 }
 
 export const certificateRoutes = (services: CertificateServices): Route[] => [
-  ...authorityRoutes(services.authorities, services.authorityCertificates),
-  ...policyRoutes(services.policies),
-  ...profileRoutes(services.profiles),
-  ...applicationRoutes(services.applications),
+  ...authorityRoutes(services.authorities, services.authorityCertificates, services.mayIn),
+  ...policyRoutes(services.policies, services.mayIn),
+  ...profileRoutes(services.profiles, services.mayIn),
+  ...applicationRoutes(services.applications, services.mayIn),
   ...issuanceRoutes(services.issuance, services.requests),
   ...inventoryRoutes(services),
   ...revocationRoutes(services),

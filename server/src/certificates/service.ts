@@ -1,7 +1,8 @@
 import type { MemberActor } from "../platform/actor.ts";
 import type { Db } from "../platform/db/index.ts";
+import type { Finder } from "../platform/http/index.ts";
 import { notFound } from "../platform/problem.ts";
-import { orgOf } from "../permissions/index.ts";
+import { orgOf, type Permissions } from "../permissions/index.ts";
 import type { ProjectRow, Projects } from "../projects/index.ts";
 import { findCertificateProject } from "./store.ts";
 
@@ -9,6 +10,15 @@ import { findCertificateProject } from "./store.ts";
 export interface CertificateScope {
   projectOf(actor: MemberActor, ref: string | null | undefined): Promise<ProjectRow>;
 }
+
+/** The coarse right in the project that a request means which names none. */
+export type MayIn = (action: string, subject: string) => Finder;
+
+export const createMayIn =
+  (scope: CertificateScope, permissions: Permissions): MayIn =>
+  (action, subject) =>
+  async (actor) =>
+    permissions.requireInProject(actor, (await scope.projectOf(actor, undefined)).id, { action, subject });
 
 export function createCertificateScope(needs: {
   readonly db: Db;

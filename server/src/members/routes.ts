@@ -1,4 +1,13 @@
-import { formPage, formPageCsp, Raw, serve, servePublic, type Route } from "../platform/http/index.ts";
+import {
+  formPage,
+  formPageCsp,
+  Raw,
+  serve,
+  servePublic,
+  type Route,
+  inOrganization,
+  inProject,
+} from "../platform/http/index.ts";
 import { seal } from "../platform/sealed.ts";
 import type { Acceptances } from "./invitations/acceptance/service.ts";
 import * as invitation from "./invitations/contract.ts";
@@ -23,12 +32,20 @@ export const memberRoutes = (services: MemberServices): Route[] => [
 
 const organizationRoutes = (members: OrgMembers): Route[] => [
   serve(organization.listOrgMembers, ({ actor, query }) => members.list(actor, query)),
-  serve(organization.updateOrgMember, async ({ actor, params, body }) => ({
-    member: await members.update(actor, params.membershipId, body.role),
-  })),
-  serve(organization.removeOrgMember, async ({ actor, params }) => ({
-    member: await members.remove(actor, params.membershipId),
-  })),
+  serve(
+    organization.updateOrgMember,
+    async ({ actor, params, body }) => ({
+      member: await members.update(actor, params.membershipId, body.role),
+    }),
+    inOrganization("edit", "member"),
+  ),
+  serve(
+    organization.removeOrgMember,
+    async ({ actor, params }) => ({
+      member: await members.remove(actor, params.membershipId),
+    }),
+    inOrganization("delete", "member"),
+  ),
 ];
 
 const INVITATION_PAGE = formPage({
@@ -64,11 +81,19 @@ const INVITATION_PAGE = formPage({
 });
 
 const invitationRoutes = ({ invitations, acceptances }: MemberServices): Route[] => [
-  serve(invitation.createInvitation, ({ actor, body }) => invitations.create(actor, body)),
+  serve(
+    invitation.createInvitation,
+    ({ actor, body }) => invitations.create(actor, body),
+    inOrganization("create", "member"),
+  ),
   serve(invitation.listInvitations, ({ actor, query }) => invitations.list(actor, query)),
-  serve(invitation.deleteInvitation, async ({ actor, params }) => ({
-    invitation: await invitations.delete(actor, params.invitationId),
-  })),
+  serve(
+    invitation.deleteInvitation,
+    async ({ actor, params }) => ({
+      invitation: await invitations.delete(actor, params.invitationId),
+    }),
+    inOrganization("delete", "member"),
+  ),
   servePublic(invitation.openInvitationLink, async ({ reply }) => {
     reply.header("content-type", "text/html; charset=utf-8");
     reply.header("content-security-policy", formPageCsp);
@@ -80,23 +105,35 @@ const invitationRoutes = ({ invitations, acceptances }: MemberServices): Route[]
 ];
 
 const projectRoutes = (members: ProjectMembers): Route[] => [
-  serve(project.addProjectMembers, async ({ actor, params, body }) => ({
-    memberships: await members.add(actor, params.projectId, {
-      emails: [...body.emails, ...body.usernames],
-      roleSlugs: body.roleSlugs,
+  serve(
+    project.addProjectMembers,
+    async ({ actor, params, body }) => ({
+      memberships: await members.add(actor, params.projectId, {
+        emails: [...body.emails, ...body.usernames],
+        roleSlugs: body.roleSlugs,
+      }),
     }),
-  })),
+    inProject("create", "member"),
+  ),
   serve(project.listProjectMembers, ({ actor, params, query }) =>
     members.list(actor, params.projectId, query),
   ),
   serve(project.getProjectMember, async ({ actor, params }) => ({
     membership: await members.get(actor, params.projectId, params.membershipId),
   })),
-  serve(project.updateProjectMember, async ({ actor, params, body }) => {
-    const membership = await members.update(actor, params.projectId, params.membershipId, body.roles);
-    return { membership, roles: membership.roles };
-  }),
-  serve(project.removeProjectMember, async ({ actor, params }) => ({
-    membership: await members.remove(actor, params.projectId, params.membershipId),
-  })),
+  serve(
+    project.updateProjectMember,
+    async ({ actor, params, body }) => {
+      const membership = await members.update(actor, params.projectId, params.membershipId, body.roles);
+      return { membership, roles: membership.roles };
+    },
+    inProject("edit", "member"),
+  ),
+  serve(
+    project.removeProjectMember,
+    async ({ actor, params }) => ({
+      membership: await members.remove(actor, params.projectId, params.membershipId),
+    }),
+    inProject("delete", "member"),
+  ),
 ];

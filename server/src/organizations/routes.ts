@@ -1,4 +1,4 @@
-import { serve, type Route } from "../platform/http/index.ts";
+import { serve, type Route, inOrganization } from "../platform/http/index.ts";
 import { identityDetails } from "../identities/contract.ts";
 import * as contract from "./contract.ts";
 import type { Organizations } from "./service.ts";
@@ -13,9 +13,13 @@ export const organizationRoutes = (organizations: Organizations): Route[] => [
       subOrganizations: [],
     })),
   })),
-  serve(contract.updateOrganization, async ({ actor, body }) => ({
-    organization: await organizations.update(actor, body),
-  })),
+  serve(
+    contract.updateOrganization,
+    async ({ actor, body }) => ({
+      organization: await organizations.update(actor, body),
+    }),
+    inOrganization("edit", "settings"),
+  ),
   serve(identityDetails, async ({ actor }) => ({
     identityDetails: { organization: await organizations.own(actor) },
   })),

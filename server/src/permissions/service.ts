@@ -113,9 +113,13 @@ function rightsFrom(
   return { ability, prospects, lastingUntil, isMember: held.length > 0, validUntil };
 }
 
+// From an ability back to the rights it is of, for asking how long it lasts and where it was refused.
+const rightsOf = new WeakMap<Ability, Rights>();
+const projectOf = (ability: Ability): string | undefined => rightsOf.get(ability)?.projectId ?? undefined;
+
 export function deny(ability: Ability, { action, subject, attributes }: Wanted): never {
   const { considered } = ability.explain(action, subject, attributes);
-  throw permissionDenied(`You are not allowed to ${action} on ${subject}.`, considered);
+  throw permissionDenied(`You are not allowed to ${action} on ${subject}.`, considered, projectOf(ability));
 }
 
 export function createPermissions({ db, tail, clock }: PermissionNeeds): Permissions {
@@ -131,9 +135,6 @@ export function createPermissions({ db, tail, clock }: PermissionNeeds): Permiss
     if (projectId !== null) return cache.dropGroup(`project:${projectId}`);
     cache.dropGroup(actorId === null ? `org:${orgId}` : `actor:${orgId}:${actorId}`);
   });
-
-  // From an ability back to the rights it is of, for asking how long it lasts.
-  const rightsOf = new WeakMap<Ability, Rights>();
 
   const load = async (
     actor: { readonly kind: "identity" | "user"; readonly id: string },
@@ -175,14 +176,18 @@ export function createPermissions({ db, tail, clock }: PermissionNeeds): Permiss
     requireInOrganization: async (actor, wanted) => check(await inOrganization(actor), wanted),
     async requireMember(actor, projectId) {
       const { isMember } = await load(actor, orgOf(actor), projectId);
-      if (!isMember) throw permissionDenied("You are not a member of this project.", []);
+      if (!isMember) throw permissionDenied("You are not a member of this project.", [], projectId);
     },
     rulesOf: async (identity, projectId) =>
       (await load({ kind: "identity", id: identity.id }, identity.orgId, projectId)).prospects,
     requireHolds(holder, rules, what, until = Number.POSITIVE_INFINITY) {
       const missing = missingFrom(rightsOf.get(holder)?.lastingUntil(until) ?? holder, rules);
       if (missing.length > 0)
-        throw permissionBoundary(`You cannot grant ${what}: it holds more than you do.`, missing);
+        throw permissionBoundary(
+          `You cannot grant ${what}: it holds more than you do.`,
+          missing,
+          projectOf(holder),
+        );
     },
     requireInstanceAdmin(actor) {
       if (!actor.isInstanceAdmin)

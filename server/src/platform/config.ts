@@ -233,8 +233,8 @@ export const VARIABLES = {
   ),
   metricsToken: text(
     "KEYWARD_METRICS_TOKEN",
-    "Bearer token for GET /metrics; without it /metrics answers on loopback only.",
-    "(loopback only)",
+    "Bearer token for GET /metrics; without it there is no /metrics.",
+    "(no /metrics)",
     (t) => (t === undefined ? undefined : new Sealed(t)),
   ),
   logLevel: choice("KEYWARD_LOG_LEVEL", "How much to log.", ["info", "debug", "warn", "error", "silent"]),

@@ -16,12 +16,20 @@ export class Problem extends Error {
   readonly details: unknown;
   readonly issues: readonly Issue[] | undefined;
   readonly retryAfterSeconds: number | undefined;
+  /** Where it was refused, for the project's own trail; never said to the caller. */
+  readonly projectId: string | undefined;
 
   constructor(
     status: number,
     error: string,
     message: string,
-    more: { details?: unknown; issues?: readonly Issue[]; retryAfterSeconds?: number; cause?: unknown } = {},
+    more: {
+      details?: unknown;
+      issues?: readonly Issue[];
+      retryAfterSeconds?: number;
+      projectId?: string | undefined;
+      cause?: unknown;
+    } = {},
   ) {
     super(message, more.cause === undefined ? undefined : { cause: more.cause });
     this.status = status;
@@ -29,6 +37,7 @@ export class Problem extends Error {
     this.details = more.details;
     this.issues = more.issues;
     this.retryAfterSeconds = more.retryAfterSeconds;
+    this.projectId = more.projectId;
   }
 }
 
@@ -42,10 +51,17 @@ export const licenceRequired = (feature: string): Problem =>
   );
 export const unauthorized = (message: string): Problem => new Problem(401, "UnauthorizedError", message);
 export const tokenRejected = (message: string): Problem => new Problem(401, "TokenError", message);
-export const permissionDenied = (message: string, considered: readonly unknown[]): Problem =>
-  new Problem(403, "PermissionDenied", message, { details: considered });
-export const permissionBoundary = (message: string, missingPermissions: readonly unknown[]): Problem =>
-  new Problem(403, "PermissionBoundaryError", message, { details: { missingPermissions } });
+export const permissionDenied = (
+  message: string,
+  considered: readonly unknown[],
+  projectId?: string,
+): Problem => new Problem(403, "PermissionDenied", message, { details: considered, projectId });
+export const permissionBoundary = (
+  message: string,
+  missingPermissions: readonly unknown[],
+  projectId?: string,
+): Problem =>
+  new Problem(403, "PermissionBoundaryError", message, { details: { missingPermissions }, projectId });
 export const addressForbidden = (message: string): Problem => new Problem(403, "ForbiddenError", message);
 /** One sentence for "unknown" and "someone else's", so that existence never leaks. */
 export const notFound = (what: string, id?: string): Problem =>

@@ -1,4 +1,4 @@
-import { serve, type Route } from "../platform/http/index.ts";
+import { serve, type Route, inOrganization, inProject, toThing } from "../platform/http/index.ts";
 import * as contract from "./contract.ts";
 import * as environments from "./environments/contract.ts";
 import type { Environments } from "./environments/service.ts";
@@ -15,10 +15,18 @@ const changed = (message: string, environment: environments.EnvironmentView) => 
 
 export const projectRoutes = (projects: Projects, envs: Environments, taking: ProjectAccess): Route[] => [
   serve(access.listAllProjects, ({ actor, query }) => taking.list(actor, query)),
-  serve(access.grantAdminAccess, async ({ actor, params }) => ({
-    membership: await taking.grantAdmin(actor, params.projectId),
-  })),
-  serve(contract.createProject, async ({ actor, body }) => ({ project: await projects.create(actor, body) })),
+  serve(
+    access.grantAdminAccess,
+    async ({ actor, params }) => ({
+      membership: await taking.grantAdmin(actor, params.projectId),
+    }),
+    toThing((actor) => taking.requireOrgAdmin(actor)),
+  ),
+  serve(
+    contract.createProject,
+    async ({ actor, body }) => ({ project: await projects.create(actor, body) }),
+    inOrganization("create", "workspace"),
+  ),
   serve(contract.listProjects, async ({ actor, query }) => ({
     projects: await projects.list(actor, query.type),
   })),
@@ -32,25 +40,46 @@ export const projectRoutes = (projects: Projects, envs: Environments, taking: Pr
     workspace: await projects.get(actor, params.projectId),
   })),
   serve(contract.getProjectBySlug, ({ actor, params }) => projects.get(actor, params.projectId)),
-  serve(contract.updateProject, async ({ actor, params, body }) => ({
-    project: await projects.update(actor, params.projectId, body),
-  })),
-  serve(contract.setAuditRetention, async ({ actor, params, body }) => ({
-    message: "The retention of the audit log was changed.",
-    workspace: await projects.setAuditRetention(actor, params.projectId, body.auditLogsRetentionDays),
-  })),
-  serve(contract.deleteProject, async ({ actor, params }) => {
-    const project = await projects.delete(actor, params.projectId);
-    return { project, workspace: project };
-  }),
-  serve(environments.createEnvironment, async ({ actor, params, body }) =>
-    changed("The environment was created.", await envs.create(actor, params.projectId, body)),
+  serve(
+    contract.updateProject,
+    async ({ actor, params, body }) => ({
+      project: await projects.update(actor, params.projectId, body),
+    }),
+    inProject("edit", "workspace"),
   ),
-  serve(environments.updateEnvironment, async ({ actor, params, body }) =>
-    changed("The environment was changed.", await envs.update(actor, params.projectId, params.id, body)),
+  serve(
+    contract.setAuditRetention,
+    async ({ actor, params, body }) => ({
+      message: "The retention of the audit log was changed.",
+      workspace: await projects.setAuditRetention(actor, params.projectId, body.auditLogsRetentionDays),
+    }),
+    inProject("edit", "audit-logs"),
   ),
-  serve(environments.deleteEnvironment, async ({ actor, params }) =>
-    changed("The environment was deleted.", await envs.delete(actor, params.projectId, params.id)),
+  serve(
+    contract.deleteProject,
+    async ({ actor, params }) => {
+      const project = await projects.delete(actor, params.projectId);
+      return { project, workspace: project };
+    },
+    inProject("delete", "workspace"),
+  ),
+  serve(
+    environments.createEnvironment,
+    async ({ actor, params, body }) =>
+      changed("The environment was created.", await envs.create(actor, params.projectId, body)),
+    inProject("create", "environments"),
+  ),
+  serve(
+    environments.updateEnvironment,
+    async ({ actor, params, body }) =>
+      changed("The environment was changed.", await envs.update(actor, params.projectId, params.id, body)),
+    inProject("edit", "environments"),
+  ),
+  serve(
+    environments.deleteEnvironment,
+    async ({ actor, params }) =>
+      changed("The environment was deleted.", await envs.delete(actor, params.projectId, params.id)),
+    inProject("delete", "environments"),
   ),
   serve(environments.getEnvironment, async ({ actor, params }) => ({
     environment: await envs.get(actor, params.projectId, params.id),

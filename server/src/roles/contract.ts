@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { endpoint, moment, name, uuid } from "../platform/http/endpoint.ts";
+import { endpoint, moment, name, uuid, LARGE_BODY } from "../platform/http/endpoint.ts";
 import { projectRef } from "../projects/contract.ts";
 
 const room = "roles";
@@ -62,6 +62,7 @@ export const createProjectRole = endpoint({
   method: "POST",
   path: PATH,
   room,
+  maxBodyBytes: LARGE_BODY,
   summary: "Create a custom role in a project",
   params: inProject,
   body: newRole,
@@ -91,6 +92,7 @@ export const updateProjectRole = endpoint({
   method: "PATCH",
   path: `${PATH}/{roleId}`,
   room,
+  maxBodyBytes: LARGE_BODY,
   summary: "Change a custom role; whoever holds it feels it at once",
   params: z.object({ projectId: projectRef, roleId: uuid }),
   body: roleChange,
@@ -116,6 +118,7 @@ export const createOrgRole = endpoint({
   method: "POST",
   path: ORG_PATH,
   room,
+  maxBodyBytes: LARGE_BODY,
   summary: "Create a custom role in the organisation",
   body: newRole,
   reply: z.object({ role }),
@@ -143,6 +146,7 @@ export const updateOrgRole = endpoint({
   method: "PATCH",
   path: `${ORG_PATH}/{roleId}`,
   room,
+  maxBodyBytes: LARGE_BODY,
   summary: "Change a custom role of the organisation",
   params: z.object({ roleId: uuid }),
   body: roleChange,

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { endpoint, moment, queryBoolean, uuid } from "../platform/http/endpoint.ts";
+import { endpoint, moment, queryBoolean, uuid, LARGE_BODY } from "../platform/http/endpoint.ts";
 import { projectRef } from "../projects/contract.ts";
 import { environmentSlug, folderPath, ROOT, secretName } from "./paths/contract.ts";
 
@@ -170,6 +170,7 @@ export const createSecret = endpoint({
   method: "POST",
   path: "/api/v4/secrets/{secretName}",
   room,
+  maxBodyBytes: LARGE_BODY,
   summary: "Create a secret",
   params: named,
   body: newSecret,
@@ -185,6 +186,7 @@ export const updateSecret = endpoint({
   method: "PATCH",
   path: "/api/v4/secrets/{secretName}",
   room,
+  maxBodyBytes: LARGE_BODY,
   summary: "Change a secret; a field that is present is applied",
   params: named,
   body: secretChange,
@@ -296,6 +298,7 @@ export const moveSecrets = endpoint({
   method: "POST",
   path: "/api/v4/secrets/move",
   room,
+  maxBodyBytes: LARGE_BODY,
   summary: "Move secrets to another folder; they keep their ids and history",
   body: transfer,
   reply: transferred,
@@ -307,6 +310,7 @@ export const copySecrets = endpoint({
   method: "POST",
   path: "/api/v4/secrets/copy",
   room,
+  maxBodyBytes: LARGE_BODY,
   summary: "Copy secrets to another folder",
   body: transfer,
   reply: transferred,

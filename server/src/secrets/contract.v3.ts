@@ -4,7 +4,7 @@
  * for imports, and less is done unless it is asked for.
  */
 import { z } from "zod";
-import { endpoint, idInOneSpelling, queryBoolean } from "../platform/http/endpoint.ts";
+import { endpoint, idInOneSpelling, queryBoolean, LARGE_BODY } from "../platform/http/endpoint.ts";
 import { projectRef } from "../projects/contract.ts";
 import * as v4 from "./contract.ts";
 import { environmentSlug, folderPath, ROOT, secretName } from "./paths/contract.ts";
@@ -96,6 +96,7 @@ export const createRawSecret = endpoint({
   method: "POST",
   path: "/api/v3/secrets/raw/{secretName}",
   room,
+  maxBodyBytes: LARGE_BODY,
   summary: "Create a secret, as older clients send it",
   params: named,
   body: z
@@ -110,6 +111,7 @@ export const updateRawSecret = endpoint({
   method: "PATCH",
   path: "/api/v3/secrets/raw/{secretName}",
   room,
+  maxBodyBytes: LARGE_BODY,
   summary: "Change a secret, as older clients send it",
   params: named,
   body: z
@@ -180,6 +182,7 @@ export const moveRawSecrets = endpoint({
   method: "POST",
   path: "/api/v3/secrets/move",
   room,
+  maxBodyBytes: LARGE_BODY,
   summary: "Move secrets, as older clients ask for it",
   body: v4.transfer
     .omit({ projectId: true })

@@ -1,4 +1,4 @@
-import { Raw, serve, type Route } from "../platform/http/index.ts";
+import { Raw, serve, type Route, inProject, inProjectAnyOf } from "../platform/http/index.ts";
 import type { ReplyControl } from "../platform/http/serve.ts";
 import * as contract from "./contract.ts";
 import * as v3 from "./contract.v3.ts";
@@ -54,7 +54,19 @@ function one(reply: ReplyControl, found: OneSecret | SameAnswer | NotModified) {
   return new Raw(body);
 }
 
-export const secretRoutes = ({ reads, writes, transfers }: SecretServices): Route[] => [
+/** An upsert makes what is not there. */
+const PUT_SECRETS = inProjectAnyOf(
+  { action: "edit", subject: "secrets" },
+  { action: "create", subject: "secrets" },
+);
+
+export const secretRoutes = (services: SecretServices): Route[] => [
+  ...readRoutes(services),
+  ...writeRoutes(services),
+  ...olderRoutes(services),
+];
+
+const readRoutes = ({ reads }: SecretServices): Route[] => [
   serve(contract.listSecrets, async ({ actor, query, headers, reply }) =>
     listed(reply, await reads.list(actor, query, headers["if-none-match"], written)),
   ),
@@ -64,49 +76,111 @@ export const secretRoutes = ({ reads, writes, transfers }: SecretServices): Rout
   serve(contract.getSecretById, async ({ actor, params, query }) => ({
     secret: toView(await reads.getById(actor, params.secretId, query)),
   })),
-  serve(contract.createSecret, async ({ actor, params, body }) => ({
-    secret: toView(await writes.create(actor, params.secretName, body)),
-  })),
-  serve(contract.updateSecret, async ({ actor, params, body }) => ({
-    secret: toView(await writes.update(actor, params.secretName, body)),
-  })),
-  serve(contract.deleteSecret, async ({ actor, params, body }) => ({
-    secret: toView(await writes.delete(actor, params.secretName, body)),
-  })),
-  serve(contract.createSecrets, async ({ actor, body }) => ({
-    secrets: (await writes.createMany(actor, body)).map(toView),
-  })),
-  serve(contract.updateSecrets, async ({ actor, body }) => ({
-    secrets: (await writes.updateMany(actor, body)).map(toView),
-  })),
-  serve(contract.deleteSecrets, async ({ actor, body }) => ({
-    secrets: (await writes.deleteMany(actor, body)).map(toView),
-  })),
-  serve(contract.moveSecrets, ({ actor, body }) => transfers.move(actor, body)),
-  serve(contract.copySecrets, ({ actor, body }) => transfers.copy(actor, body)),
+];
+
+const writeRoutes = ({ writes, transfers }: SecretServices): Route[] => [
+  serve(
+    contract.createSecret,
+    async ({ actor, params, body }) => ({
+      secret: toView(await writes.create(actor, params.secretName, body)),
+    }),
+    inProject("create", "secrets"),
+  ),
+  serve(
+    contract.updateSecret,
+    async ({ actor, params, body }) => ({
+      secret: toView(await writes.update(actor, params.secretName, body)),
+    }),
+    inProject("edit", "secrets"),
+  ),
+  serve(
+    contract.deleteSecret,
+    async ({ actor, params, body }) => ({
+      secret: toView(await writes.delete(actor, params.secretName, body)),
+    }),
+    inProject("delete", "secrets"),
+  ),
+  serve(
+    contract.createSecrets,
+    async ({ actor, body }) => ({
+      secrets: (await writes.createMany(actor, body)).map(toView),
+    }),
+    inProject("create", "secrets"),
+  ),
+  serve(
+    contract.updateSecrets,
+    async ({ actor, body }) => ({
+      secrets: (await writes.updateMany(actor, body)).map(toView),
+    }),
+    PUT_SECRETS,
+  ),
+  serve(
+    contract.deleteSecrets,
+    async ({ actor, body }) => ({
+      secrets: (await writes.deleteMany(actor, body)).map(toView),
+    }),
+    inProject("delete", "secrets"),
+  ),
+  serve(
+    contract.moveSecrets,
+    ({ actor, body }) => transfers.move(actor, body),
+    inProject("create", "secrets"),
+  ),
+  serve(
+    contract.copySecrets,
+    ({ actor, body }) => transfers.copy(actor, body),
+    inProject("create", "secrets"),
+  ),
+];
+
+const olderRoutes = ({ reads, writes, transfers }: SecretServices): Route[] => [
   serve(v3.listRawSecrets, async ({ actor, query, headers, reply }) =>
     listed(reply, await reads.list(actor, query, headers["if-none-match"], written)),
   ),
   serve(v3.getRawSecret, async ({ actor, params, query, headers, reply }) =>
     one(reply, await reads.get(actor, params.secretName, query, headers["if-none-match"])),
   ),
-  serve(v3.createRawSecret, async ({ actor, params, body }) => ({
-    secret: toView(await writes.create(actor, params.secretName, body)),
-  })),
-  serve(v3.updateRawSecret, async ({ actor, params, body }) => ({
-    secret: toView(await writes.update(actor, params.secretName, body)),
-  })),
-  serve(v3.deleteRawSecret, async ({ actor, params, body }) => ({
-    secret: toView(await writes.delete(actor, params.secretName, body)),
-  })),
-  serve(v3.createRawSecrets, async ({ actor, body }) => ({
-    secrets: (await writes.createMany(actor, body)).map(toView),
-  })),
-  serve(v3.updateRawSecrets, async ({ actor, body }) => ({
-    secrets: (await writes.updateMany(actor, body)).map(toView),
-  })),
-  serve(v3.deleteRawSecrets, async ({ actor, body }) => ({
-    secrets: (await writes.deleteMany(actor, body)).map(toView),
-  })),
-  serve(v3.moveRawSecrets, ({ actor, body }) => transfers.move(actor, body)),
+  serve(
+    v3.createRawSecret,
+    async ({ actor, params, body }) => ({
+      secret: toView(await writes.create(actor, params.secretName, body)),
+    }),
+    inProject("create", "secrets"),
+  ),
+  serve(
+    v3.updateRawSecret,
+    async ({ actor, params, body }) => ({
+      secret: toView(await writes.update(actor, params.secretName, body)),
+    }),
+    inProject("edit", "secrets"),
+  ),
+  serve(
+    v3.deleteRawSecret,
+    async ({ actor, params, body }) => ({
+      secret: toView(await writes.delete(actor, params.secretName, body)),
+    }),
+    inProject("delete", "secrets"),
+  ),
+  serve(
+    v3.createRawSecrets,
+    async ({ actor, body }) => ({
+      secrets: (await writes.createMany(actor, body)).map(toView),
+    }),
+    inProject("create", "secrets"),
+  ),
+  serve(
+    v3.updateRawSecrets,
+    async ({ actor, body }) => ({
+      secrets: (await writes.updateMany(actor, body)).map(toView),
+    }),
+    PUT_SECRETS,
+  ),
+  serve(
+    v3.deleteRawSecrets,
+    async ({ actor, body }) => ({
+      secrets: (await writes.deleteMany(actor, body)).map(toView),
+    }),
+    inProject("delete", "secrets"),
+  ),
+  serve(v3.moveRawSecrets, ({ actor, body }) => transfers.move(actor, body), inProject("create", "secrets")),
 ];

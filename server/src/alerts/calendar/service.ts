@@ -60,6 +60,14 @@ export function createCalendars(needs: CalendarNeeds) {
     return project;
   };
 
+  /** One that the caller may take away. */
+  const find = async (actor: MemberActor, id: string) => {
+    const row = await db.read((q) => findCalendar(q, orgOf(actor), id));
+    if (!row) throw notFound("The calendar link", id);
+    await permissions.requireInProject(actor, row.projectId, { action: "delete", subject: "pki-alerts" });
+    return row;
+  };
+
   return {
     async create(
       actor: MemberActor,
@@ -96,11 +104,11 @@ export function createCalendars(needs: CalendarNeeds) {
       return db.read((q) => listCalendarsOf(q, projectId));
     },
 
+    find,
+
     async delete(actor: MemberActor, id: string): Promise<CalendarView> {
       const orgId = orgOf(actor);
-      const row = await db.read((q) => findCalendar(q, orgId, id));
-      if (!row) throw notFound("The calendar link", id);
-      await permissions.requireInProject(actor, row.projectId, { action: "delete", subject: "pki-alerts" });
+      const row = await find(actor, id);
       await db.write(async (tx) => {
         if (!(await removeCalendar(tx, id))) throw notFound("The calendar link", id);
         tx.audit(actor, {

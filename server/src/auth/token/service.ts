@@ -150,6 +150,10 @@ export function createTokenAuths({ db, clock, control, tokens }: TokenAuthNeeds)
       });
     },
 
+    judge: control.require,
+    judgeToken: async (actor: MemberActor, tokenId: string, action: "create-token" | "delete-token") =>
+      control.require(actor, (await findToken(actor, tokenId)).identityId, action),
+
     async createToken(
       actor: MemberActor,
       identityId: string,

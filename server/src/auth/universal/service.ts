@@ -72,6 +72,8 @@ export function createUniversalAuths({ db, clock, keyring, control }: UniversalA
   };
 
   return {
+    judge: control.require,
+
     async attach(
       actor: MemberActor,
       identityId: string,

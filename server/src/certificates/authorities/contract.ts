@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { endpoint, moment, name, uuid } from "../../platform/http/endpoint.ts";
+import { endpoint, moment, name, uuid, LARGE_BODY } from "../../platform/http/endpoint.ts";
 import { projectRef } from "../../projects/contract.ts";
 import { algorithmText, byId, inProject, momentText } from "../contract.ts";
 
@@ -246,6 +246,7 @@ export const importCaCertificate = endpoint({
   method: "POST",
   path: `${path}/{caId}/import-certificate`,
   room,
+  maxBodyBytes: LARGE_BODY,
   summary: "Take in the certificate that a parent elsewhere has issued",
   params: ofCa,
   body: z.object({

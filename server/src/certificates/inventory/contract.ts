@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { endpoint, moment, queryInteger, uuid } from "../../platform/http/endpoint.ts";
+import { endpoint, moment, queryInteger, uuid, LARGE_BODY } from "../../platform/http/endpoint.ts";
 import { projectRef } from "../../projects/contract.ts";
 import { byId, finding, momentText, paging } from "../contract.ts";
 
@@ -202,6 +202,7 @@ export const importCertificate = endpoint({
   method: "POST",
   path: `${path}/import-certificate`,
   room,
+  maxBodyBytes: LARGE_BODY,
   summary: "Take a certificate from elsewhere into the inventory",
   body: z.object({
     certificatePem: z.string().min(1).max(65_536),

@@ -1,4 +1,4 @@
-import { Raw, serve, type Route } from "../../platform/http/index.ts";
+import { Raw, serve, type Route, inProject, toThing } from "../../platform/http/index.ts";
 import { invalidField } from "../../platform/problem.ts";
 import { REASON_WORDS } from "../contract.ts";
 import * as contract from "./contract.ts";
@@ -24,26 +24,45 @@ export const inventoryRoutes = ({ inventory, imports, search }: InventoryService
     inventory.ofProfile(actor, params.id, query),
   ),
   serve(contract.latestActiveBundle, ({ actor, params }) => inventory.latestActive(actor, params.id)),
-  serve(contract.importCertificate, ({ actor, body }) => imports.import(actor, body)),
+  serve(
+    contract.importCertificate,
+    ({ actor, body }) => imports.import(actor, body),
+    toThing((actor, { body }) => imports.judge(actor, body)),
+  ),
   serve(contract.getCertificate, async ({ actor, params }) => ({
     certificate: await inventory.get(actor, params.id),
   })),
   serve(contract.getCertificateBody, ({ actor, params }) => inventory.body(actor, params.id)),
   serve(contract.getBundle, ({ actor, params }) => inventory.bundle(actor, params.id)),
   serve(contract.getPrivateKey, ({ actor, params }) => inventory.privateKey(actor, params.id)),
-  serve(contract.exportKeystore, async ({ actor, params, body, reply }) => {
-    const file = await inventory.keystore(actor, params.id, body);
-    reply.header("content-type", body.format === "jks" ? "application/octet-stream" : "application/x-pkcs12");
-    reply.header(
-      "content-disposition",
-      `attachment; filename="certificate.${body.format === "jks" ? "jks" : "p12"}"`,
-    );
-    return new Raw(file);
-  }),
-  serve(contract.setRenewal, ({ actor, params, body }) => inventory.setRenewal(actor, params.id, body)),
-  serve(contract.deleteCertificate, async ({ actor, params }) => ({
-    certificate: await inventory.delete(actor, params.id),
-  })),
+  serve(
+    contract.exportKeystore,
+    async ({ actor, params, body, reply }) => {
+      const file = await inventory.keystore(actor, params.id, body);
+      reply.header(
+        "content-type",
+        body.format === "jks" ? "application/octet-stream" : "application/x-pkcs12",
+      );
+      reply.header(
+        "content-disposition",
+        `attachment; filename="certificate.${body.format === "jks" ? "jks" : "p12"}"`,
+      );
+      return new Raw(file);
+    },
+    toThing((actor, { params }) => inventory.find(actor, params["id"] ?? "", "read-private-key")),
+  ),
+  serve(
+    contract.setRenewal,
+    ({ actor, params, body }) => inventory.setRenewal(actor, params.id, body),
+    toThing((actor, { params }) => inventory.find(actor, params["id"] ?? "", "edit")),
+  ),
+  serve(
+    contract.deleteCertificate,
+    async ({ actor, params }) => ({
+      certificate: await inventory.delete(actor, params.id),
+    }),
+    toThing((actor, { params }) => inventory.find(actor, params["id"] ?? "", "delete")),
+  ),
   serve(contract.searchCertificates, ({ actor, params, query }) =>
     search.search(actor, params.projectId, query),
   ),
@@ -56,8 +75,15 @@ export const inventoryRoutes = ({ inventory, imports, search }: InventoryService
     reply.header("content-disposition", `attachment; filename="certificates.${query.format}"`);
     return new Raw(stream);
   }),
-  serve(contract.bulkRevoke, ({ actor, params, body }) =>
-    search.bulkRevoke(actor, params.projectId, body, reasonOf(body.revocationReason)),
+  serve(
+    contract.bulkRevoke,
+    ({ actor, params, body }) =>
+      search.bulkRevoke(actor, params.projectId, body, reasonOf(body.revocationReason)),
+    inProject("delete", "certificates"),
   ),
-  serve(contract.bulkRenew, ({ actor, params, body }) => search.bulkRenew(actor, params.projectId, body)),
+  serve(
+    contract.bulkRenew,
+    ({ actor, params, body }) => search.bulkRenew(actor, params.projectId, body),
+    inProject("read", "certificates"),
+  ),
 ];

@@ -1,4 +1,4 @@
-import { serve, type Route } from "../../platform/http/index.ts";
+import { serve, type Route, toThing } from "../../platform/http/index.ts";
 import { invalidField } from "../../platform/problem.ts";
 import * as contract from "./contract.ts";
 import type { CertificateRequests } from "./requests/service.ts";
@@ -16,14 +16,20 @@ export function idempotencyKey(headers: Headers): string | undefined {
 }
 
 export const issuanceRoutes = (issuance: Issuance, requests: CertificateRequests): Route[] => [
-  serve(contract.issueCertificate, ({ actor, body, headers }) =>
-    issuance.issue(actor, body, idempotencyKey(headers)),
+  serve(
+    contract.issueCertificate,
+    ({ actor, body, headers }) => issuance.issue(actor, body, idempotencyKey(headers)),
+    toThing(issuance.judgeIssue),
   ),
   serve(contract.getCertificateRequest, ({ actor, params }) => requests.get(actor, params.requestId)),
-  serve(contract.renewCertificate, ({ actor, params, body, headers }) =>
-    issuance.renew(actor, params.id, body, idempotencyKey(headers)),
+  serve(
+    contract.renewCertificate,
+    ({ actor, params, body, headers }) => issuance.renew(actor, params.id, body, idempotencyKey(headers)),
+    toThing((actor, { params }) => issuance.judgeRenewal(actor, params["id"] ?? "")),
   ),
-  serve(contract.signCertificate, ({ actor, body, headers }) =>
-    issuance.sign(actor, body, idempotencyKey(headers)),
+  serve(
+    contract.signCertificate,
+    ({ actor, body, headers }) => issuance.sign(actor, body, idempotencyKey(headers)),
+    toThing(issuance.judgeSigning),
   ),
 ];

@@ -7,6 +7,7 @@ import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
 import type { Keyring } from "../../platform/crypto/index.ts";
 import type { Db } from "../../platform/db/index.ts";
+import { idIn, type Named } from "../../platform/http/index.ts";
 import { badRequest, notFound } from "../../platform/problem.ts";
 import type { Permissions } from "../../permissions/index.ts";
 import type { Applications } from "../applications/service.ts";
@@ -86,7 +87,28 @@ export function createIssuance(needs: IssuanceNeeds) {
     };
   };
 
+  /** An authority that the caller may sign under at all; under which names is asked when they are known. */
+  const requireSigner = async (actor: MemberActor, caId: string) => {
+    const authority = await needs.authorities.find(actor, caId, "read");
+    const wanted = { action: "create", subject: "certificates" };
+    await needs.permissions.requireInProject(actor, authority.projectId, wanted);
+    return authority;
+  };
+
   return {
+    judgeIssue: async (actor: MemberActor, { body }: Named): Promise<void> => {
+      const profileId = idIn(body["profileId"]);
+      if (profileId !== undefined) await profiles.find(actor, profileId, "issue-cert");
+    },
+
+    judgeSigning: async (actor: MemberActor, { body }: Named): Promise<void> => {
+      const [profileId, caId] = [idIn(body["certificateTemplateId"]), idIn(body["caId"])];
+      if (profileId !== undefined) await profiles.find(actor, profileId, "issue-cert");
+      else if (caId !== undefined) await requireSigner(actor, caId);
+    },
+
+    judgeRenewal: renewing.judge,
+
     async issue(actor: MemberActor, input: IssueInput, idempotencyKey: string | undefined) {
       const brief = await briefOf(actor, input, idempotencyKey);
       if (input.dryRun) return { certificate: null, dryRun: await orders.rehearse(brief) };
@@ -127,7 +149,7 @@ export function createIssuance(needs: IssuanceNeeds) {
         return (await orders.issueFor(await briefOf(actor, asked, idempotencyKey), false)).view;
       }
       if (!input.caId) throw badRequest("Send caId or certificateTemplateId.");
-      const authority = await needs.authorities.find(actor, input.caId, "read");
+      const authority = await requireSigner(actor, input.caId);
       const csr = await orders.readCsr(input.csr);
       const attributes = {
         ttl: input.ttl,

@@ -90,6 +90,8 @@ export function createPolicies({ db, clock, permissions, scope }: PolicyNeeds) {
   };
 
   return {
+    find,
+
     async create(actor: MemberActor, input: NewPolicy) {
       const project = await scope.projectOf(actor, input.projectId);
       await require(actor, project.id, "create", input.name);

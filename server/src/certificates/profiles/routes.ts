@@ -1,11 +1,16 @@
-import { serve, type Route } from "../../platform/http/index.ts";
+import { serve, type Route, inProject, toThing } from "../../platform/http/index.ts";
+import type { MayIn } from "../service.ts";
 import * as contract from "./contract.ts";
 import type { Profiles } from "./service.ts";
 
-export const profileRoutes = (profiles: Profiles): Route[] => [
-  serve(contract.createProfile, async ({ actor, body }) => ({
-    certificateProfile: await profiles.create(actor, body),
-  })),
+export const profileRoutes = (profiles: Profiles, mayIn: MayIn): Route[] => [
+  serve(
+    contract.createProfile,
+    async ({ actor, body }) => ({
+      certificateProfile: await profiles.create(actor, body),
+    }),
+    inProject("create", "certificate-profiles", mayIn("create", "certificate-profiles")),
+  ),
   serve(contract.listProfiles, ({ actor, query }) => profiles.list(actor, query)),
   serve(contract.getProfileBySlug, async ({ actor, params, query }) => ({
     certificateProfile: await profiles.getBySlug(actor, query.projectId, params.slug),
@@ -13,10 +18,18 @@ export const profileRoutes = (profiles: Profiles): Route[] => [
   serve(contract.getProfile, async ({ actor, params }) => ({
     certificateProfile: await profiles.get(actor, params.id),
   })),
-  serve(contract.updateProfile, async ({ actor, params, body }) => ({
-    certificateProfile: await profiles.update(actor, params.id, body),
-  })),
-  serve(contract.deleteProfile, async ({ actor, params }) => ({
-    certificateProfile: await profiles.delete(actor, params.id),
-  })),
+  serve(
+    contract.updateProfile,
+    async ({ actor, params, body }) => ({
+      certificateProfile: await profiles.update(actor, params.id, body),
+    }),
+    toThing((actor, { params }) => profiles.find(actor, params["id"] ?? "", "edit")),
+  ),
+  serve(
+    contract.deleteProfile,
+    async ({ actor, params }) => ({
+      certificateProfile: await profiles.delete(actor, params.id),
+    }),
+    toThing((actor, { params }) => profiles.find(actor, params["id"] ?? "", "delete")),
+  ),
 ];

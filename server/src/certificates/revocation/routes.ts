@@ -1,15 +1,17 @@
 import { createHash } from "node:crypto";
-import { Raw, serve, servePublic, type Route } from "../../platform/http/index.ts";
+import { Raw, serve, servePublic, type Route, toThing } from "../../platform/http/index.ts";
 import { decodeOcspPath } from "../x509/index.ts";
 import * as contract from "./contract.ts";
 import type { RevocationLists } from "./lists/service.ts";
 import type { Ocsp, OcspReply } from "./ocsp/service.ts";
+import type { Inventory } from "../inventory/service.ts";
 import type { Revocation } from "./service.ts";
 
 export interface RevocationServices {
   readonly revocation: Revocation;
   readonly lists: RevocationLists;
   readonly ocsp: Ocsp;
+  readonly inventory: Inventory;
 }
 
 interface Headers {
@@ -43,15 +45,23 @@ function sendOcsp(reply: Headers, answer: OcspReply): Raw {
 const wholePath = (path: string): string =>
   path.length % 4 === 3 && !path.includes("%") ? `${path}/` : path;
 
-export const revocationRoutes = ({ revocation, lists, ocsp }: RevocationServices): Route[] => [
-  serve(contract.revokeCertificate, async ({ actor, params, body }) => ({
-    message: "The certificate was revoked.",
-    ...(await revocation.revoke(actor, params.id, body.revocationReason)),
-  })),
-  serve(contract.unholdCertificate, async ({ actor, params }) => ({
-    message: "The certificate is valid again.",
-    ...(await revocation.unhold(actor, params.id)),
-  })),
+export const revocationRoutes = ({ revocation, lists, ocsp, inventory }: RevocationServices): Route[] => [
+  serve(
+    contract.revokeCertificate,
+    async ({ actor, params, body }) => ({
+      message: "The certificate was revoked.",
+      ...(await revocation.revoke(actor, params.id, body.revocationReason)),
+    }),
+    toThing((actor, { params }) => inventory.find(actor, params["id"] ?? "", "delete")),
+  ),
+  serve(
+    contract.unholdCertificate,
+    async ({ actor, params }) => ({
+      message: "The certificate is valid again.",
+      ...(await revocation.unhold(actor, params.id)),
+    }),
+    toThing((actor, { params }) => inventory.find(actor, params["id"] ?? "", "delete")),
+  ),
   serve(contract.listCrls, ({ actor, params }) => lists.ofAuthority(actor, params.caId)),
   servePublic(contract.downloadCrl, async ({ params, reply }) => {
     const list = await lists.current(params);

@@ -1,29 +1,35 @@
 /**
  * The one door into the house. A request is named, limited, authenticated, parsed by its endpoint's schemas,
  * answered by one line of a room's routes, and its reply is picked field by field. The order of checks is fixed
- * here: authentication, then validation, then the room's own look-up, permission and rules.
+ * here: authentication, then the coarse right (gate.ts), then validation, then the room's own look-up, permission and
+ * rules.
  */
 import { isUtf8 } from "node:buffer";
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { BlockList } from "node:net";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { Caller, MemberActor } from "../actor.ts";
-import { parseCidrs } from "../config.ts";
 import { newRequestId } from "../ids.ts";
 import type { Log } from "../log.ts";
-import { badRequest, notFound, Problem, tooManyRequests } from "../problem.ts";
+import { notFound, Problem, tooManyRequests } from "../problem.ts";
 import type { Sealed } from "../sealed.ts";
-import { clientAddress, isListed, networkOf } from "./client-address.ts";
+import { clientAddress, networkOf } from "./client-address.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { asProblem, toEnvelope } from "./envelope.ts";
-import { hasTooManyParts, parseInput, UNSTORABLE_ESCAPES } from "./input.ts";
+import { createGate, type Gate, type GateNeeds } from "./gate.ts";
+import { parseInput } from "./input.ts";
+import { createJsonParser, notText } from "./json-body.ts";
+import { createLargeBodies, type LargeBodies } from "./large-bodies.ts";
+import { longAnswer } from "./long-answers.ts";
 import type { Metrics } from "./metrics.ts";
 import { createPicker } from "./picker.ts";
 import type { RateLimits, Verdict } from "./rate-limits.ts";
 import { Raw, type ReplyControl, type Route } from "./serve.ts";
 import { EventStream } from "./sse.ts";
+import { leaveUnread } from "./unread-body.ts";
 
-const MAX_BODY_BYTES = 1024 * 1024;
+/** Where a contract's fields can be larger, the endpoint says so. */
+const MAX_BODY_BYTES = 256 * 1024;
 
 const SECURITY_HEADERS = {
   "x-content-type-options": "nosniff",
@@ -35,12 +41,14 @@ const SECURITY_HEADERS = {
   "cache-control": "no-store",
 } as const;
 
-export interface DoorNeeds {
+export interface DoorNeeds extends GateNeeds {
   readonly routes: readonly Route[];
   /** The actor behind an Authorization header; throws the problem to answer. */
   readonly authenticate: (header: string | undefined, caller: Caller) => MemberActor | Promise<MemberActor>;
   readonly rateLimits: RateLimits;
   readonly metrics: Metrics;
+  /** Told of whoever was let in and then refused. */
+  readonly onRefused: (actor: MemberActor, endpoint: Endpoint, problem: Problem) => void;
   readonly trustedProxies: BlockList;
   readonly metricsToken: Sealed<string> | undefined;
   readonly log: Log;
@@ -93,6 +101,10 @@ export function createDoor(needs: DoorNeeds): FastifyInstance {
     const problem = asProblem(error, needs.log, request.id);
     if (problem.retryAfterSeconds !== undefined)
       reply.header("retry-after", String(problem.retryAfterSeconds));
+    leaveUnread(request.raw, reply.raw);
+    const { actor } = request.visit ?? {};
+    const { route } = request.routeOptions.config;
+    if (problem.status === 403 && actor && route) needs.onRefused(actor, route.endpoint, problem);
     reply.code(problem.status).headers(SECURITY_HEADERS).header("x-request-id", request.id);
     reply.type("application/json").send(JSON.stringify(toEnvelope(request.id, problem)));
   };
@@ -100,31 +112,23 @@ export function createDoor(needs: DoorNeeds): FastifyInstance {
   app.decorateRequest("visit");
   app.setErrorHandler(refuse);
   app.setNotFoundHandler((request, reply) => refuse(notFound("This address"), request, reply));
-  addBodyParsers(app);
-  addHooks(app, needs);
-  for (const route of needs.routes) mount(app, route);
+  const gate = createGate(needs);
+  const large = createLargeBodies();
+  addBodyParsers(app, gate, large);
+  addHooks(app, needs, gate, large);
+  for (const route of needs.routes) mount(app, route, gate, needs);
   mountMetrics(app, needs);
   return app;
 }
 
-/** A decoder would quietly put another character in place of what it cannot read, and a secret would be another one. */
-const notText = () => badRequest("The body is not valid UTF-8.");
-
-function addBodyParsers(app: FastifyInstance): void {
+function addBodyParsers(app: FastifyInstance, gate: Gate, large: LargeBodies): void {
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (request, body, done) => {
-    if (body.length === 0) return done(null, undefined);
-    if (!isUtf8(body as Buffer)) return done(notText());
-    const text = body.toString();
-    if (hasTooManyParts(text))
-      return done(new Problem(413, "PayloadTooLarge", "The request body has too many keys and items."));
-    try {
-      request.visit.bodyHasEscapes = UNSTORABLE_ESCAPES.test(text);
-      done(null, JSON.parse(text));
-    } catch {
-      done(badRequest("The body is not valid JSON."));
-    }
-  });
+  const parse = createJsonParser(gate, large);
+  app.addContentTypeParser(
+    "application/json",
+    { parseAs: "buffer" },
+    (request: FastifyRequest, body: string | Buffer) => parse(request, body as Buffer),
+  );
   // Bytes as they came: protocols that are older than JSON (OCSP) have a content type of their own.
   app.addContentTypeParser("application/ocsp-request", { parseAs: "buffer" }, (_request, bytes, done) =>
     done(null, bytes),
@@ -176,7 +180,7 @@ function countMember(needs: DoorNeeds, endpoint: Endpoint, actor: MemberActor, r
   if (verdict && !verdict.allowed) tell(reply, verdict, "The organisation's limit of requests per minute");
 }
 
-function addHooks(app: FastifyInstance, needs: DoorNeeds): void {
+function addHooks(app: FastifyInstance, needs: DoorNeeds, gate: Gate, large: LargeBodies): void {
   app.addHook("onRequest", async (request, reply) => {
     const ip = clientAddress(
       request.raw.socket.remoteAddress,
@@ -193,8 +197,9 @@ function addHooks(app: FastifyInstance, needs: DoorNeeds): void {
       startedAt: performance.now(),
     };
     reply.headers(SECURITY_HEADERS).header("x-request-id", request.id);
-    const endpoint = request.routeOptions.config.route?.endpoint;
-    if (!endpoint) return;
+    const { route } = request.routeOptions.config;
+    if (!route) return;
+    const { endpoint } = route;
     if (endpoint.access === "public") return countRequest(needs, endpoint, networkOf(ip), reply);
     try {
       request.visit.actor = await needs.authenticate(request.headers.authorization, caller);
@@ -207,6 +212,9 @@ function addHooks(app: FastifyInstance, needs: DoorNeeds): void {
       throw error;
     }
     countMember(needs, endpoint, request.visit.actor, reply);
+    const judged = gate.atHead(route, request);
+    if (judged) await judged;
+    large.admit(request, reply.raw);
   });
 
   app.addHook("onResponse", (request, reply, done) => {
@@ -230,18 +238,17 @@ function addHooks(app: FastifyInstance, needs: DoorNeeds): void {
   });
 }
 
-const LOOPBACK = parseCidrs("127.0.0.0/8, ::1");
 const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
 
-/** Not part of the contract: for the operator's own Prometheus, by token, or from this very machine. */
+/**
+ * Not part of the contract: for the operator's own Prometheus. Only by token: from where a request seems to come says
+ * nothing behind a proxy on the same machine, which need not say that it is one.
+ */
 function mountMetrics(app: FastifyInstance, { metrics, metricsToken }: DoorNeeds): void {
   app.get("/metrics", async (request, reply) => {
     const given = digest(request.headers.authorization ?? "");
-    const isAllowed = metricsToken
-      ? timingSafeEqual(given, digest(`Bearer ${metricsToken.open()}`))
-      : isListed(LOOPBACK, request.raw.socket.remoteAddress ?? "") &&
-        request.headers["x-forwarded-for"] === undefined;
-    if (!isAllowed) throw notFound("This address");
+    if (!metricsToken || !timingSafeEqual(given, digest(`Bearer ${metricsToken.open()}`)))
+      throw notFound("This address");
     reply.type(metrics.registry.contentType);
     return metrics.registry.metrics();
   });
@@ -259,16 +266,29 @@ const controlOf = (request: FastifyRequest, reply: FastifyReply): ReplyControl =
   },
 });
 
-function mount(app: FastifyInstance, route: Route): void {
+async function inputOf(route: Route, request: FastifyRequest, gate: Gate) {
+  try {
+    const { params, query, body } = request;
+    return parseInput(route, { params, query, body }, request.visit.bodyHasEscapes);
+  } catch (error) {
+    throw await gate.refusalOf(route, request, error);
+  }
+}
+
+function mount(app: FastifyInstance, route: Route, gate: Gate, needs: GateNeeds): void {
   const { endpoint, answer } = route;
   const pick = createPicker(endpoint.reply);
+  const bodyOf = ({ body }: Raw, { visit, headers }: FastifyRequest, reply: FastifyReply) => {
+    const { actor } = visit;
+    if (typeof body === "string" || Buffer.isBuffer(body) || !actor) return body;
+    const confirm = () => needs.confirm(actor, headers.authorization ?? "");
+    return longAnswer(body, reply.raw, { confirm });
+  };
   const handler = async (request: FastifyRequest, reply: FastifyReply) => {
     const { visit } = request;
-    const input = parseInput(
-      route,
-      { params: request.params, query: request.query, body: request.body },
-      visit.bodyHasEscapes,
-    );
+    const judged = gate.beforeUse(route, request);
+    if (judged) await judged;
+    const input = await inputOf(route, request, gate);
     const value = await answer({
       ...input,
       actor: visit.actor,
@@ -277,7 +297,7 @@ function mount(app: FastifyInstance, route: Route): void {
       reply: controlOf(request, reply),
     });
     if (visit.isStream) return reply;
-    if (value instanceof Raw) return reply.send(value.body);
+    if (value instanceof Raw) return reply.send(bodyOf(value, request, reply));
     reply.type("application/json");
     return reply.send(JSON.stringify(pick(value)));
   };

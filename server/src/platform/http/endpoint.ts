@@ -89,6 +89,9 @@ export function endpoint<
   };
 }
 
+/** For bodies whose fields can hold more than the quarter of a megabyte that is usual: a large value, a long chain. */
+export const LARGE_BODY = 1024 * 1024;
+
 /** For endpoints that hash a password: thirty a minute where six hundred logins are allowed. */
 export const PASSWORD_COST = 20;
 

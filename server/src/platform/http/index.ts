@@ -5,6 +5,19 @@ export { createDoor } from "./door.ts";
 export { endpoint, moment, name, queryBoolean, queryInteger, slug, uuid, type Endpoint } from "./endpoint.ts";
 export { createMetrics, type Metrics } from "./metrics.ts";
 export { toOpenApi } from "./openapi.ts";
+export {
+  byInstanceAdmin,
+  idIn,
+  inOrganization,
+  inProject,
+  inProjectAnyOf,
+  toOneself,
+  toThing,
+  type Finder,
+  type Judge,
+  type Named,
+  type Right,
+} from "./rights.ts";
 export { createRateLimits, type RateLimits } from "./rate-limits.ts";
 export { Raw, serve, servePublic, serveStream, type ReplyControl, type Route } from "./serve.ts";
 export { Backlog, EventStream, Frame } from "./sse.ts";

@@ -1,6 +1,9 @@
 /** From what arrived to what the contract promises, or to one 422 that lists everything wrong with it. */
 import { issuesOf } from "./envelope.ts";
+import type { Endpoint } from "./endpoint.ts";
 import type { Route } from "./serve.ts";
+import { hasMoreParts } from "../json-parts.ts";
+import { isWellFormed } from "../text.ts";
 import { invalid, type Issue } from "../problem.ts";
 
 export interface Input {
@@ -12,38 +15,15 @@ export interface Input {
 /** Texts up to this long cannot hold enough parts to matter. */
 const SHORT = 1024 * 1024;
 const MOST_PARTS = 200_000;
-const [QUOTE, BACKSLASH] = [0x22, 0x5c];
-/** `,` `:` `[` `{`: with each of them another value begins. */
-const BEGINS_PART = new Set([0x2c, 0x3a, 0x5b, 0x7b]);
-
-/** Where the string that begins at `start` ends; the length of the text if it does not. */
-function endOfString(text: string, start: number): number {
-  for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
-    let back = end;
-    while (text.charCodeAt(back - 1) === BACKSLASH) back -= 1;
-    if ((end - back) % 2 === 0) return end;
-  }
-  return text.length;
-}
-
 /**
  * Is a JSON text made of so many parts that reading it would hold up everyone else? A million keys take the parser a
  * second. Large bodies are meant to be long texts in few fields, and those are stepped over.
  */
-export function hasTooManyParts(text: string): boolean {
-  if (text.length <= SHORT) return false;
-  let parts = 0;
-  for (let at = 0; at < text.length && parts <= MOST_PARTS; at += 1) {
-    const letter = text.charCodeAt(at);
-    if (letter === QUOTE) at = endOfString(text, at);
-    else if (BEGINS_PART.has(letter)) parts += 1;
-  }
-  return parts > MOST_PARTS;
-}
+export const hasTooManyParts = (text: string): boolean =>
+  text.length > SHORT && hasMoreParts(text, MOST_PARTS);
 
 /** What can be in a JSON string and in no database: NUL, and one half of a surrogate pair (RFC 8259, 8.2). */
 export const UNSTORABLE_ESCAPES = /\\u(?:0000|d[89a-f])/i;
-const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /**
  * PostgreSQL cannot store these in text or in jsonb, UTF-8 would quietly turn the second into another character, and
@@ -53,7 +33,7 @@ function findUnstorable(value: unknown, path: (string | number)[], issues: Issue
   if (typeof value === "string") {
     if (value.includes("\0"))
       issues.push({ code: "custom", path, message: "must not contain the NUL character" });
-    else if (LONE_SURROGATE.test(value))
+    else if (!isWellFormed(value))
       issues.push({ code: "custom", path, message: "must be well-formed Unicode, without lone surrogates" });
   } else if (typeof value === "object" && value !== null && issues.length < 50 && path.length < 64) {
     for (const [key, part] of Object.entries(value)) {
@@ -70,6 +50,16 @@ function withoutEmpty(query: unknown): Record<string, unknown> {
   for (const [key, value] of Object.entries(query as Record<string, unknown>))
     if (value !== "") kept[key] = value;
   return kept;
+}
+
+/** Of the address alone, for what must be known before the body is read. */
+export function parseParams(endpoint: Endpoint, raw: unknown): unknown {
+  const issues: Issue[] = [];
+  findUnstorable(raw, [], issues);
+  const params = endpoint.params.safeParse(raw);
+  if (!params.success) issues.push(...issuesOf(params.error));
+  if (issues.length > 0 || !params.success) throw invalid(issues);
+  return params.data;
 }
 
 export function parseInput(

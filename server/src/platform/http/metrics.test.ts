@@ -45,16 +45,27 @@ describe("measures", () => {
   });
 });
 
+const TOKEN = "a token for the metrics";
+
 describe("the metrics of a house", () => {
   let house: TestHouse;
   before(async () => {
-    house = await openTestHouse();
+    house = await openTestHouse({ env: { KEYWARD_METRICS_TOKEN: TOKEN } });
   });
   after(() => house.close());
 
+  const look = () => house.anonymous.get("/metrics", { token: TOKEN });
+
+  it("M6 are for whoever has the token", async () => {
+    assert.equal((await look()).status, 200);
+    assert.match(String((await look()).body), /keyward_http_requests_total\{/);
+    assert.equal((await house.anonymous.get("/metrics")).status, 404);
+    assert.equal((await house.anonymous.get("/metrics", { token: `${TOKEN}x` })).status, 404);
+  });
+
   it("tell of streams, deliveries, jobs, the outbox and connections", async () => {
     await house.house.jobs.runDue();
-    const { body } = await house.anonymous.get("/metrics");
+    const { body } = await look();
     const text = String(body);
     assert.match(text, /^keyward_event_streams 0$/m);
     assert.match(text, /^keyward_deliveries_waiting 0$/m);
@@ -74,7 +85,7 @@ describe("the metrics of a house", () => {
       run: () => Promise.reject(new Error("broken")),
     });
     await house.house.jobs.runDue();
-    const { body } = await house.anonymous.get("/metrics");
+    const { body } = await look();
     assert.match(String(body), /^keyward_job_failing\{job="test-broken"\} 1$/m);
   });
 });

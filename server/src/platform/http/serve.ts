@@ -2,6 +2,7 @@ import type { z } from "zod";
 import type { Caller, MemberActor } from "../actor.ts";
 import type { Issue } from "../problem.ts";
 import type { Endpoint } from "./endpoint.ts";
+import type { Right } from "./rights.ts";
 import type { EventStream, EventStreamNeeds } from "./sse.ts";
 
 /** What an answer may say besides its body. */
@@ -35,10 +36,18 @@ export type FaultFinder = (body: unknown) => readonly Issue[];
 
 export interface Route {
   readonly endpoint: Endpoint;
+  /** What the caller must at least hold; every route that changes something says it. */
+  readonly right?: Right | undefined;
   readonly faultsOf?: FaultFinder | undefined;
   readonly answer: (
     call: Call<unknown, unknown, unknown> & { readonly actor: MemberActor | undefined },
   ) => Promise<unknown>;
+}
+
+function requireToken(endpoint: Endpoint, right: Right | undefined): void {
+  if (endpoint.access !== "token") throw new Error(`${endpoint.id} is public: use servePublic`);
+  // A GET has no body to read first: its use case asks at once.
+  if (endpoint.method !== "GET" && !right) throw new Error(`${endpoint.id} does not say who may use it`);
 }
 
 /** Pairs an endpoint with its answer; the types of both come from the contract. */
@@ -47,10 +56,11 @@ export function serve<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodT
   answer: (
     call: Call<z.output<P>, z.output<Q>, z.output<B>> & { readonly actor: MemberActor },
   ) => Promise<z.input<R> | Raw>,
+  right?: Right,
   faultsOf?: FaultFinder,
 ): Route {
-  if (endpoint.access !== "token") throw new Error(`${endpoint.id} is public: use servePublic`);
-  return { endpoint, answer: answer as Route["answer"], faultsOf };
+  requireToken(endpoint as unknown as Endpoint, right);
+  return { endpoint, answer: answer as Route["answer"], right, faultsOf };
 }
 
 export function servePublic<
@@ -72,8 +82,9 @@ export function serveStream<P extends z.ZodType, Q extends z.ZodType, B extends 
   answer: (
     call: Call<z.output<P>, z.output<Q>, z.output<B>> & { readonly actor: MemberActor },
   ) => Promise<void>,
+  right?: Right,
   faultsOf?: FaultFinder,
 ): Route {
-  if (endpoint.access !== "token") throw new Error(`${endpoint.id} is public: use servePublic`);
-  return { endpoint, answer: answer as Route["answer"], faultsOf };
+  requireToken(endpoint as unknown as Endpoint, right);
+  return { endpoint, answer: answer as Route["answer"], right, faultsOf };
 }

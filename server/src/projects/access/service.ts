@@ -39,6 +39,8 @@ export function createProjectAccess({ db, clock, permissions, projects }: Projec
     );
 
   return {
+    requireOrgAdmin,
+
     async list(actor: MemberActor, page: { offset: number; limit: number; search?: string | undefined }) {
       const orgId = orgOf(actor);
       await requireOrgAdmin(actor);

@@ -1,4 +1,4 @@
-import { serve, type Route } from "../../platform/http/index.ts";
+import { serve, type Finder, type Route, inProject } from "../../platform/http/index.ts";
 import type { SecretImportView } from "./contract.ts";
 import * as contract from "./contract.ts";
 import * as v1 from "./contract.v1.ts";
@@ -34,28 +34,50 @@ const listed = (rows: readonly ImportRow[]) => ({
   secretImports: rows.map(view),
 });
 
-export const importRoutes = (imports: Imports): Route[] => [
-  serve(contract.createImport, async ({ actor, body }) =>
-    said("The import was created.", await imports.create(actor, body)),
-  ),
-  serve(contract.listImports, async ({ actor, query }) => listed(await imports.list(actor, query))),
-  serve(contract.getImport, async ({ actor, params }) => ({
-    secretImport: view(await imports.get(actor, params.secretImportId)),
-  })),
-  serve(contract.updateImport, async ({ actor, params, body }) =>
-    said("The import was changed.", await imports.update(actor, params.secretImportId, body)),
-  ),
-  serve(contract.deleteImport, async ({ actor, params, body }) =>
-    said("The import was removed.", await imports.delete(actor, params.secretImportId, body)),
-  ),
-  serve(v1.createImportV1, async ({ actor, body }) =>
-    said("The import was created.", await imports.create(actor, body)),
-  ),
-  serve(v1.listImportsV1, async ({ actor, query }) => listed(await imports.list(actor, query))),
-  serve(v1.updateImportV1, async ({ actor, params, body }) =>
-    said("The import was changed.", await imports.update(actor, params.secretImportId, body)),
-  ),
-  serve(v1.deleteImportV1, async ({ actor, params, body }) =>
-    said("The import was removed.", await imports.delete(actor, params.secretImportId, body)),
-  ),
-];
+export const importRoutes = (imports: Imports): Route[] => {
+  const findFor =
+    (action: string): Finder =>
+    (actor, { params }) =>
+      imports.findForChange(actor, params["secretImportId"] ?? "", action);
+  return [
+    serve(
+      contract.createImport,
+      async ({ actor, body }) => said("The import was created.", await imports.create(actor, body)),
+      inProject("create", "secret-imports"),
+    ),
+    serve(contract.listImports, async ({ actor, query }) => listed(await imports.list(actor, query))),
+    serve(contract.getImport, async ({ actor, params }) => ({
+      secretImport: view(await imports.get(actor, params.secretImportId)),
+    })),
+    serve(
+      contract.updateImport,
+      async ({ actor, params, body }) =>
+        said("The import was changed.", await imports.update(actor, params.secretImportId, body)),
+      inProject("edit", "secret-imports", findFor("edit")),
+    ),
+    serve(
+      contract.deleteImport,
+      async ({ actor, params, body }) =>
+        said("The import was removed.", await imports.delete(actor, params.secretImportId, body)),
+      inProject("delete", "secret-imports", findFor("delete")),
+    ),
+    serve(
+      v1.createImportV1,
+      async ({ actor, body }) => said("The import was created.", await imports.create(actor, body)),
+      inProject("create", "secret-imports"),
+    ),
+    serve(v1.listImportsV1, async ({ actor, query }) => listed(await imports.list(actor, query))),
+    serve(
+      v1.updateImportV1,
+      async ({ actor, params, body }) =>
+        said("The import was changed.", await imports.update(actor, params.secretImportId, body)),
+      inProject("edit", "secret-imports", findFor("edit")),
+    ),
+    serve(
+      v1.deleteImportV1,
+      async ({ actor, params, body }) =>
+        said("The import was removed.", await imports.delete(actor, params.secretImportId, body)),
+      inProject("delete", "secret-imports", findFor("delete")),
+    ),
+  ];
+};

@@ -123,6 +123,8 @@ export function createImports({ db, clock, access }: ImportNeeds) {
   };
 
   return {
+    findForChange,
+
     async create(actor: MemberActor, input: NewImport): Promise<ImportRow> {
       const ground = await access.ground(actor, input.projectId);
       const environment = await access.environment(ground, input.environment);

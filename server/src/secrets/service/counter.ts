@@ -111,6 +111,14 @@ function rowsByName(rows: readonly SecretRow[]): ReadonlyMap<string, readonly Se
   return named;
 }
 
+/** A batch that changes what is there and makes what is not is two things in the audit log. */
+function partsOf(event: string, changes: readonly Change[]): (readonly [string, readonly Change[]])[] {
+  const made = changes.filter(({ kind }) => kind === "create");
+  if (event !== "update-secrets" || made.length === 0) return [[event, changes]];
+  const others = changes.filter(({ kind }) => kind !== "create");
+  return [["create-secrets", made], ...(others.length > 0 ? [[event, others] as const] : [])];
+}
+
 /** Nobody got anything done: there is nothing to commit. */
 class AllRefused extends Error {
   readonly outcomes: readonly Outcome[];
@@ -132,9 +140,12 @@ export function createCounter({ db, clock, keyring, tags }: CounterNeeds) {
       const affected = desk.folder?.isWatched
         ? await findDependants(desk.tx, originsOf(errand.target.at, errand.keys))
         : [];
-      const metadata = auditOf(errand.target.place, changes);
-      const audit = () =>
-        desk.tx.audit(actor, { event: errand.event, orgId: project.orgId, projectId: project.id, metadata });
+      const audit = () => {
+        for (const [event, part] of partsOf(errand.event, changes)) {
+          const metadata = auditOf(errand.target.place, part);
+          desk.tx.audit(actor, { event, orgId: project.orgId, projectId: project.id, metadata });
+        }
+      };
       const deed = deedOf({ actor, vault }, changes, affected);
       requireFewReferences(deed);
       return { deed, shown, audit };

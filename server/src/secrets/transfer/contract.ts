@@ -86,7 +86,11 @@ export const importProject = endpoint({
     "Take an exported project into this one: afterwards it has everything that is in the file as it is there; what it has besides stays",
   maxBodyBytes: MAX_PROJECT_BYTES,
   params: inProject,
-  body: z.object({ passphrase, file: z.base64().max(MAX_PROJECT_BYTES), dryRun: z.boolean().default(false) }),
+  body: z.object({
+    passphrase /** Base64; looked at on the thread that opens it. */,
+    file: z.string().max(MAX_PROJECT_BYTES),
+    dryRun: z.boolean().default(false),
+  }),
   reply: z.object({
     environments: counted,
     folders: counted,

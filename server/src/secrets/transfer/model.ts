@@ -59,17 +59,29 @@ export const secretPlace = (secret: { environment: string; path: string; key: st
 export const importName = (one: ArchivedImport): string =>
   `${folderName(one)} ← ${one.sourceProject === null ? "" : `${one.sourceProject}:`}${one.sourceEnvironment}:${one.sourcePath}`;
 
-function diff<T, P>(
-  wanted: readonly T[],
-  present: readonly P[],
+/** Called in each round of a long loop, so that others can have their turn. */
+type Breathe = () => Promise<void> | undefined;
+
+async function diff<T, P>(
+  { wanted, present }: { readonly wanted: readonly T[]; readonly present: readonly P[] },
   nameOf: (one: T | P) => string,
   isSame: (wanted: T, present: P) => boolean,
-): Diff<T> {
-  const there = new Map(present.map((one) => [nameOf(one), one]));
+  breathe: Breathe,
+): Promise<Diff<T>> {
+  const [there, asked] = [new Map<string, P>(), new Map<string, T>()];
+  for (const one of present) {
+    there.set(nameOf(one), one);
+    await breathe();
+  }
+  for (const one of wanted) {
+    asked.set(nameOf(one), one);
+    await breathe();
+  }
   const created: T[] = [];
   const updated: T[] = [];
   let unchanged = 0;
-  for (const one of new Map(wanted.map((each) => [nameOf(each), each])).values()) {
+  for (const one of asked.values()) {
+    await breathe();
     const known = there.get(nameOf(one));
     if (known === undefined) created.push(one);
     else if (isSame(one, known)) unchanged += 1;
@@ -155,36 +167,44 @@ function planImports(
   };
 }
 
-export function planImport(
+export async function planImport(
   file: Archive,
   present: Present,
   isResolved: (one: ArchivedImport) => boolean,
-): Plan {
+  breathe: Breathe = () => undefined,
+): Promise<Plan> {
   const slugOf = ({ slug }: { readonly slug: string }) => slug;
+  const isSameRole = (a: ArchivedRole, b: ArchivedRole): boolean =>
+    a.name === b.name &&
+    (a.description ?? null) === (b.description ?? null) &&
+    JSON.stringify(a.permissions) === JSON.stringify(b.permissions);
+  const both = <T, P>(wanted: readonly T[], there: readonly P[]) => ({ wanted, present: there });
   return {
-    environments: diff(file.environments, present.environments, slugOf, (a, b) => a.name === b.name),
-    tags: diff(file.tags, present.tags, slugOf, (a, b) => a.name === b.name && a.color === b.color),
-    folders: diff(
-      foldersOf(file),
-      present.folders,
+    environments: await diff(
+      both(file.environments, present.environments),
+      slugOf,
+      (a, b) => a.name === b.name,
+      breathe,
+    ),
+    tags: await diff(
+      both(file.tags, present.tags),
+      slugOf,
+      (a, b) => a.name === b.name && a.color === b.color,
+      breathe,
+    ),
+    folders: await diff(
+      both(foldersOf(file), present.folders),
       folderName,
       (a, b) => (a.description ?? "") === (b.description ?? ""),
+      breathe,
     ),
-    secrets: diff(
-      withKnownTags(file, present),
-      present.secrets,
+    secrets: await diff(
+      both(withKnownTags(file, present), present.secrets),
       secretPlace,
       (a, b) => b.value !== undefined && contentOf(a) === contentOf(b),
+      breathe,
     ),
-    roles: diff(
-      file.roles,
-      present.roles,
-      slugOf,
-      (a, b) =>
-        a.name === b.name &&
-        (a.description ?? null) === (b.description ?? null) &&
-        JSON.stringify(a.permissions) === JSON.stringify(b.permissions),
-    ),
+    roles: await diff(both(file.roles, present.roles), slugOf, isSameRole, breathe),
     imports: planImports(file.imports, present.imports, isResolved),
   };
 }

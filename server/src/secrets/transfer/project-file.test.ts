@@ -601,7 +601,7 @@ test("an export that no import would take is refused", LONG, async () => {
   await exported(tenant, id, { environments: ["dev"] });
 });
 
-test("a file's imports are planned in a time that grows with their number", () => {
+test("a file's imports are planned in a time that grows with their number", async () => {
   const imports = Array.from({ length: 60_000 }, (_, n) => ({
     environment: "dev",
     path: "/",
@@ -613,7 +613,7 @@ test("a file's imports are planned in a time that grows with their number", () =
   const nothing = { environments: [], tags: [], folders: [], secrets: [], roles: [] };
   const file = { ...nothing, project: { name: "p", slug: "p" }, imports };
   const started = process.cpuUsage();
-  const plan = planImport(file, { ...nothing, imports: imports.toReversed() }, () => true);
+  const plan = await planImport(file, { ...nothing, imports: imports.toReversed() }, () => true);
   const { user } = process.cpuUsage(started);
   assert.deepEqual([plan.imports.created.length, plan.imports.unresolved.length], [0, 0]);
   assert.ok(plan.imports.updated.length > 59_000);

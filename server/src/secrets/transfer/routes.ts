@@ -1,4 +1,4 @@
-import { Raw, serve, type Route } from "../../platform/http/index.ts";
+import { Raw, serve, type Route, inProject, inProjectAnyOf } from "../../platform/http/index.ts";
 import * as contract from "./contract.ts";
 import type { ProjectFiles } from "./service/carry-project.ts";
 import type { SecretFiles } from "./service.ts";
@@ -9,6 +9,18 @@ const TYPES = {
   yaml: ["application/yaml", "secrets.yaml"],
 } as const;
 
+const PUT_SECRETS = inProjectAnyOf(
+  { action: "edit", subject: "secrets" },
+  { action: "create", subject: "secrets" },
+);
+/** What a project's file can bring along. */
+const PUT_ANYTHING = inProjectAnyOf(
+  ...["secrets", "secret-folders", "secret-imports", "tags", "environments", "role"].flatMap((subject) => [
+    { action: "create", subject },
+    { action: "edit", subject },
+  ]),
+);
+
 export const transferRoutes = (files: SecretFiles, projects: ProjectFiles): Route[] => [
   serve(contract.exportSecrets, async ({ actor, params, query, reply }) => {
     const text = await files.export(actor, params.projectId, query);
@@ -17,12 +29,24 @@ export const transferRoutes = (files: SecretFiles, projects: ProjectFiles): Rout
     reply.header("content-disposition", `attachment; filename="${name}"`);
     return new Raw(text);
   }),
-  serve(contract.importSecrets, ({ actor, params, body }) => files.import(actor, params.projectId, body)),
-  serve(contract.exportProject, async ({ actor, params, body, reply }) => {
-    const file = await projects.export(actor, params.projectId, body);
-    reply.header("content-type", "application/octet-stream");
-    reply.header("content-disposition", 'attachment; filename="project.keyward"');
-    return new Raw(file);
-  }),
-  serve(contract.importProject, ({ actor, params, body }) => projects.import(actor, params.projectId, body)),
+  serve(
+    contract.importSecrets,
+    ({ actor, params, body }) => files.import(actor, params.projectId, body),
+    PUT_SECRETS,
+  ),
+  serve(
+    contract.exportProject,
+    async ({ actor, params, body, reply }) => {
+      const file = await projects.export(actor, params.projectId, body);
+      reply.header("content-type", "application/octet-stream");
+      reply.header("content-disposition", 'attachment; filename="project.keyward"');
+      return new Raw(file);
+    },
+    inProject("readValue", "secrets"),
+  ),
+  serve(
+    contract.importProject,
+    ({ actor, params, body }) => projects.import(actor, params.projectId, body),
+    PUT_ANYTHING,
+  ),
 ];

@@ -1,26 +1,28 @@
 /** Files in and out. Everything goes through the same reads and writes as any other request, rights included. */
 import type { MemberActor } from "../../platform/actor.ts";
+import { createBreath } from "../../platform/breath.ts";
 import { badRequest, invalidField } from "../../platform/problem.ts";
+import { isWellFormed } from "../../platform/text.ts";
 import { MAX_BATCH, type ListQuery } from "../contract.ts";
 import type { ReadSecret } from "../model.ts";
 import { secretName } from "../paths/contract.ts";
 import type { SecretReads } from "../service/read-secrets.ts";
 import type { SecretWrites } from "../service/write-secrets.ts";
 import type { ExportQuery, FileFormat, FileToImport } from "./contract.ts";
-import { readDotenv, writeDotenv } from "./formats/dotenv.ts";
-import { FormatError, type Entries } from "./formats/entries.ts";
-import { readJson, writeJson } from "./formats/json.ts";
-import { readYaml, writeYaml } from "./formats/yaml.ts";
+import { dotenvEntries, writeDotenv } from "./formats/dotenv.ts";
+import { FormatError, readInBites, type Entries, type Reading } from "./formats/entries.ts";
+import { jsonEntries, writeJson } from "./formats/json.ts";
+import { writeYaml, yamlEntries } from "./formats/yaml.ts";
 
 export interface FileNeeds {
   readonly reads: SecretReads;
   readonly writes: SecretWrites;
 }
 
-const READERS: Readonly<Record<FileFormat, (text: string) => Entries>> = {
-  dotenv: readDotenv,
-  json: readJson,
-  yaml: readYaml,
+const READERS: Readonly<Record<FileFormat, (text: string) => Reading>> = {
+  dotenv: dotenvEntries,
+  json: jsonEntries,
+  yaml: yamlEntries,
 };
 const WRITERS: Readonly<Record<FileFormat, (entries: Entries) => string>> = {
   dotenv: writeDotenv,
@@ -41,9 +43,9 @@ export const plainList = (projectId: string, environment: string, secretPath: st
   includePersonalOverrides: false,
 });
 
-function orExplain<T>(field: string, work: () => T): T {
+async function orExplain<T>(field: string, work: () => T | Promise<T>): Promise<T> {
   try {
-    return work();
+    return await work();
   } catch (error) {
     if (error instanceof FormatError)
       throw field === "" ? badRequest(error.message) : invalidField([field], error.message);
@@ -52,7 +54,7 @@ function orExplain<T>(field: string, work: () => T): T {
 }
 
 /** Escapes in a file can say what the door refuses in a request. */
-const isStorable = (text: string): boolean => !text.includes("\0") && !/\p{Surrogate}/u.test(text);
+const isStorable = (text: string): boolean => !text.includes("\0") && isWellFormed(text);
 
 export function createSecretFiles({ reads, writes }: FileNeeds) {
   return {
@@ -72,13 +74,12 @@ export function createSecretFiles({ reads, writes }: FileNeeds) {
     },
 
     async import(actor: MemberActor, projectId: string, input: FileToImport) {
-      const entries = orExplain("content", () => READERS[input.format](input.content));
-      if (entries.size > MAX_BATCH)
-        throw invalidField(
-          ["content"],
-          `the file holds ${entries.size} secrets, and at most ${MAX_BATCH} can be imported at once: split it`,
-        );
+      const entries = await orExplain("content", () =>
+        readInBites(READERS[input.format](input.content), MAX_BATCH),
+      );
+      const breathe = createBreath();
       for (const [key, value] of entries) {
+        await breathe();
         if (!secretName.safeParse(key).success || !isStorable(key))
           throw invalidField(["content"], `${JSON.stringify(key)} cannot be the name of a secret`);
         if (!isStorable(value))

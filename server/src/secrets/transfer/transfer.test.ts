@@ -87,7 +87,7 @@ test("a file brings as many secrets at once as a batch may, and not one more", a
   for (const count of [5001, 20_000]) {
     const refused = await bring(count, "1");
     assert.equal(refused.status, 422);
-    assert.match(JSON.stringify(refused.body), new RegExp(`holds ${count} secrets, and at most 5000`));
+    assert.match(JSON.stringify(refused.body), /holds more than 5000 secrets/);
   }
   assert.deepEqual(await values(id), {});
   assert.equal((await bring(5000, "1")).body.created.length, 5000);

@@ -1,4 +1,4 @@
-import { serve, type Route } from "../../platform/http/index.ts";
+import { serve, type Route, inProject, toThing } from "../../platform/http/index.ts";
 import { toView } from "../model.ts";
 import * as contract from "./contract.ts";
 import type { Rollbacks } from "./service/roll-back-folder.ts";
@@ -21,10 +21,16 @@ export const versionRoutes = (history: SecretHistory, rollbacks: Rollbacks): Rou
   serve(contract.listSecretVersions, async ({ actor, params, query }) => ({
     versions: (await history.list(actor, params.secretId, query)).map(view),
   })),
-  serve(contract.rollbackSecret, async ({ actor, params, body }) => ({
-    secret: toView(await history.rollback(actor, params.secretId, body.version)),
-  })),
-  serve(contract.rollbackFolder, ({ actor, params, body }) =>
-    rollbacks.rollback(actor, params.projectId, body),
+  serve(
+    contract.rollbackSecret,
+    async ({ actor, params, body }) => ({
+      secret: toView(await history.rollback(actor, params.secretId, body.version)),
+    }),
+    toThing((actor, { params }) => history.find(actor, params["secretId"] ?? "", "create")),
+  ),
+  serve(
+    contract.rollbackFolder,
+    ({ actor, params, body }) => rollbacks.rollback(actor, params.projectId, body),
+    inProject("create", "secret-rollback"),
   ),
 ];

@@ -145,6 +145,8 @@ export function createSecretHistory(needs: HistoryNeeds) {
   };
 
   return {
+    find,
+
     async list(
       actor: MemberActor,
       secretId: string,

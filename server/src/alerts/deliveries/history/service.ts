@@ -167,13 +167,13 @@ export function createDeliveryHistory(needs: HistoryNeeds, { scopes, publicUrl }
         projectId?: string | undefined;
       },
     ) {
+      const scope = await scopes.resolve(actor, input);
+      await permissions.requireInProject(actor, scope.projectId, { action: "create", subject: "pki-alerts" });
       const channel = notifications.get("webhook");
       const settings = { url: input.url, signingSecret: input.signingSecret };
       const objection = channel?.objection(URL.canParse(input.url) ? settings : { ...settings, url: "" });
       if (!channel || objection)
         throw invalidField([objection?.field ?? "url"], objection?.message ?? "cannot be used");
-      const scope = await scopes.resolve(actor, input);
-      await permissions.requireInProject(actor, scope.projectId, { action: "create", subject: "pki-alerts" });
       const now = clock.now();
       const alert = {
         id: "00000000-0000-4000-8000-000000000000",

@@ -3,6 +3,7 @@ import type { MemberActor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Keyring } from "../../../platform/crypto/index.ts";
 import type { Db } from "../../../platform/db/index.ts";
+import { idIn } from "../../../platform/http/index.ts";
 import { newId } from "../../../platform/ids.ts";
 import { badRequest, notFound } from "../../../platform/problem.ts";
 import type { Permissions } from "../../../permissions/index.ts";
@@ -25,6 +26,8 @@ import {
   keysMatch,
 } from "../../x509/index.ts";
 import type { ImportInput } from "../contract.ts";
+
+type Place = Pick<ImportInput, "profileId" | "applicationId" | "projectId">;
 
 export interface ImportNeeds {
   readonly db: Db;
@@ -84,7 +87,7 @@ export function createImports({
   profiles,
   applications,
 }: ImportNeeds) {
-  const placeOf = async (actor: MemberActor, input: ImportInput) => {
+  const placeOf = async (actor: MemberActor, input: Place) => {
     // Under a profile it counts as one of those that were issued there, and clients that ask for the profile's latest
     // certificate get it with its key: whoever puts one there must be able to have one issued.
     const profile = input.profileId ? await profiles.find(actor, input.profileId, "issue-cert") : undefined;
@@ -100,9 +103,24 @@ export function createImports({
     return { project, profileId: profile?.id ?? null, applicationId: application?.id ?? null };
   };
 
+  /** Where it goes, if the caller may bring anything there. */
+  const enter = async (actor: MemberActor, input: Place) => {
+    const place = await placeOf(actor, input);
+    const wanted = { action: "import", subject: "certificates" };
+    await permissions.requireInProject(actor, place.project.id, wanted);
+    return place;
+  };
+
   return {
+    judge: (actor: MemberActor, { profileId, applicationId, projectId }: Readonly<Record<string, unknown>>) =>
+      enter(actor, {
+        profileId: idIn(profileId),
+        applicationId: idIn(applicationId),
+        projectId: typeof projectId === "string" ? projectId : undefined,
+      }),
+
     async import(actor: MemberActor, input: ImportInput) {
-      const { project, profileId, applicationId } = await placeOf(actor, input);
+      const { project, profileId, applicationId } = await enter(actor, input);
       const { certificate, chain, key, facts } = judged("certificatePem", () => readImport(input));
       const names = {
         commonName: facts.commonName,

@@ -190,11 +190,13 @@ export function createCertificateSearch({
     project: ProjectRow,
     query: CertificateQuery,
     format: "ndjson" | "csv",
-    ability: Ability,
+    mayStill: () => Promise<Ability>,
   ): AsyncGenerator<string> {
     if (format === "csv") yield `${CSV_COLUMNS.join(",")}\r\n`;
     for await (const rows of pages(project, query)) {
       const now = clock.now();
+      // Asked for each page: rights can end while a long answer is being read.
+      const ability = await mayStill();
       const found = (await readable({ project, ability }, rows, now)).map((row) => toFound(row, now));
       yield found
         .map((row) => {
@@ -286,8 +288,9 @@ export function createCertificateSearch({
       ref: string,
       query: CertificateQuery & { format: "ndjson" | "csv" },
     ): Promise<Readable> {
-      const { project, ability } = await enter(actor, ref, "read");
-      return Readable.from(lines(project, checked(query), query.format, ability), { objectMode: false });
+      const { project } = await enter(actor, ref, "read");
+      const mayStill = async () => (await enter(actor, project.id, "read")).ability;
+      return Readable.from(lines(project, checked(query), query.format, mayStill), { objectMode: false });
     },
 
     async bulkRevoke(actor: MemberActor, ref: string, input: BulkInput, reason: RevocationReason) {

@@ -120,6 +120,14 @@ export function createRenewing(needs: RenewingNeeds) {
   return {
     renewRow,
 
+    async judge(actor: MemberActor, id: string): Promise<void> {
+      const row = await db.read((q) => findCertificate(q, orgOf(actor), id));
+      if (!row) throw notFound("The certificate", id);
+      const attributes = attributesOf(row, clock.now());
+      const wanted = { action: "read", subject: "certificates", attributes };
+      await permissions.requireInProject(actor, row.projectId, wanted);
+    },
+
     async renew(
       actor: MemberActor,
       id: string,

@@ -2,7 +2,14 @@
  * Files of `KEY=value` lines. Written so that neither a reader of such files nor a shell that sources one can mistake
  * a value for anything else; read strictly, so that nothing is lost in silence.
  */
-import { FormatError, type Entries } from "./entries.ts";
+import {
+  FormatError,
+  MAX_VALUE_LETTERS,
+  readAll,
+  valueTooLong,
+  type Entries,
+  type Reading,
+} from "./entries.ts";
 
 const KEY = /^[A-Za-z_][A-Za-z0-9_.-]*$/;
 const PLAIN = /^[A-Za-z0-9_.:/@+-]+$/;
@@ -44,75 +51,118 @@ export function writeDotenv(entries: Entries): string {
   return text;
 }
 
+/** So many lines without an entry are looked at in one go. */
+const BREATH_LINES = 1000;
+
 class Reader {
   readonly #text: string;
   #at = 0;
+  /** The line that is being read, counted from one. */
+  #line = 1;
 
   constructor(text: string) {
     this.#text = text.replace(/^\uFEFF/, "");
   }
 
   #fail(what: string): never {
-    const line = this.#text.slice(0, this.#at).split("\n").length;
-    throw new FormatError(`Line ${line}: ${what}`);
+    throw new FormatError(`Line ${this.#line}: ${what}`);
+  }
+
+  /** Where the line that is being read ends. */
+  #lineEnd(): number {
+    const end = this.#text.indexOf("\n", this.#at);
+    return end < 0 ? this.#text.length : end;
   }
 
   #restOfLine(): string {
-    const end = this.#text.indexOf("\n", this.#at);
-    const line = this.#text.slice(this.#at, end < 0 ? undefined : end);
-    this.#at = end < 0 ? this.#text.length : end + 1;
+    const end = this.#lineEnd();
+    const line = this.#text.slice(this.#at, end);
+    this.#at = end + 1;
+    this.#line += 1;
     return line.endsWith("\r") ? line.slice(0, -1) : line;
   }
 
-  read(): Entries {
-    const entries = new Map<string, string>();
+  *read(): Reading {
+    const names = new Set<string>();
+    let idle = 0;
     while (this.#at < this.#text.length) {
       const start = this.#at;
-      const line = this.#restOfLine();
-      if (/^\s*(#|$)/.test(line)) continue;
+      const line = this.#text.slice(start, this.#lineEnd()).replace(/\r$/, "");
+      if (/^\s*(#|$)/.test(line)) {
+        this.#restOfLine();
+        idle += 1;
+        if (idle % BREATH_LINES === 0) yield undefined;
+        continue;
+      }
       const equals = line.indexOf("=");
       const key = line
         .slice(0, Math.max(equals, 0))
         .trim()
         .replace(/^export\s+/, "");
-      this.#at = start;
       if (equals < 0 || !KEY.test(key)) this.#fail("expected NAME=value");
-      if (entries.has(key)) this.#fail(`${key} appears twice`);
+      if (names.has(key)) this.#fail(`${key} appears twice`);
+      names.add(key);
       this.#at = start + equals + 1;
-      entries.set(key, this.#value());
+      yield [key, this.#value()];
     }
-    return entries;
   }
 
   #value(): string {
+    if (this.#lineEnd() - this.#at > 2 * MAX_VALUE_LETTERS) this.#fail(valueTooLong());
     while (this.#text[this.#at] === " " || this.#text[this.#at] === "\t") this.#at += 1;
     const mark = this.#text[this.#at];
     if (mark === "'" || mark === '"') return this.#quoted(mark);
-    const line = this.#restOfLine();
     // A comment needs a space before it: a password may contain a #.
-    return line.replace(/(^|\s)#.*$/, "").trim();
+    return this.#short(
+      this.#restOfLine()
+        .replace(/(^|\s)#.*$/, "")
+        .trim(),
+    );
   }
 
-  #quoted(mark: string): string {
-    let value = "";
-    for (this.#at += 1; this.#at < this.#text.length; this.#at += 1) {
-      const char = this.#text[this.#at] ?? "";
-      if (char === mark) {
-        this.#at += 1;
-        const rest = this.#restOfLine();
-        if (!/^\s*(#.*)?$/.test(rest)) this.#fail("something follows the closing quote");
-        return value;
+  #short(value: string): string {
+    return value.length > MAX_VALUE_LETTERS ? this.#fail(valueTooLong()) : value;
+  }
+
+  #quoted(mark: "'" | '"'): string {
+    const special = mark === "'" ? /['\n]/g : /["\\\n]/g;
+    const parts: string[] = [];
+    let letters = 0;
+    this.#at += 1;
+    for (;;) {
+      special.lastIndex = this.#at;
+      const found = special.exec(this.#text);
+      if (!found) {
+        this.#line += this.#text.slice(this.#at).split("\n").length - 1;
+        return this.#fail("a quote is not closed");
       }
-      if (char !== "\\" || mark === "'") value += char;
-      else {
-        this.#at += 1;
-        const next = this.#text[this.#at] ?? "";
-        // An escape that nobody defined keeps its backslash, as other readers have it.
-        value += ESCAPES[next] ?? `\\${next}`;
-      }
+      letters += found.index - this.#at + 1;
+      if (letters > 2 * MAX_VALUE_LETTERS) this.#fail(valueTooLong());
+      parts.push(this.#text.slice(this.#at, found.index));
+      this.#at = found.index + 1;
+      if (found[0] === mark) return this.#closed(parts.join(""));
+      if (found[0] === "\n") {
+        this.#line += 1;
+        parts.push("\n");
+      } else parts.push(this.#escape());
     }
-    return this.#fail("a quote is not closed");
+  }
+
+  #closed(value: string): string {
+    const after = this.#text.slice(this.#at, this.#lineEnd());
+    if (!/^\s*(#.*)?$/.test(after)) this.#fail("something follows the closing quote");
+    this.#restOfLine();
+    return this.#short(value);
+  }
+
+  #escape(): string {
+    const next = this.#text[this.#at] ?? "";
+    if (next === "\n") this.#line += 1;
+    this.#at += 1;
+    // An escape that nobody defined keeps its backslash, as other readers have it.
+    return ESCAPES[next] ?? `\\${next}`;
   }
 }
 
-export const readDotenv = (text: string): Entries => new Reader(text).read();
+export const dotenvEntries = (text: string): Reading => new Reader(text).read();
+export const readDotenv = (text: string): Entries => readAll(dotenvEntries(text));

@@ -1,7 +1,38 @@
-/** Names and values in the order in which they stand in a file. */
+/**
+ * Names and values in the order in which they stand in a file. Files are large and come from anybody, so they are read
+ * entry by entry: whoever reads can stop at the first one too many, and let others have a turn in between.
+ */
+import { createBreath } from "../../../platform/breath.ts";
+
 export type Entries = ReadonlyMap<string, string>;
+export type Entry = readonly [key: string, value: string];
+/** Undefined where nothing was found for a while: a place to draw breath. */
+export type Reading = Generator<Entry | undefined, void>;
 
 /** What is wrong with a file, in words for the person who sent it. Never quotes a value. */
 export class FormatError extends Error {
   override readonly name = "FormatError";
+}
+
+/** No value may be longer: what is read letter by letter must end somewhere. */
+export const MAX_VALUE_LETTERS = 1024 * 1024;
+export const valueTooLong = (): string => `a value is longer than ${MAX_VALUE_LETTERS} characters`;
+
+/** Everything at once; for files that are known to be small. */
+export const readAll = (reading: Reading): Entries =>
+  new Map([...reading].filter((entry) => entry !== undefined));
+
+/** In bites, and no further than one entry beyond the most that anybody wants. */
+export async function readInBites(reading: Reading, most: number): Promise<Entries> {
+  const entries = new Map<string, string>();
+  const breathe = createBreath();
+  for (const entry of reading) {
+    if (entry) entries.set(...(entry as [string, string]));
+    if (entries.size > most)
+      throw new FormatError(
+        `the file holds more than ${most} secrets, which is the most that can be imported at once: split it`,
+      );
+    await breathe();
+  }
+  return entries;
 }

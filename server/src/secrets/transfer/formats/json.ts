@@ -1,4 +1,12 @@
-import { FormatError, type Entries } from "./entries.ts";
+import { hasMoreParts } from "../../../platform/json-parts.ts";
+import {
+  FormatError,
+  MAX_VALUE_LETTERS,
+  readAll,
+  valueTooLong,
+  type Entries,
+  type Reading,
+} from "./entries.ts";
 
 /** Written entry by entry: an object would reorder numbers and trip over `__proto__`. */
 export function writeJson(entries: Entries): string {
@@ -12,8 +20,14 @@ function asText(key: string, value: unknown): string {
   throw new FormatError(`The value of ${JSON.stringify(key)} must be a string.`);
 }
 
+/** More than any file that is taken has; a million names would hold everybody up before the first is looked at. */
+const MOST_PARTS = 20_000;
+
 /** One flat object of names and strings. */
-export function readJson(text: string): Entries {
+export function* jsonEntries(text: string): Reading {
+  if (hasMoreParts(text, MOST_PARTS))
+    throw new FormatError(`The file holds more than ${MOST_PARTS / 2} values: split it.`);
+  yield undefined;
   let parsed: unknown;
   try {
     parsed = JSON.parse(text);
@@ -22,5 +36,12 @@ export function readJson(text: string): Entries {
   }
   if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed))
     throw new FormatError("The file must be one object of names and values.");
-  return new Map(Object.entries(parsed).map(([key, value]) => [key, asText(key, value)]));
+  yield undefined;
+  for (const [key, value] of Object.entries(parsed)) {
+    const own = asText(key, value);
+    if (own.length > MAX_VALUE_LETTERS) throw new FormatError(valueTooLong());
+    yield [key, own];
+  }
 }
+
+export const readJson = (text: string): Entries => readAll(jsonEntries(text));

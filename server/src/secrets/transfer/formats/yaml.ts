@@ -3,7 +3,14 @@
  * could be read as a number, a date or `no`. Reading takes what people write in such files (plain, quoted and block
  * scalars, comments) and refuses the rest of the language by name instead of guessing.
  */
-import { FormatError, type Entries } from "./entries.ts";
+import {
+  FormatError,
+  MAX_VALUE_LETTERS,
+  readAll,
+  valueTooLong,
+  type Entries,
+  type Reading,
+} from "./entries.ts";
 
 const SIMPLE_KEY = /^[A-Za-z_][A-Za-z0-9_-]*$/;
 /** YAML 1.1 readers take these for words or numbers when they stand bare. */
@@ -44,30 +51,53 @@ const ESCAPES: Readonly<Record<string, string>> = {
 };
 const CODED: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
 
+/** So many lines without an entry are looked at in one go. */
+const BREATH_LINES = 1000;
+
 class Reader {
-  readonly #lines: readonly string[];
+  readonly #text: string;
+  #at = 0;
+  /** Lines read so far: the number of the one that was read last. */
   #number = 0;
 
   constructor(text: string) {
-    this.#lines = text.replace(/^\uFEFF/, "").split(/\r?\n/);
+    this.#text = text.replace(/^\uFEFF/, "");
   }
 
   #fail(what: string): never {
     throw new FormatError(`Line ${this.#number}: ${what}`);
   }
 
-  read(): Entries {
-    const entries = new Map<string, string>();
-    while (this.#number < this.#lines.length) {
-      const line = this.#lines[this.#number] ?? "";
-      this.#number += 1;
+  /** The next line, which stays the next one; undefined behind the last. */
+  #peek(): string | undefined {
+    if (this.#at > this.#text.length) return undefined;
+    const end = this.#text.indexOf("\n", this.#at);
+    const line = this.#text.slice(this.#at, end < 0 ? undefined : end);
+    return end >= 0 && line.endsWith("\r") ? line.slice(0, -1) : line;
+  }
+
+  #step(): void {
+    const end = this.#text.indexOf("\n", this.#at);
+    this.#at = end < 0 ? this.#text.length + 1 : end + 1;
+    this.#number += 1;
+  }
+
+  *read(): Reading {
+    const names = new Set<string>();
+    for (let line = this.#peek(); line !== undefined; line = this.#peek()) {
+      this.#step();
+      if (this.#number % BREATH_LINES === 0) yield undefined;
+      if (line.length > 3 * MAX_VALUE_LETTERS) this.#fail(valueTooLong());
       if (/^\s*(#.*)?$/.test(line) || line === "---" || line === "{}") continue;
       if (/^\s/.test(line)) this.#fail("only one flat list of names and values is understood");
       const { text: key, rest } = this.#key(line);
-      if (entries.has(key)) this.#fail("a name appears twice");
-      entries.set(key, this.#value(rest));
+      if (names.has(key)) this.#fail("a name appears twice");
+      names.add(key);
+      const block = /^\|([+-]?)\s*(#.*)?$/.exec(rest);
+      const value = block ? yield* this.#block(block[1] ?? "") : this.#value(rest);
+      if (value.length > MAX_VALUE_LETTERS) this.#fail(valueTooLong());
+      yield [key, value];
     }
-    return entries;
   }
 
   #key(line: string): { text: string; rest: string } {
@@ -89,8 +119,6 @@ class Reader {
       if (!/^\s*(#.*)?$/.test(after)) this.#fail("something follows the closing quote");
       return text;
     }
-    if (/^\|[+-]?\s*(#.*)?$/.test(rest))
-      return this.#block(rest[1] === "-" || rest[1] === "+" ? rest[1] : "");
     if (/^[&*!|>%@`[\]{}]/.test(rest))
       this.#fail(
         "anchors, tags, folded text and nested values are not understood; put the value between quotes",
@@ -109,6 +137,7 @@ class Reader {
         text += "'";
         at += 1;
       } else if (char === mark) return { text, rest: line.slice(at + 1) };
+      else if (text.length > MAX_VALUE_LETTERS) this.#fail(valueTooLong());
       else if (char !== "\\" || mark === "'") text += char;
       else {
         at += 1;
@@ -131,17 +160,24 @@ class Reader {
     return digits === 4 ? String.fromCharCode(code) : String.fromCodePoint(code);
   }
 
-  #block(chomp: string): string {
+  *#block(chomp: string): Generator<undefined, string> {
     const lines: string[] = [];
     let indent = "";
-    while (this.#number < this.#lines.length) {
-      const line = this.#lines[this.#number] ?? "";
+    let letters = 0;
+    for (let line = this.#peek(); line !== undefined; line = this.#peek()) {
       if (line.trim() !== "" && !/^\s/.test(line)) break;
       if (indent === "" && line.trim() !== "") indent = /^\s+/.exec(line)?.[0] ?? "";
-      if (line.trim() !== "" && !line.startsWith(indent))
+      if (line.trim() !== "" && !line.startsWith(indent)) {
+        this.#number += 1;
         this.#fail("a block whose lines are not indented alike");
-      lines.push(line.slice(indent.length));
-      this.#number += 1;
+      }
+      const own = line.slice(indent.length);
+      lines.push(own);
+      this.#step();
+      if (this.#number % BREATH_LINES === 0) yield undefined;
+      // Line breaks at the end are cut off, most of the time: they count when more follows.
+      letters += own.length + 1;
+      if (letters > 2 * MAX_VALUE_LETTERS) this.#fail(valueTooLong());
     }
     const text = lines.join("\n");
     if (chomp === "+") return `${text}`;
@@ -153,4 +189,5 @@ class Reader {
   }
 }
 
-export const readYaml = (text: string): Entries => new Reader(text).read();
+export const yamlEntries = (text: string): Reading => new Reader(text).read();
+export const readYaml = (text: string): Entries => readAll(yamlEntries(text));

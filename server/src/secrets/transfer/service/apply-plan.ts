@@ -3,6 +3,7 @@
  * the ordinary use cases, roles first (they are the likeliest to be refused). It is safe to repeat: what is there
  * already is no longer part of the next plan.
  */
+import { setImmediate } from "node:timers/promises";
 import type { MemberActor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Keyring, Vault } from "../../../platform/crypto/index.ts";
@@ -64,39 +65,47 @@ const stateOf = (
   reminderDays: secret.reminderDays,
 });
 
+/** So many are asked about in one go. */
+const BREATH = 1000;
+
 /** Whether the caller may do all of it. What the use cases ask besides is asked again when they are called. */
-export function requireFor({ ability }: Ground, plan: Plan): void {
+export async function requireFor({ ability }: Ground, plan: Plan): Promise<void> {
   const at = ({ environment, path }: { environment: string; path: string }) => ({
     environment,
     secretPath: path,
   });
-  const ask = <T>(
+  const ask = async <T>(
     list: readonly T[],
     action: string,
     subject: string,
     attributes: (one: T) => object = () => ({}),
   ) => {
-    for (const one of list) require(ability, action, subject, { ...attributes(one) });
+    for (const [n, one] of list.entries()) {
+      require(ability, action, subject, { ...attributes(one) });
+      if (n % BREATH === BREATH - 1) await setImmediate();
+    }
   };
-  ask(plan.roles.created, "create", "role");
-  ask(plan.roles.updated, "edit", "role");
-  ask(plan.environments.created, "create", "environments", ({ slug }) => ({ environment: slug }));
-  ask(plan.environments.updated, "edit", "environments", ({ slug }) => ({ environment: slug }));
-  ask(plan.tags.created, "create", "tags");
-  ask(plan.tags.updated, "edit", "tags");
-  ask(plan.folders.created, "create", "secret-folders", at);
-  ask(plan.folders.updated, "edit", "secret-folders", at);
+  await ask(plan.roles.created, "create", "role");
+  await ask(plan.roles.updated, "edit", "role");
+  await ask(plan.environments.created, "create", "environments", ({ slug }) => ({ environment: slug }));
+  await ask(plan.environments.updated, "edit", "environments", ({ slug }) => ({ environment: slug }));
+  await ask(plan.tags.created, "create", "tags");
+  await ask(plan.tags.updated, "edit", "tags");
+  await ask(plan.folders.created, "create", "secret-folders", at);
+  await ask(plan.folders.updated, "edit", "secret-folders", at);
   const named = (secret: ArchivedSecret) => ({
     ...at(secret),
     secretName: secret.key,
     secretTags: secret.tags,
   });
-  ask(plan.secrets.created, "create", "secrets", named);
-  ask(plan.secrets.updated, "edit", "secrets", named);
-  ask(plan.imports.created, "create", "secret-imports", at);
-  ask(plan.imports.updated, "edit", "secret-imports", at);
+  await ask(plan.secrets.created, "create", "secrets", named);
+  await ask(plan.secrets.updated, "edit", "secrets", named);
+  await ask(plan.imports.created, "create", "secret-imports", at);
+  await ask(plan.imports.updated, "edit", "secret-imports", at);
   const own = plan.imports.created.filter(({ sourceProject }) => sourceProject === null);
-  ask(own, "readValue", "secrets", (one) => at({ environment: one.sourceEnvironment, path: one.sourcePath }));
+  await ask(own, "readValue", "secrets", (one) =>
+    at({ environment: one.sourceEnvironment, path: one.sourcePath }),
+  );
 }
 
 /** Folder by folder, and no more at once than one request may write. */

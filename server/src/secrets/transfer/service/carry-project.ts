@@ -5,6 +5,7 @@
  * that name can be read, they are left out and said to be.
  */
 import type { MemberActor } from "../../../platform/actor.ts";
+import { createBreath } from "../../../platform/breath.ts";
 import { badRequest, Problem } from "../../../platform/problem.ts";
 import { require, type Ground } from "../../access/service.ts";
 import { findFolder } from "../../store.ts";
@@ -21,7 +22,8 @@ import {
 } from "../model.ts";
 import { createApplying, requireFor, type ApplyNeeds } from "./apply-plan.ts";
 import { createGathering, type GatherNeeds } from "./gather-project.ts";
-import { openArchive, sealArchive } from "./seal-archive.ts";
+import { openApart } from "./open-apart.ts";
+import { sealArchive } from "./seal-archive.ts";
 
 export type ProjectFileNeeds = ApplyNeeds & GatherNeeds;
 export type ProjectFiles = ReturnType<typeof createProjectFiles>;
@@ -102,7 +104,7 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
 
     async import(actor: MemberActor, projectRef: string, input: ProjectToImport) {
       const ground = await access.ground(actor, projectRef);
-      const opened = await openArchive(Buffer.from(input.file, "base64"), input.passphrase);
+      const opened = await openApart(input);
       if (hasGaps(opened)) throw badHistory();
       const { id, slug } = ground.project;
       // What came from this very project comes from here.
@@ -118,8 +120,8 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
       };
       const present = await gathering.present(actor, ground, scope);
       const resolved = await reachable(ground, file, present);
-      const plan = planImport(file, present, (one) => resolved.has(importName(one)));
-      requireFor(ground, plan);
+      const plan = await planImport(file, present, (one) => resolved.has(importName(one)), createBreath());
+      await requireFor(ground, plan);
       const report = reportOf(plan);
       if (!input.dryRun) {
         await applying.apply(actor, id, plan);

@@ -6,6 +6,8 @@ import { randomBytes, scrypt } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 import { z } from "zod";
 import { decrypt, encrypt } from "../../../platform/crypto/index.ts";
+import { createBreath } from "../../../platform/breath.ts";
+import { hasMoreParts } from "../../../platform/json-parts.ts";
 import { badRequest } from "../../../platform/problem.ts";
 import {
   archive,
@@ -31,12 +33,25 @@ const keyOf = (passphrase: string, salt: Buffer): Promise<Buffer> =>
 export async function sealArchive(content: NewArchive, passphrase: string): Promise<Buffer> {
   const salt = randomBytes(16);
   const head = `${MAGIC} scrypt ${salt.toString("base64url")}`;
-  const box = encrypt(await keyOf(passphrase, salt), JSON.stringify(content), [head]);
+  const box = encrypt(await keyOf(passphrase, salt), await write(content), [head]);
   return Buffer.concat([Buffer.from(`${head}\n`), box]);
 }
 
+/** Of the document inside: some two hundred thousand secrets. */
+const MOST_PARTS = 5_000_000;
 /** So many secrets are looked through at once; then others get their turn. */
 const SLICE = 1000;
+
+async function write({ secrets, ...rest }: NewArchive): Promise<Buffer> {
+  const parts = [Buffer.from(`${JSON.stringify(rest).slice(0, -1)},"secrets":[`)];
+  const breathe = createBreath();
+  for (const secret of secrets) {
+    parts.push(Buffer.from(`${parts.length > 1 ? "," : ""}${JSON.stringify(secret)}`));
+    await breathe();
+  }
+  await setImmediate();
+  return Buffer.concat([...parts, Buffer.from("]}")]);
+}
 const unread = archive.extend({ secrets: z.array(z.unknown()).max(1_000_000) });
 
 async function read(content: unknown): Promise<Archive> {
@@ -49,7 +64,7 @@ async function read(content: unknown): Promise<Archive> {
   return { ...rest, secrets: known };
 }
 
-const unreadable = () =>
+export const unreadable = () =>
   badRequest(
     "The file cannot be opened: it is not a project export, it is damaged, or the passphrase is another one.",
   );
@@ -61,7 +76,9 @@ export async function openArchive(file: Buffer, passphrase: string): Promise<Arc
   if (salt === undefined) throw unreadable();
   const key = await keyOf(passphrase, Buffer.from(salt, "base64url"));
   try {
-    return await read(JSON.parse(decrypt(key, file.subarray(end + 1), [head]).toString("utf8")));
+    const text = decrypt(key, file.subarray(end + 1), [head]).toString("utf8");
+    if (hasMoreParts(text, MOST_PARTS)) throw unreadable();
+    return await read(JSON.parse(text));
   } catch {
     throw unreadable();
   }

@@ -1,0 +1,79 @@
+/**
+ * What a caller must at least be allowed to do before a request is worth any work. Each route that changes something
+ * says it beside its answer; the door asks before it reads the body where the address says what it is about, and
+ * otherwise as soon as it knows. This is the coarse right: possible for anything at all there. The use case still asks
+ * the exact one.
+ */
+import { z } from "zod";
+import type { MemberActor } from "../actor.ts";
+import { idInOneSpelling, type Endpoint } from "./endpoint.ts";
+
+export interface Wish {
+  readonly action: string;
+  readonly subject: string;
+}
+
+/** What a request says that it is about, as it came: nothing of it is validated yet. */
+export interface Named {
+  readonly params: Readonly<Record<string, string>>;
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+/** Looks up what is named and throws the problem to answer if the caller may not do this to it. */
+export type Finder = (actor: MemberActor, named: Named) => Promise<unknown>;
+
+export type Right =
+  /** In the project that path or body name; without a wish, to be a member is enough. */
+  | { readonly of: "project"; readonly wishes: readonly Wish[]; readonly otherwise: Finder | undefined }
+  | { readonly of: "organization"; readonly wish: Wish }
+  | { readonly of: "instance" }
+  /** Where a project is known only after a look into the database. */
+  | { readonly of: "thing"; readonly find: Finder }
+  /** What callers may do to themselves. */
+  | { readonly of: "caller" };
+
+export const inProject = (action: string, subject: string, otherwise?: Finder): Right => ({
+  of: "project",
+  wishes: [{ action, subject }],
+  otherwise,
+});
+/** Any one of them will do. */
+export const inProjectAnyOf = (...wishes: readonly Wish[]): Right => ({
+  of: "project",
+  wishes,
+  otherwise: undefined,
+});
+export const inOrganization = (action: string, subject: string): Right => ({
+  of: "organization",
+  wish: { action, subject },
+});
+export const byInstanceAdmin: Right = { of: "instance" };
+export const toOneself: Right = { of: "caller" };
+export const toThing = (find: Finder): Right => ({ of: "thing", find });
+
+/** Asks whoever knows about rights; throws the problem to answer. `projectRef` is an id or a slug. */
+export type Judge = (actor: MemberActor, right: Right, projectRef: string | undefined) => Promise<void>;
+
+const uuid = z.uuid();
+/** An id in a body that nobody has looked at yet. */
+export function idIn(value: unknown): string | undefined {
+  return uuid.safeParse(value).success ? idInOneSpelling(value as string) : undefined;
+}
+
+/** In the order in which the contracts look at them. */
+const PROJECT_NAMES = ["workspaceId", "projectId", "workspaceSlug", "projectSlug"] as const;
+const MAX_REF = 64;
+
+/** Under which names the body of an endpoint names its project. */
+export function projectFieldsOf(endpoint: Endpoint): readonly string[] {
+  const { properties = {} } = z.toJSONSchema(endpoint.body, { io: "input", unrepresentable: "any" });
+  return PROJECT_NAMES.filter((name) => name in properties);
+}
+
+export const isNamedByPath = (endpoint: Endpoint): boolean => endpoint.path.includes("{projectId}");
+
+/** The first that says anything; what is too long is no project's name, and the contract will say so. */
+export function refAmong(values: readonly unknown[]): string | undefined {
+  const ref = values.find((value) => typeof value === "string" && value !== "");
+  return typeof ref === "string" && ref.length <= MAX_REF ? idInOneSpelling(ref) : undefined;
+}
