@@ -22,7 +22,12 @@ import { NeverRan, Wire } from "./wire.ts";
 
 export interface Database extends Db {
   /** Told of a transaction's facts right after its commit, on the node that made it. */
-  onCommitted(listener: (facts: readonly NumberedFact[]) => void): void;
+  onCommitted(listener: (facts: readonly NumberedFact[], isCurrent: boolean) => void): void;
+  /**
+   * The address may lead to another server than before: connections that were asked for earlier are not used again,
+   * and what is still committed on one of them is told of as not current.
+   */
+  renew(): void;
   /** A connection of its own, for LISTEN and for migrations; only the latter may take as long as they need. */
   connect(options?: { readonly isPatient?: boolean }): Promise<pg.Client>;
   readonly measures: readonly Measure[];
@@ -36,6 +41,8 @@ export interface DatabaseOptions {
   readonly connections: number;
   readonly clock: Clock;
   readonly onError: (error: Error) => void;
+  /** A listener failed: a fault of ours, while a connection that ends is the world's. */
+  readonly onFault?: (error: unknown) => void;
 }
 
 const READING_LANES = 4;
@@ -70,8 +77,8 @@ const PATIENT = { statement_timeout: 0, lock_timeout: 0, idle_in_transaction_ses
 // int8 arrives as text because it may pass 2^53; our counters never do.
 pg.types.setTypeParser(pg.types.builtins.INT8, Number);
 
-const insertFact = sql<{ seq: number; xid: number }>(
-  "INSERT INTO outbox (name, data) VALUES ($1, $2) RETURNING seq, xid::text::bigint AS xid",
+const insertFact = sql<{ seq: number; xid: number; at: number }>(
+  "INSERT INTO outbox (name, data) VALUES ($1, $2) RETURNING seq, xid::text::bigint AS xid, (extract(epoch FROM at) * 1000000)::bigint AS at",
 );
 const insertAudit = sql(`
   INSERT INTO audit_log (id, at, org_id, project_id, event, actor_type, actor_id, actor_name, ip, user_agent, request_id, metadata)
@@ -175,11 +182,18 @@ async function commit(wire: Wire, pending: Pending): Promise<NumberedFact[]> {
 const CONTENT_MS = 10_000;
 const wished = new WeakMap<pg.Pool, number>();
 
+/** Since when connections lead where the address leads now. */
+const renewals = new WeakMap<pg.Pool, number>();
+const isCurrent = (pool: pg.Pool, client: pg.PoolClient): boolean =>
+  (client as unknown as SessionClient).askedAt >= (renewals.get(pool) ?? Number.NEGATIVE_INFINITY);
+
 /** Where there are no more connections to be had, those that we have go round: one becomes free soon. */
 async function borrow(pool: pg.Pool): Promise<pg.PoolClient> {
   for (;;) {
     try {
-      return await pool.connect();
+      const client = await pool.connect();
+      if (isCurrent(pool, client)) return client;
+      client.release(true);
     } catch (error) {
       const { options, totalCount } = pool;
       if (!isFull(error) || totalCount === 0) throw error;
@@ -213,7 +227,7 @@ async function transact<T>(pool: pg.Pool, clock: Clock, change: (tx: Tx) => Prom
     if (mustAudit && pending.audits.length === 0) throw new Error("a write left no audit row");
     const facts = await commit(wire, pending);
     await begun;
-    return { value, facts };
+    return { value, facts, isCurrent: isCurrent(pool, client) };
   } catch (failure) {
     const error = failure instanceof NeverRan ? failure.cause : failure;
     broken = isAway(error);
@@ -259,7 +273,8 @@ async function lookSlowly<Row>(
   }
 }
 
-export function openDatabase({ connection, connections, clock, onError }: DatabaseOptions): Database {
+export function openDatabase(options: DatabaseOptions): Database {
+  const { connection, connections, clock, onError, onFault = onError as (error: unknown) => void } = options;
   const base: SessionConfig = {
     ...connection,
     application_name: "keyward",
@@ -296,7 +311,7 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
     { ...base, settings: { ...quick, ...LOOK_ONLY }, query_timeout: LANE_SILENCE_MS },
     READING_LANES,
   );
-  const listeners: ((facts: readonly NumberedFact[]) => void)[] = [];
+  const listeners: Parameters<Database["onCommitted"]>[0][] = [];
 
   const looking = asQuery(async (statement, values) => {
     try {
@@ -309,22 +324,22 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
   });
 
   /** It is committed: whatever a listener makes of it, the writer is told so. */
-  const tell = (facts: readonly NumberedFact[]): void => {
+  const tell: (typeof listeners)[number] = (facts, isCurrentOne) => {
     for (const listener of listeners) {
       try {
-        listener(facts);
+        listener(facts, isCurrentOne);
       } catch (error) {
-        onError(error as Error);
+        onFault(error);
       }
     }
   };
 
-  const write: Db["write"] = async (change, options) => {
+  const write: Db["write"] = async (change, wishes) => {
     for (let attempt = 1; ; attempt += 1) {
       try {
-        const { value, facts } = await transact(pool, clock, change, options?.audited !== false);
-        if (facts.length > 0) tell(facts);
-        return value;
+        const done = await transact(pool, clock, change, wishes?.audited !== false);
+        if (done.facts.length > 0) tell(done.facts, done.isCurrent);
+        return done.value;
       } catch (error) {
         if (!isRetryable(error) || attempt >= ATTEMPTS) throw translate(error);
       }
@@ -336,16 +351,20 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
     write,
     append: createAppender(write),
     onCommitted: (listener) => void listeners.push(listener),
+    renew() {
+      for (const each of [pool, slowPool]) renewals.set(each, performance.now());
+      lanes.renew();
+    },
     measures: measuresOf(pool),
     async hasOwnSettings() {
       const shown = await looking.first(ownSettings);
       return shown?.timeout === `${STATEMENT_MS / 1000}s` && shown.isReadOnly === "on";
     },
-    async connect(options) {
+    async connect(wishes) {
       const { query_timeout: _ours, ...patient } = { ...base, settings: { ...UNIFORM, ...PATIENT } };
       try {
         const client = new SessionClient(
-          options?.isPatient ? patient : { ...base, settings: UNIFORM, query_timeout: TAIL_WIRE_MS },
+          wishes?.isPatient ? patient : { ...base, settings: UNIFORM, query_timeout: TAIL_WIRE_MS },
         );
         client.on("error", onError);
         await client.connect();
