@@ -5,6 +5,7 @@ import { aProject, anIdentity, aRole, credentials, login, unique } from "../../t
 import { changed, commit, openStream, refusal, until, type StreamReader } from "../../test/event-streams.ts";
 import { clientOf, openTestHouse, type Client, type Tenant, type TestHouse } from "../../test/harness.ts";
 import { withClient } from "../../test/postgres.ts";
+import { tokensChanged } from "../auth/index.ts";
 import { accessChanged } from "../permissions/index.ts";
 
 const rule = (action: string | string[], conditions?: unknown) => ({
@@ -319,6 +320,47 @@ describe("an open stream and the rights it stands on (E-01, S-34)", () => {
         await closing;
       }),
     );
+  });
+});
+
+describe("a subscription among many tenants", () => {
+  it("F5 P-08 is let in while the rights of others change a thousand times a second", async () => {
+    const test = await openTestHouse();
+    const project = await aProject(test.owner);
+    let isOver = false;
+    let news = 0;
+    const others = (async () => {
+      while (!isOver) {
+        // In one commit, as fast as they come.
+        const facts = Array.from({ length: 50 }, (_, n) =>
+          accessChanged({ orgId: `other-${n}`, projectId: null, actorId: null }),
+        );
+        await commit(test.house, ...facts);
+        news += facts.length;
+        await new Promise((resolve) => setTimeout(resolve, 1));
+      }
+    })();
+    for (let n = 0; n < 5; n += 1) {
+      const reader = await openStream(test.base, test.owner.token, { projectId: project.id });
+      assert.equal(reader.status, 200);
+      reader.close();
+    }
+    isOver = true;
+    await others;
+    assert.ok(news > 0);
+    await test.close();
+  });
+
+  it("hears on after a fact that nobody understands", async () => {
+    const test = await openTestHouse();
+    const project = await aProject(test.owner);
+    const reader = await openStream(test.base, test.owner.token, { projectId: project.id });
+    await commit(test.house, { name: tokensChanged.factName, data: null });
+    await commit(test.house, changed({ orgId: test.owner.orgId, projectId: project.id }, "create", "ONE"));
+    await reader.hears(1);
+    assert.deepEqual(reader.told, ["secret:create dev / ONE"]);
+    reader.close();
+    await test.close();
   });
 });
 
