@@ -48,6 +48,7 @@ export function createKeyRotations({ db, clock, tail, keyring, access }: Rotatio
   tail.onHint((hint) => {
     if (projectKeyRotated.is(hint)) keyring.forgetActive(hint.data.projectId);
   });
+  tail.onReconnect(() => keyring.forgetAllActive());
 
   const redoSecrets = async (rotation: RotationRow, folderId: string): Promise<number> => {
     let from = "";
