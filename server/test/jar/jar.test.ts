@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { diceOf, Jar, runSchedule } from "./jar.ts";
 
-const HISTORIES = Number(process.env["KEYWARD_JAR"] ?? 3000);
+const HISTORIES = Number(process.env["KEYWARD_JAR"] ?? 2000);
 const FIRST = Number(process.env["KEYWARD_JAR_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
 
 describe(`the tail in a jar (KEYWARD_JAR_SEED=${FIRST})`, () => {

@@ -12,6 +12,7 @@ import { systemActor } from "../actor.ts";
 import { systemClock } from "../clock.ts";
 import { openDatabase, sql, type Database } from "../db/index.ts";
 import type { Log } from "../log.ts";
+import { openOutbox } from "./source.ts";
 import { createTail, outboxJobs, type NumberedFact, type Tail } from "./index.ts";
 
 const actor = systemActor("test");
@@ -107,6 +108,30 @@ describe("a tail among others", () => {
     await until(() => heard.length === 3, "all three");
     assert.deepEqual(numbers(), [1, 2, 3]);
     await other.end();
+    await inDatabase((client) => client.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`));
+  });
+
+  it("F2 learns from an ordinary role which server it is", async () => {
+    const role = `plain_${test.connection.database}`;
+    await inDatabase((client) =>
+      client.query(`CREATE ROLE ${role} LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO ${role};
+        GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO ${role}`),
+    );
+    const database = openDatabase({
+      connection: { ...test.connection, user: role },
+      connections: 1,
+      clock: systemClock,
+      onError: () => undefined,
+    });
+    const nothing = () => undefined;
+    const source = openOutbox(database);
+    const outlook = await source.open({ onLost: nothing, onBell: nothing, onCompany: nothing });
+    const { system, timeline } = await outlook.begin();
+    assert.match(system ?? "", /^\d{10,}$/);
+    assert.match(timeline ?? "", /^[0-9A-F]{8}$/);
+    await outlook.end();
+    await source.stop();
+    await database.close();
     await inDatabase((client) => client.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`));
   });
 

@@ -325,7 +325,11 @@ export class OutboxTail implements Tail {
     const verdict = this.#reading.judge(page, question.claim);
     if (verdict === "unsaid") await this.#prove(outlook);
     const fresh = verdict === "same" ? this.#reading.take(page) : undefined;
-    if (!fresh && verdict !== "unsaid") this.#gap(page, "facts are missing");
+    if (!fresh && verdict !== "unsaid") {
+      this.#gap(page, "facts are missing");
+      // Perhaps what we committed went to another server, and this is the one that is left behind: ask the address anew.
+      throw new Error("the server tells another story than before");
+    }
     // Invalidations first: whoever reacts to a fact must not find what it made stale in a cache.
     for (const fact of fresh ?? []) this.#hint(fact);
     if (fresh && fresh.length > 0) this.#pace.sawForeign(this.#needs.clock.elapsed());
