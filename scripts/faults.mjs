@@ -11,9 +11,10 @@ const { stopOwnPostgres } = await import("../server/dist/test/postgres.js");
 
 const seed = Number(value("seed", Math.floor(Math.random() * 2 ** 31)));
 const seconds = Number(value("seconds", 60));
-const names = value("only", "crashes,everyWrite,badWire,pausedNode,fullDisk,databaseAway,clockSteps").split(
-  ",",
-);
+const names = value(
+  "only",
+  "crashes,everyWrite,badWire,pausedNode,fullDisk,databaseAway,clockSteps,failOver,switchOver,twoRoles",
+).split(",");
 const unknown = names.filter((name) => !(name in scenarios));
 if (unknown.length > 0 || !(seconds > 0)) {
   console.error(`Known scenarios: ${Object.keys(scenarios).join(", ")}; --seconds is a number above zero.`);

@@ -261,6 +261,7 @@ export async function openHouse(options: HouseOptions): Promise<House> {
     connections: config.databaseConnections,
     clock,
     onError,
+    onFault: (error) => log.error({ err: error }, "a listener to committed changes failed; this is a bug"),
   });
   try {
     await prepareDatabase(database, options);

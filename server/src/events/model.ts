@@ -109,6 +109,9 @@ export interface Since {
 
 const NONE: ReadonlySet<number> = new Set();
 
+/** Transaction ids of one server say nothing about those of another: from here on, whatever is told is after it. */
+export const EVER: Since = { xmax: 0, running: NONE };
+
 /** From PostgreSQL's own text: `xmin:xmax:running,running`. */
 export function readSnapshot(text: string): Since {
   const [, xmax = "", running = ""] = text.split(":");

@@ -5,6 +5,7 @@ import { aProject, anIdentity, aRole, credentials, login, unique } from "../../t
 import { changed, commit, openStream, refusal, until, type StreamReader } from "../../test/event-streams.ts";
 import { clientOf, openTestHouse, type Client, type Tenant, type TestHouse } from "../../test/harness.ts";
 import { withClient } from "../../test/postgres.ts";
+import { tokensChanged } from "../auth/index.ts";
 import { accessChanged } from "../permissions/index.ts";
 
 const rule = (action: string | string[], conditions?: unknown) => ({
@@ -322,6 +323,47 @@ describe("an open stream and the rights it stands on (E-01, S-34)", () => {
   });
 });
 
+describe("a subscription among many tenants", () => {
+  it("F5 P-08 is let in while the rights of others change a thousand times a second", async () => {
+    const test = await openTestHouse();
+    const project = await aProject(test.owner);
+    let isOver = false;
+    let news = 0;
+    const others = (async () => {
+      while (!isOver) {
+        // In one commit, as fast as they come.
+        const facts = Array.from({ length: 50 }, (_, n) =>
+          accessChanged({ orgId: `other-${n}`, projectId: null, actorId: null }),
+        );
+        await commit(test.house, ...facts);
+        news += facts.length;
+        await new Promise((resolve) => setTimeout(resolve, 1));
+      }
+    })();
+    for (let n = 0; n < 5; n += 1) {
+      const reader = await openStream(test.base, test.owner.token, { projectId: project.id });
+      assert.equal(reader.status, 200);
+      reader.close();
+    }
+    isOver = true;
+    await others;
+    assert.ok(news > 0);
+    await test.close();
+  });
+
+  it("hears on after a fact that nobody understands", async () => {
+    const test = await openTestHouse();
+    const project = await aProject(test.owner);
+    const reader = await openStream(test.base, test.owner.token, { projectId: project.id });
+    await commit(test.house, { name: tokensChanged.factName, data: null });
+    await commit(test.house, changed({ orgId: test.owner.orgId, projectId: project.id }, "create", "ONE"));
+    await reader.hears(1);
+    assert.deepEqual(reader.told, ["secret:create dev / ONE"]);
+    reader.close();
+    await test.close();
+  });
+});
+
 describe("a server that no longer hears of events", () => {
   it("sends its streams away after a minute and lets no more in, until it hears again", async () => {
     const test = await openTestHouse();
@@ -332,7 +374,8 @@ describe("a server that no longer hears of events", () => {
     // Only the connection that reads the outbox is cut, and no new one can be made: the rest of the house works on.
     await sql(`ALTER DATABASE ${connection.database} WITH ALLOW_CONNECTIONS false`);
     await sql(
-      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${connection.database}' AND query LIKE '%outbox_swept%'`,
+      `SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+       WHERE a.datname = '${connection.database}' AND l.locktype = 'advisory' AND l.classid = ${0x6b657977}`,
     );
     let aheadMs = 50_000;
     Object.assign(test.clock, { elapsed: () => performance.now() + aheadMs });

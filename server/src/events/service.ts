@@ -19,6 +19,7 @@ import { Holder, Listener } from "./halls/service.ts";
 import {
   ACTION_OF,
   END,
+  EVER,
   FEATURE,
   nodeDeaf,
   nodeStopping,
@@ -28,7 +29,7 @@ import {
   type Filter,
   type Since,
 } from "./model.ts";
-import { Hearing } from "./service/hear-facts.ts";
+import { Hearing, newsAbout } from "./service/hear-facts.ts";
 import { Timekeeper } from "./service/keep-time.ts";
 import { LiveStreams, PROMPT_LINGER_MS, SLOW_LINGER_MS } from "./service/live-streams.ts";
 import type { Slots } from "./slots/service.ts";
@@ -74,7 +75,7 @@ interface Order extends Admission {
 
 export function createEvents(needs: EventNeeds): Events {
   const { clock, slots, authentication, projects, permissions, licences } = needs;
-  const streams = new LiveStreams(clock.millis());
+  const streams = new LiveStreams(clock.millis(), needs.log);
   const hearing = new Hearing({ ...needs, streams });
   const timekeeper = new Timekeeper({ ...needs, streams, hearing });
   let isStopping = false;
@@ -124,21 +125,26 @@ export function createEvents(needs: EventNeeds): Events {
       const filters = readRegister(input.register);
       const { project } = await admit(actor, input.projectId, filters);
       const events = [...new Set(filters.map((filter) => filter.event))];
+      const { reconnects } = hearing;
       const since = await slots.take({ project, actor, events });
-      try {
-        for (;;) {
-          const newsBefore = hearing.news;
+      const topics = newsAbout(actor, project);
+      for (;;) {
+        const watch = hearing.news.begin();
+        try {
           const admission = await admit(actor, project.id, filters);
           // What was checked must be true when the stream is entered; from there on, facts keep it true.
-          if (newsBefore !== hearing.news) continue;
+          if (hearing.news.isTouched(watch, topics)) continue;
           checkNode();
           if (streams.hallOf(project.id)?.holders.get(actor.id)?.hasRoomFor(filters) === false)
             throw tooManyGlobs();
-          return open({ ...admission, actor, filters, since }, door);
+          const isOfThisServer = reconnects === hearing.reconnects;
+          return open({ ...admission, actor, filters, since: isOfThisServer ? since : EVER }, door);
+        } catch (error) {
+          slots.release(project.id, actor.id);
+          throw error;
+        } finally {
+          hearing.news.end(watch);
         }
-      } catch (error) {
-        slots.release(project.id, actor.id);
-        throw error;
       }
     },
 

@@ -6,7 +6,7 @@ import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import pg from "pg";
-import { createTestDatabase, type TestDatabase } from "../postgres.ts";
+import { createTestDatabase, withClient, type TestDatabase } from "../postgres.ts";
 import { startServer, type ServerProcess } from "../process.ts";
 import { furnish, type Load, type Place } from "./load.ts";
 import { openProxy, type Proxy } from "./proxy.ts";
@@ -93,6 +93,9 @@ export const gather = (
   }
 };
 
+/** Among a node's settings, but for the ground: which role it connects as, made for it with the rights of the owner. */
+export const ROLE = "role of the database";
+
 export interface Cluster {
   readonly database: TestDatabase;
   readonly proxies: readonly Proxy[];
@@ -113,9 +116,14 @@ export async function openCluster(
   for (let n = 0; n < count; n += 1) {
     const proxy = await openProxy(database.server);
     proxies.push(proxy);
-    const { user } = database.server;
+    const { [ROLE]: role, ...settings } = more(n);
+    if (role !== undefined)
+      await withClient(database.server, "postgres", (client) =>
+        client.query(`CREATE ROLE ${role} LOGIN IN ROLE ${database.server.user}`),
+      );
+    const user = role ?? database.server.user;
     const url = `postgres://${user}@127.0.0.1:${proxy.port}/${database.connection.database}?sslmode=disable`;
-    const env = { ...READY, DATABASE_URL: url, KEYWARD_ROOT_KEY: rootKey, ...more(n) };
+    const env = { ...READY, DATABASE_URL: url, KEYWARD_ROOT_KEY: rootKey, ...settings };
     nodes.push(watch(await startServer(env)));
   }
   const place = await furnish(nodes[0]?.base ?? "");

@@ -9,3 +9,5 @@ export { fullDisk } from "./scenarios/full-disk.ts";
 export { databaseAway } from "./scenarios/database-away.ts";
 export { everyWrite } from "./scenarios/every-write.ts";
 export { clockSteps } from "./scenarios/clock-steps.ts";
+export { failOver, switchOver } from "./scenarios/fail-over.ts";
+export { twoRoles } from "./scenarios/two-roles.ts";

@@ -7,6 +7,7 @@ import { until } from "../../../test/event-streams.ts";
 import { builtinRules, compileRules, type Standing } from "../../permissions/index.ts";
 import type { MemberActor } from "../../platform/actor.ts";
 import { EventStream } from "../../platform/http/index.ts";
+import { silentLog } from "../../platform/log.ts";
 import { END, readRegister, type SecretEvent } from "../model.ts";
 import { LiveStreams } from "../service/live-streams.ts";
 import { Holder, Listener } from "./service.ts";
@@ -58,7 +59,7 @@ const event = (...keys: string[]): SecretEvent => ({
 });
 
 function openHall(writeMs: number) {
-  const streams = new LiveStreams(1);
+  const streams = new LiveStreams(1, silentLog);
   const hall = streams.openHall(PROJECT);
   const socket = new SlowSocket(writeMs);
   const stream = new EventStream(
@@ -145,5 +146,35 @@ describe("a hall that cannot read out", () => {
     open();
     await until(() => !hall.isReadingOut, "the line to be dropped");
     assert.deepEqual(socket.told, [["ONE"]]);
+  });
+});
+
+describe("a hall in which something cannot be told", () => {
+  it("says so to those who would have heard it, goes on for others, and does not end the process", async () => {
+    const { streams, hall, socket, hear } = openHall(0);
+    // As a node of another version might state it.
+    hear({ ...event("ONE"), keys: [7 as unknown as string, Symbol("no words") as unknown as string] });
+    await until(() => streams.count === 0 && !hall.isReadingOut, "the end of the stream");
+    assert.ok(socket.writes.at(-1)?.includes(END.eventsLost), "they are told why");
+  });
+
+  it("ends the one stream that cannot be written to", async () => {
+    const { streams, hall, hear } = openHall(0);
+    const [listener] = hall.listeners;
+    Object.assign(listener?.stream ?? {}, {
+      send: () => {
+        throw new Error("a broken stream");
+      },
+    });
+    hear(event("ONE"), Promise.reject(new Error("a step that was promised never to fail")), event("TWO"));
+    await until(() => streams.count === 0 && !hall.isReadingOut, "the end of the stream");
+  });
+
+  it("F10 finds an organisation's halls without walking through all of them", () => {
+    const streams = new LiveStreams(1, silentLog);
+    for (let n = 0; n < 100; n += 1) streams.openHall({ id: `p${n}`, orgId: `o${n % 10}` });
+    Object.assign(streams, { halls: () => assert.fail("all halls were walked through") });
+    assert.equal(streams.hallsOf("o3").length, 10);
+    assert.deepEqual(streams.hallsOf("nobody's"), []);
   });
 });

@@ -15,6 +15,7 @@ import { messagesOf } from "../messages/model.ts";
 import {
   ACTION_OF,
   choicesOf,
+  EVER,
   isAfter,
   MAX_CHOICES_OF_ACTOR,
   SUBJECT,
@@ -24,6 +25,7 @@ import {
   weightOf,
 } from "../model.ts";
 import { Circles } from "./model.ts";
+import { parcelsOf, wholeOf, type Saying } from "./service/pack-parcels.ts";
 
 /** Writes between two turns of everyone else. */
 const SLICE = 500;
@@ -68,7 +70,7 @@ export class Listener {
   readonly hall: Hall;
   readonly holder: Holder;
   readonly filters: readonly Filter[];
-  readonly since: Since;
+  since: Since;
   readonly tokenEndsAt: number;
   readonly pingedWith: Set<Listener>;
   readonly stream: EventStream;
@@ -194,54 +196,13 @@ export class Holder {
   }
 }
 
-/** The frames of one event, and who hears them. */
-interface Saying {
-  readonly frames: readonly Frame[];
-  readonly circle: readonly Listener[];
-}
-
-const wholeOf = (frames: readonly Frame[]): Frame => {
-  const [only] = frames;
-  return only && frames.length === 1 ? only : new Frame(frames);
-};
-
-/**
- * What a stream gets in one write. While there is one event at a time, that is its frames; when events come faster
- * than they can be written to everyone, it is several events in one piece, so that falling behind makes each event
- * cheaper instead of the line longer. Streams that hear the same events share the same bytes.
- */
-class Parcel {
-  readonly #frames: readonly Frame[];
-  readonly #longer = new Map<readonly Frame[], Parcel>();
-  #whole: Frame | undefined;
-
-  constructor(frames: readonly Frame[]) {
-    this.#frames = frames;
-  }
-
-  with(frames: readonly Frame[]): Parcel {
-    let longer = this.#longer.get(frames);
-    if (!longer) this.#longer.set(frames, (longer = new Parcel([...this.#frames, ...frames])));
-    return longer;
-  }
-
-  get whole(): Frame {
-    this.#whole ??= wholeOf(this.#frames);
-    return this.#whole;
-  }
-}
-
-/** For events that are heard by different circles: who gets which of them. */
-function parcelsOf(sayings: readonly Saying[]): Map<Listener, Parcel> {
-  const parcels = new Map<Listener, Parcel>();
-  const nothingYet = new Parcel([]);
-  for (const { frames, circle } of sayings) {
-    for (const listener of circle) parcels.set(listener, (parcels.get(listener) ?? nothingYet).with(frames));
-  }
-  return parcels;
-}
-
 export type Step = SecretEvent | Promise<unknown>;
+
+export interface HallNeeds {
+  readonly nextFrameId: () => number;
+  /** Something could not be told: to one, or to everyone. */
+  readonly onFault: (error: unknown, listener?: Listener) => void;
+}
 
 export class Hall {
   readonly projectId: string;
@@ -249,7 +210,7 @@ export class Hall {
   readonly holders = new Map<string, Holder>();
   readonly listeners = new Set<Listener>();
   readonly #circles = new Circles<Listener>();
-  readonly #nextFrameId: () => number;
+  readonly #needs: HallNeeds;
   readonly #brimming = new Set<Listener>();
   #steps: Step[] = [];
   /** Out of the line and not read out yet. */
@@ -257,17 +218,17 @@ export class Hall {
   #lineBytes = 0;
   #isReading = false;
   #restUntil = 0;
-  #sayings: Saying[] = [];
+  #sayings: Saying<Listener>[] = [];
   #saidBytes = 0;
   /** An event of this transaction or a later one is after what any listener here has seen committed. */
   #newToAll = 0;
   #written = 0;
   #words = 0;
 
-  constructor(project: { readonly id: string; readonly orgId: string }, nextFrameId: () => number) {
+  constructor(project: { readonly id: string; readonly orgId: string }, needs: HallNeeds) {
     this.projectId = project.id;
     this.orgId = project.orgId;
-    this.#nextFrameId = nextFrameId;
+    this.#needs = needs;
   }
 
   enter(listener: Listener): void {
@@ -283,6 +244,11 @@ export class Hall {
     if (listener.holder.listeners.size === 0) this.holders.delete(listener.actor.id);
     this.#circles.leave(listener);
     this.#brimming.delete(listener);
+  }
+
+  hearEverything(): void {
+    for (const listener of this.listeners) listener.since = EVER;
+    this.#newToAll = 0;
   }
 
   rightsChanged(): void {
@@ -322,7 +288,7 @@ export class Hall {
       for (const step of this.#takeSteps()) {
         if (!(step instanceof Promise)) this.#say(step);
         if (step instanceof Promise || this.#saidBytes >= PARCEL_BYTES) await this.#handOver();
-        if (step instanceof Promise) await step;
+        if (step instanceof Promise) await step.catch(this.#needs.onFault);
         if (this.#words < WORDS) continue;
         this.#words = 0;
         await turn();
@@ -333,9 +299,18 @@ export class Hall {
     this.#isReading = false;
   }
 
-  /** Puts an event into words and finds everyone who may and wants to hear of it. */
+  /** One event that cannot be told must not keep the next from being told, nor end more than its hearers' streams. */
   #say(event: SecretEvent): void {
     this.#lineBytes -= weightOf(event);
+    try {
+      this.#putIntoWords(event);
+    } catch (error) {
+      this.#needs.onFault(error);
+    }
+  }
+
+  /** Puts an event into words and finds everyone who may and wants to hear of it. */
+  #putIntoWords(event: SecretEvent): void {
     const searches = this.#circles.searches;
     const everyone = this.#circles.of(event);
     this.#words += this.#circles.searches > searches ? SEARCH_IN_WORDS : 1;
@@ -343,7 +318,7 @@ export class Hall {
       event.xid >= this.#newToAll ? everyone : everyone.filter(({ since }) => isAfter(event, since));
     if (circle.length === 0) return;
     const frames = messagesOf(event).map(
-      (data) => new Frame({ event: event.type, id: this.#nextFrameId(), data }),
+      (data) => new Frame({ event: event.type, id: this.#needs.nextFrameId(), data }),
     );
     for (const frame of frames) this.#saidBytes += frame.chunk.length;
     this.#sayings.push({ frames, circle });
@@ -370,7 +345,12 @@ export class Hall {
 
   /** True when it is everyone else's turn. */
   #tell(listener: Listener, frame: Frame): boolean {
-    const waiting = listener.stream.send(frame);
+    let waiting = 0;
+    try {
+      waiting = listener.stream.send(frame);
+    } catch (error) {
+      this.#needs.onFault(error, listener);
+    }
     if (waiting > BRIMMING_BYTES && listener.heldUpMs < PATIENCE_MS) this.#brimming.add(listener);
     this.#written += 1;
     return this.#written % SLICE === 0;

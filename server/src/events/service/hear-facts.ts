@@ -8,7 +8,7 @@ import { identityChanged, identityDeleted } from "../../identities/index.ts";
 import { licenceChanged, type Licences } from "../../licences/index.ts";
 import { accessChanged } from "../../permissions/index.ts";
 import type { Log } from "../../platform/log.ts";
-import type { NumberedFact, Tail } from "../../platform/outbox/index.ts";
+import { Touches, type NumberedFact, type Tail } from "../../platform/outbox/index.ts";
 import { projectDeleted } from "../../projects/index.ts";
 import { importsMutated, secretsChanged } from "../../secrets/events.ts";
 import type { Hall, Holder } from "../halls/service.ts";
@@ -26,21 +26,66 @@ export interface HearingNeeds {
 const LOOK_ATTEMPTS = 120;
 const LOOK_PAUSE_MS = 250;
 
+/** What news can be about. */
+const about = {
+  actor: (id: string): string => `actor ${id}`,
+  /** An organisation or a project. */
+  place: (id: string): string => `place ${id}`,
+};
+export const newsAbout = (
+  actor: { readonly id: string },
+  project: { readonly id: string; readonly orgId: string },
+): readonly string[] => [about.actor(actor.id), about.place(project.id), about.place(project.orgId)];
+
 export class Hearing {
   readonly #needs: HearingNeeds;
-  /** Counts news about rights: whoever was checked before the latest of it is to be checked again. */
-  news = 0;
+  /** News about rights, by whom it is about: whoever was checked before the latest of it is to be checked again. */
+  readonly news = new Touches();
+  /** How often the database was connected to anew. */
+  reconnects = 0;
 
   constructor(needs: HearingNeeds) {
     this.#needs = needs;
     needs.tail.onFacts((facts) => {
-      for (const fact of facts) this.#hear(fact);
+      for (const fact of facts) this.#hearSafely(fact);
       needs.streams.readOut();
     });
+    needs.tail.onReconnect(() => this.#reconnected());
     needs.tail.onGap(() => {
-      this.news += 1; // news may be among what was lost
+      this.news.touchAll(); // news may be among what was lost
       needs.streams.endAll(END.eventsLost);
     });
+  }
+
+  /** News about rights that cannot be understood may be about anyone: nobody stays on rights that are perhaps gone. */
+  #hearSafely(fact: NumberedFact): void {
+    try {
+      this.#hear(fact);
+    } catch (error) {
+      this.#needs.log.error({ err: error, fact: fact.name }, "a fact could not be heard; this is a bug");
+      this.news.touchAll();
+      const { projectId } = (fact.data ?? {}) as { readonly projectId?: unknown };
+      const hall = typeof projectId === "string" ? this.#needs.streams.hallOf(projectId) : undefined;
+      if (hall) this.#needs.streams.endEach(hall.listeners, END.eventsLost);
+      else this.#checkEverybody();
+    }
+  }
+
+  /** The rights that streams stand on were read from a server that may have had more than the one we hear now. */
+  #reconnected(): void {
+    this.reconnects += 1;
+    this.news.touchAll();
+    this.#needs.streams.hearEverything();
+    this.#checkEverybody();
+    this.#needs.streams.readOut();
+  }
+
+  #checkEverybody(): void {
+    const { streams } = this.#needs;
+    for (const hall of streams.halls())
+      streams.line(hall, Promise.all([...hall.holders.values()].map((holder) => this.refresh(holder))));
+    for (const actorId of streams.actorIds()) this.#checkTokens(actorId, null);
+    this.#checkLicences(streams.halls());
   }
 
   /** Never rejects: whoever's rights cannot be known is sent away. */
@@ -71,7 +116,7 @@ export class Hearing {
   #accessChanged(changed: { orgId: string; projectId: string | null; actorId: string | null }): void {
     const { orgId, projectId, actorId } = changed;
     const { streams } = this.#needs;
-    this.news += 1;
+    this.news.touch(actorId !== null ? about.actor(actorId) : about.place(projectId ?? orgId));
     for (const hall of projectId === null ? streams.hallsOf(orgId) : [streams.hallOf(projectId)]) {
       const holders = hall && (actorId === null ? [...hall.holders.values()] : [hall.holders.get(actorId)]);
       const known = (holders ?? []).filter((holder) => holder !== undefined);
@@ -82,8 +127,12 @@ export class Hearing {
   }
 
   #tokensChanged(actorId: string, tokenId: string | null): void {
+    this.news.touch(about.actor(actorId));
+    this.#checkTokens(actorId, tokenId);
+  }
+
+  #checkTokens(actorId: string, tokenId: string | null): void {
     const { streams, authentication } = this.#needs;
-    this.news += 1;
     const byToken = groupBy(streams.of({ id: actorId }), (listener) => listener.actor.tokenId);
     for (const [id, listeners] of byToken) {
       const [first] = listeners;
@@ -101,8 +150,13 @@ export class Hearing {
 
   #licenceChanged(orgId: string | null): void {
     const { streams } = this.#needs;
-    this.news += 1;
-    const halls = orgId === null ? streams.halls() : streams.hallsOf(orgId);
+    if (orgId === null) this.news.touchAll();
+    else this.news.touch(about.place(orgId));
+    this.#checkLicences(orgId === null ? streams.halls() : streams.hallsOf(orgId));
+  }
+
+  #checkLicences(halls: readonly Hall[]): void {
+    const { streams } = this.#needs;
     for (const [id, ofOrg] of groupBy(halls, (hall) => hall.orgId)) {
       const checked = this.#checkLicence(id, ofOrg);
       for (const hall of ofOrg) streams.line(hall, checked);
@@ -110,7 +164,7 @@ export class Hearing {
   }
 
   #projectDeleted(projectId: string): void {
-    this.news += 1;
+    this.news.touch(about.place(projectId));
     this.#needs.streams.endEach(this.#needs.streams.hallOf(projectId)?.listeners ?? [], END.projectGone);
   }
 

@@ -117,6 +117,8 @@ export interface Keyring {
   rotateProjectKey(tx: Tx, orgId: string, projectId: string): Promise<string>;
   /** A rotation happened, here or on another node: ask again which key is the active one. */
   forgetActive(projectId: string): void;
+  /** The database may be another one, which never heard of the latest rotations. */
+  forgetAllActive(): void;
   /** The key that new rows of this organisation or project are encrypted with. */
   vaultOf(owner: { readonly orgId: string } | { readonly projectId: string }, q?: Query): Promise<Vault>;
   /** The key that an existing row names. */
@@ -254,6 +256,10 @@ class EnvelopeKeyring implements Keyring {
 
   forgetActive(projectId: string): void {
     this.#active.delete(projectId);
+  }
+
+  forgetAllActive(): void {
+    this.#active.clear();
   }
 
   async vaultOf(

@@ -2,29 +2,33 @@
  * The database, seen through two words. `read` lends a handle that can only look; `write` lends the one
  * transaction, which can also state facts and must leave an audit row. There is no third way in, so a query
  * cannot miss its transaction.
- *
- * A write sends BEGIN along with its first statement, and its audit rows, outbox rows and COMMIT in one go: a use
- * case with one statement costs two round trips, not five.
  */
 import pg from "pg";
-import type { Actor } from "../actor.ts";
 import type { Clock } from "../clock.ts";
-import { newId } from "../ids.ts";
 import type { Measure } from "../measure.ts";
-import type { Fact, NumberedFact } from "../outbox/fact.ts";
-import { isAway, isFull, isRetryable, translate } from "./errors.ts";
+import type { NumberedFact } from "../outbox/fact.ts";
+import { isRetryable, translate } from "./errors.ts";
 import { createAppender } from "./append.ts";
-import type { AuditEntry, Db, SlowQuery, TurnOf, Tx } from "./handles.ts";
+import type { Db, SlowQuery, TurnOf } from "./handles.ts";
 import { openLanes } from "./lanes.ts";
+import { borrow, renewPool } from "./pools.ts";
 import { openSlowLooks } from "./slow.ts";
 import { SessionClient, type SessionConfig } from "./session.ts";
-import { sql, type Statement } from "./statement.ts";
+import { sql } from "./statement.ts";
+import { asQuery, transact } from "./transaction.ts";
 import { createTurns } from "../turns.ts";
-import { NeverRan, Wire } from "./wire.ts";
+import { unconfirmed, UnconfirmedCommits } from "./unconfirmed.ts";
 
 export interface Database extends Db {
   /** Told of a transaction's facts right after its commit, on the node that made it. */
-  onCommitted(listener: (facts: readonly NumberedFact[]) => void): void;
+  onCommitted(listener: (facts: readonly NumberedFact[], isCurrent: boolean) => void): void;
+  /**
+   * The address may lead to another server than before: connections that were asked for earlier are not used again,
+   * and what is still committed on one of them is told of as not current.
+   */
+  renew(): void;
+  /** What keeps changes from being made at the moment, in words. */
+  obstacles(): readonly string[];
   /** A connection of its own, for LISTEN and for migrations; only the latter may take as long as they need. */
   connect(options?: { readonly isPatient?: boolean }): Promise<pg.Client>;
   readonly measures: readonly Measure[];
@@ -38,6 +42,8 @@ export interface DatabaseOptions {
   readonly connections: number;
   readonly clock: Clock;
   readonly onError: (error: Error) => void;
+  /** A listener failed: a fault of ours, while a connection that ends is the world's. */
+  readonly onFault?: (error: unknown) => void;
 }
 
 const READING_LANES = 4;
@@ -55,6 +61,8 @@ const STATEMENT_MS = 30_000;
  * behind a wire that swallows everything (a pulled cable, a firewall that forgot us) would we wait for ever.
  */
 const WIRE_MS = STATEMENT_MS + 5000;
+/** Whoever has not come to write by then hears of it, instead of a proxy's time-out. */
+const WRITE_TURN_MS = 8000;
 const TAIL_WIRE_MS = 10_000;
 
 /** What a role or a database may be set to differently, and what our statements and their reading rely on. */
@@ -77,165 +85,9 @@ const PATIENT = { statement_timeout: 0, lock_timeout: 0, idle_in_transaction_ses
 // int8 arrives as text because it may pass 2^53; our counters never do.
 pg.types.setTypeParser(pg.types.builtins.INT8, Number);
 
-const insertFact = sql<{ seq: number; xid: number }>(
-  "INSERT INTO outbox (name, data) VALUES ($1, $2) RETURNING seq, xid::text::bigint AS xid",
-);
-const insertAudit = sql(`
-  INSERT INTO audit_log (id, at, org_id, project_id, event, actor_type, actor_id, actor_name, ip, user_agent, request_id, metadata)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`);
-
-type Send = <Row>(statement: Statement<Row>, values: readonly unknown[]) => Promise<Row[]>;
-
-const asQuery = (send: Send): SlowQuery => ({
-  rows: (statement, values = []) => send(statement, values),
-  first: async (statement, values = []) => (await send(statement, values))[0],
-});
-
-/** Prepared statements live as long as their connection, and so does what we know of them. */
-const wires = new WeakMap<pg.ClientBase, Wire>();
-function wireOf(client: pg.ClientBase): Wire {
-  const known = wires.get(client);
-  if (known) return known;
-  const wire = new Wire(client);
-  wires.set(client, wire);
-  return wire;
-}
-
-interface Pending {
-  readonly statements: { readonly statement: Statement<unknown>; readonly values: readonly unknown[] }[];
-  readonly facts: Fact[];
-  readonly audits: unknown[][];
-}
-
-function auditRow(at: Date, actor: Actor, entry: AuditEntry): unknown[] {
-  const { caller } = actor;
-  return [
-    newId(at.getTime()),
-    at,
-    entry.orgId,
-    entry.projectId ?? null,
-    entry.event,
-    actor.kind,
-    actor.id,
-    actor.name,
-    caller?.ip ?? null,
-    caller?.userAgent ?? null,
-    caller?.requestId ?? null,
-    JSON.stringify(entry.metadata ?? {}),
-  ];
-}
-
 const ownSettings = sql<{ timeout: string; isReadOnly: string }>(
   `SELECT current_setting('statement_timeout') AS timeout, current_setting('default_transaction_read_only') AS "isReadOnly"`,
 );
-const planAnew = sql("SET LOCAL plan_cache_mode = force_custom_plan");
-
-function asTx(wire: Wire, pending: Pending, clock: Clock): Tx {
-  let isPlannedAnew = false;
-  /** A transaction may hold a statement whose plan depends on its values, too; from there on it is planned with them. */
-  const mind = (statement: Statement<unknown>, send: (first: Statement<unknown>) => void): void => {
-    if (!statement.isSlow || isPlannedAnew) return;
-    isPlannedAnew = true;
-    send(planAnew);
-  };
-  return {
-    ...asQuery((statement, values) => {
-      mind(statement, (first) => void wire.run(first).catch(() => undefined));
-      return wire.rows(statement, values);
-    }),
-    later: (statement, values) => {
-      mind(statement, (first) => void pending.statements.push({ statement: first, values: [] }));
-      pending.statements.push({ statement, values });
-    },
-    emit: (fact) => void pending.facts.push(fact),
-    audit: (actor, entry) => void pending.audits.push(auditRow(clock.now(), actor, entry)),
-  };
-}
-
-const begin = sql("BEGIN");
-const end = sql("COMMIT");
-const undo = sql("ROLLBACK");
-
-async function commit(wire: Wire, pending: Pending): Promise<NumberedFact[]> {
-  const facts: NumberedFact[] = [];
-  const state = async ({ name, data }: Fact): Promise<void> => {
-    const text = JSON.stringify(data);
-    const [row] = await wire.rows(insertFact, [name, text]);
-    // Read back, so that who hears of it here is told exactly what other nodes are told.
-    if (row) facts.push({ ...row, name, data: JSON.parse(text) as Fact["data"] });
-  };
-  const sent: Promise<unknown>[] = [
-    ...pending.statements.map(({ statement, values }) => wire.rows(statement, values)),
-    ...pending.audits.map((row) => wire.rows(insertAudit, row)),
-    ...pending.facts.map(state),
-    // PostgreSQL answers COMMIT of a failed transaction with a friendly ROLLBACK; that is not a success.
-    wire.run(end).then((tag) => {
-      if (tag !== "COMMIT") throw new Error("the transaction was rolled back at commit");
-    }),
-  ];
-  const failed = (await Promise.allSettled(sent)).find((outcome) => outcome.status === "rejected");
-  if (failed) throw failed.reason;
-  return facts;
-}
-
-/** For how long we ask for no more connections where the database gave us none. */
-const CONTENT_MS = 10_000;
-const wished = new WeakMap<pg.Pool, number>();
-
-/** Where there are no more connections to be had, those that we have go round: one becomes free soon. */
-async function borrow(pool: pg.Pool): Promise<pg.PoolClient> {
-  for (;;) {
-    try {
-      return await pool.connect();
-    } catch (error) {
-      const { options, totalCount } = pool;
-      if (!isFull(error) || totalCount === 0) throw error;
-      if (!wished.has(pool)) {
-        wished.set(pool, options.max);
-        setTimeout(() => {
-          options.max = wished.get(pool) ?? options.max;
-          wished.delete(pool);
-        }, CONTENT_MS).unref();
-      }
-      options.max = Math.min(options.max, totalCount);
-    }
-  }
-}
-
-async function transact<T>(pool: pg.Pool, clock: Clock, change: (tx: Tx) => Promise<T>, mustAudit: boolean) {
-  const client = await borrow(pool);
-  const wire = wireOf(client);
-  let broken = false;
-  // pg takes a failure of a connection that is lent out for nobody's business unless someone listens.
-  const lost = () => {
-    broken = true;
-  };
-  client.on("error", lost);
-  try {
-    const pending: Pending = { statements: [], facts: [], audits: [] };
-    // Waits for the first statement and travels with it.
-    const begun = wire.run(begin);
-    begun.catch(() => undefined); // a failure shows again at the first statement; this one must not go unhandled
-    const value = await change(asTx(wire, pending, clock));
-    if (mustAudit && pending.audits.length === 0) throw new Error("a write left no audit row");
-    const facts = await commit(wire, pending);
-    await begun;
-    return { value, facts };
-  } catch (failure) {
-    const error = failure instanceof NeverRan ? failure.cause : failure;
-    broken = isAway(error);
-    if (!broken) {
-      await wire.run(undo).catch(() => {
-        broken = true;
-      });
-    }
-    throw error;
-  } finally {
-    client.release(broken);
-    client.removeListener("error", lost);
-  }
-}
-
 const measuresOf = (pool: pg.Pool): Measure[] => [
   {
     name: "keyward_database_connections",
@@ -264,17 +116,20 @@ function openPool(config: SessionConfig, max: number, onError: (error: Error) =>
   return pool;
 }
 
-export function openDatabase({ connection, connections, clock, onError }: DatabaseOptions): Database {
-  const base: SessionConfig = {
-    ...connection,
-    application_name: "keyward",
-    connectionTimeoutMillis: 5000,
-    keepAlive: true,
-    // Lanes may rest for hours; what is between us and the database forgets a silent connection within minutes.
-    keepAliveInitialDelayMillis: 30_000,
-    query_timeout: WIRE_MS,
-    settings: LIMITS,
-  };
+const sessionOf = (connection: pg.ClientConfig): SessionConfig => ({
+  ...connection,
+  application_name: "keyward",
+  connectionTimeoutMillis: 5000,
+  keepAlive: true,
+  // Lanes may rest for hours; what is between us and the database forgets a silent connection within minutes.
+  keepAliveInitialDelayMillis: 30_000,
+  query_timeout: WIRE_MS,
+  settings: LIMITS,
+});
+
+export function openDatabase(options: DatabaseOptions): Database {
+  const { connection, connections, clock, onError, onFault = onError as (error: unknown) => void } = options;
+  const base = sessionOf(connection);
   // Our named statements are probes by key whose plan does not depend on the values: planned once per connection.
   const quick = { ...LIMITS, plan_cache_mode: "force_generic_plan" };
   const pool = openPool({ ...base, settings: quick }, connections, onError);
@@ -292,7 +147,8 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
     },
     READING_LANES,
   );
-  const listeners: ((facts: readonly NumberedFact[]) => void)[] = [];
+  const commits = new UnconfirmedCommits((statement, values) => lanes.rows(statement, values), WIRE_MS);
+  const listeners: Parameters<Database["onCommitted"]>[0][] = [];
 
   const lookingFor = (turn: TurnOf | undefined): SlowQuery =>
     asQuery(async (statement, values) => {
@@ -308,23 +164,25 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
   const looking = lookingFor(undefined);
 
   /** It is committed: whatever a listener makes of it, the writer is told so. */
-  const tell = (facts: readonly NumberedFact[]): void => {
+  const tell: (typeof listeners)[number] = (facts, isCurrentOne) => {
     for (const listener of listeners) {
       try {
-        listener(facts);
+        listener(facts, isCurrentOne);
       } catch (error) {
-        onError(error as Error);
+        onFault(error);
       }
     }
   };
 
-  const writing: Db["write"] = async (change, options) => {
+  const writing: Db["write"] = async (change, wishes) => {
     for (let attempt = 1; ; attempt += 1) {
       try {
-        const from = options?.isChore ? chores : pool;
-        const { value, facts } = await transact(from, clock, change, options?.audited !== false);
-        if (facts.length > 0) tell(facts);
-        return value;
+        const from = wishes?.isChore ? chores : pool;
+        // None will be free before the standby is back: nobody need wait to hear that.
+        if (from === pool && commits.heldCount >= connections) throw unconfirmed();
+        const done = await transact(from, { clock, commits }, change, wishes?.audited !== false);
+        if (done.facts.length > 0) tell(done.facts, done.isCurrent);
+        return done.value;
       } catch (error) {
         if (!isRetryable(error) || attempt >= ATTEMPTS) throw translate(error);
       }
@@ -337,7 +195,7 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
     perTenant: Math.max(1, connections - Math.ceil(connections / 4)),
     waitingPerTenant: 2000,
     waiting: 10_000,
-    patienceMs: WIRE_MS,
+    patienceMs: WRITE_TURN_MS,
   });
   const write: Db["write"] = (change, options) =>
     options?.tenant === undefined
@@ -349,16 +207,22 @@ export function openDatabase({ connection, connections, clock, onError }: Databa
     write,
     append: createAppender(write),
     onCommitted: (listener) => void listeners.push(listener),
+    renew() {
+      for (const each of [pool, chores, ...slow.pools]) renewPool(each);
+      lanes.renew();
+    },
     measures: measuresOf(pool),
+    obstacles: () =>
+      commits.heldCount > 0 ? ["changes wait for a synchronous standby that does not confirm them"] : [],
     async hasOwnSettings() {
       const shown = await looking.first(ownSettings);
       return shown?.timeout === `${LANE_LOOK_MS / 1000}s` && shown.isReadOnly === "on";
     },
-    async connect(options) {
+    async connect(wishes) {
       const { query_timeout: _ours, ...patient } = { ...base, settings: { ...UNIFORM, ...PATIENT } };
       try {
         const client = new SessionClient(
-          options?.isPatient ? patient : { ...base, settings: UNIFORM, query_timeout: TAIL_WIRE_MS },
+          wishes?.isPatient ? patient : { ...base, settings: UNIFORM, query_timeout: TAIL_WIRE_MS },
         );
         client.on("error", onError);
         await client.connect();

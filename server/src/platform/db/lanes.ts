@@ -32,8 +32,13 @@ interface Line {
 
 export interface Lanes {
   rows<Row>(statement: Statement<Row>, values: readonly unknown[]): Promise<Row[]>;
+  /** Nobody is sent along a connection that was asked for before; whoever is under way arrives. */
+  renew(): void;
   close(): Promise<void>;
 }
+
+/** Was it asked for since the address is known to lead where it leads? */
+type IsCurrent = (client: SessionClient) => boolean;
 
 /** The session is over, not merely unable to do this now. (Full disk, no memory, read-only: it goes on.) */
 const isLost = (error: unknown): boolean => {
@@ -41,7 +46,7 @@ const isLost = (error: unknown): boolean => {
   return isAway(error) && !(code !== undefined && /^(25006|53|58)/.test(code));
 };
 
-async function openLine(config: SessionConfig, lane: Lane): Promise<Line> {
+async function openLine(config: SessionConfig, lane: Lane, isCurrent: IsCurrent): Promise<Line> {
   const client = new SessionClient(config);
   const line: Line = { lane, client, wire: new Wire(client), riders: 0 };
   const drop = () => {
@@ -52,7 +57,7 @@ async function openLine(config: SessionConfig, lane: Lane): Promise<Line> {
   await client.connect();
   // A standby may answer those who wait for it, but nobody stays there: once the primary is somewhere else, it would
   // answer from the past for as long as the connection lives, and what it says would be remembered as true.
-  if (!client.isStandby) lane.line = line;
+  if (!client.isStandby && isCurrent(client)) lane.line = line;
   return line;
 }
 
@@ -76,6 +81,8 @@ export function openLanes(config: SessionConfig, count: number): Lanes {
     restsUntil: Number.NEGATIVE_INFINITY,
   }));
   let isClosed = false;
+  let renewedAt = Number.NEGATIVE_INFINITY;
+  const isCurrent: IsCurrent = ({ askedAt }) => askedAt >= renewedAt;
 
   const busyness = (lane: Lane): number => lane.waiting + (lane.line?.riders ?? 0);
   const canCarry = (lane: Lane): boolean => lane.line !== undefined || performance.now() >= lane.restsUntil;
@@ -93,10 +100,12 @@ export function openLanes(config: SessionConfig, count: number): Lanes {
 
   const open = (lane: Lane): Promise<Line> => {
     if (isClosed) throw new Error("Connection terminated: the database is closed");
-    lane.opening ??= openLine(config, lane).finally(() => {
-      lane.opening = undefined;
+    if (lane.opening) return lane.opening;
+    const opening = openLine(config, lane, isCurrent).finally(() => {
+      if (lane.opening === opening) lane.opening = undefined;
     });
-    return lane.opening;
+    lane.opening = opening;
+    return opening;
   };
 
   /** A lane that cannot be opened (the limit of connections is reached) leaves its work to those that are. */
@@ -142,6 +151,16 @@ export function openLanes(config: SessionConfig, count: number): Lanes {
           if (isClosed || (isOurs && !isBroken) || (isBroken && hasFailed)) throw cause;
           hasFailed ||= isBroken;
         }
+      }
+    },
+    renew() {
+      renewedAt = performance.now();
+      for (const lane of lanes) {
+        const { line } = lane;
+        // One that is still being opened was asked for before: whoever waits for it is its last rider.
+        lane.opening = undefined;
+        lane.line = undefined;
+        if (line?.riders === 0) sever(line.client);
       }
     },
     async close() {

@@ -4,7 +4,8 @@
  * cannot write, or that a statement ends.
  *
  * The connection also knows whether it leads to a standby: PostgreSQL says so by itself, at the beginning and when
- * that changes.
+ * that changes. And it knows when it was asked for: whatever is learnt about the server at the address later on may not
+ * hold for it.
  */
 import pg from "pg";
 
@@ -30,6 +31,7 @@ const asOptions = (settings: NonNullable<SessionConfig["settings"]> = {}): strin
 
 export class SessionClient extends pg.Client {
   isStandby = false;
+  readonly askedAt = performance.now();
 
   constructor(config: SessionConfig = {}) {
     super(config);

@@ -16,6 +16,7 @@ export const UPKEEP_LOOKS = 3;
 const SLOW_LOOK_MS = 15_000;
 
 export interface SlowLooks {
+  readonly pools: readonly pg.Pool[];
   rows<Row>(turn: TurnOf, statement: Statement<Row>, values: readonly unknown[]): Promise<Row[]>;
   close(): Promise<void>;
 }
@@ -87,6 +88,7 @@ export function openSlowLooks(needs: SlowNeeds): SlowLooks {
   };
 
   return {
+    pools: [pool, upkeep],
     rows: ({ tenant }, statement, values) =>
       tenant === UPKEEP_TURN.tenant
         ? upkeepTurns.run(tenant, () => look(upkeep, statement, values))

@@ -103,6 +103,8 @@ function rowParser(fields: readonly Field[]): ParseRow {
   };
 }
 
+/** The longest that a timer can wait. */
+const FOR_EVER_MS = 2 ** 31 - 1;
 const NO_COLUMNS: ParseRow = () => ({});
 
 /** What a connection knows of its prepared statements: how to read their rows, or not yet that. */
@@ -110,6 +112,8 @@ type Known = Map<string, ParseRow | undefined>;
 
 /** One bundle, as pg wants a query to be: it is handed the connection once, then told of every message for it. */
 class Bundle {
+  /** A commit may wait for a standby for as long as it takes; who watches over it is `unconfirmed.ts`. */
+  readonly query_timeout: number | undefined;
   /** Set by pg, to stop its watch over how long we wait. */
   callback: ((error?: unknown) => void) | undefined = () => undefined;
   readonly #items: readonly Item[];
@@ -124,6 +128,8 @@ class Bundle {
     this.#items = items;
     this.#known = known;
     this.#whenDone = whenDone;
+    const isCommit = items.some(({ statement }) => statement.text === "COMMIT");
+    this.query_timeout = isCommit ? FOR_EVER_MS : undefined;
   }
 
   submit(connection: Connection): null {

@@ -1,5 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { Tail } from "./tail.ts";
+import { Touches, type Watch } from "./touches.ts";
 
 /**
  * Remembers what was read from the database for as long as that is known to be true. An entry is dropped by the
@@ -47,47 +48,70 @@ class GroupIndex<Value> {
   }
 }
 
+const NO_GROUPS: readonly string[] = [];
+const keyTopic = (key: string): string => `key ${key}`;
+const groupTopic = (group: string): string => `group ${group}`;
+
+interface Load<Value> {
+  readonly watch: Watch;
+  /** What was dropped by description since it began. */
+  readonly stale: ((value: Value, key: string) => boolean)[];
+}
+
 export function createFactCache<Value extends {}>(
-  tail: Pick<Tail, "isFresh" | "onGap">,
+  tail: Pick<Tail, "isFresh" | "onReconnect">,
   max: number,
-  groupsOf: (value: Value) => readonly string[] = () => [],
+  groupsOf: (value: Value) => readonly string[] = () => NO_GROUPS,
 ): FactCache<Value> {
   const groups = new GroupIndex(groupsOf);
   const entries = new LRUCache<string, Value>({ max, dispose: (value, key) => groups.remove(key, value) });
-  // A load that began before an invalidation may have read the old state: such a result is answered, not kept.
-  let epoch = 0;
+  const touches = new Touches();
+  const loads = new Set<Load<Value>>();
 
   const forget = () => {
-    epoch += 1;
+    touches.touchAll();
     entries.clear();
   };
-  tail.onGap(forget);
+  tail.onReconnect(forget);
 
-  return {
-    async get(key, load) {
-      // Also what to keep: while we do not hear, what we read may come from a database that is no longer the one.
-      const isFresh = tail.isFresh();
-      const known = isFresh ? entries.get(key) : undefined;
-      if (known !== undefined) return known;
-      const epochAtStart = epoch;
+  /** A load that began before an invalidation may have read the old state: such a result is answered, not kept. */
+  const isSpoiled = ({ watch, stale }: Load<Value>, key: string, value: Value): boolean =>
+    touches.isTouched(watch, [keyTopic(key), ...groupsOf(value).map(groupTopic)]) ||
+    stale.some((isStale) => isStale(value, key));
+
+  const loadAndKeep = async (key: string, load: () => Promise<Value | undefined>) => {
+    const under: Load<Value> = { watch: touches.begin(), stale: [] };
+    loads.add(under);
+    try {
       const value = await load();
-      if (value !== undefined && isFresh && epoch === epochAtStart) {
+      if (value !== undefined && !isSpoiled(under, key, value)) {
         entries.set(key, value);
         groups.add(key, value);
       }
       return value;
+    } finally {
+      loads.delete(under);
+      touches.end(under.watch);
+    }
+  };
+
+  return {
+    async get(key, load) {
+      // Also what to keep: while we do not hear, what we read may come from a database that is no longer the one.
+      if (!tail.isFresh()) return load();
+      return entries.get(key) ?? loadAndKeep(key, load);
     },
     peek: (key) => (tail.isFresh() ? entries.get(key) : undefined),
     drop(key) {
-      epoch += 1;
+      touches.touch(keyTopic(key));
       entries.delete(key);
     },
     dropGroup(group) {
-      epoch += 1;
+      touches.touch(groupTopic(group));
       for (const key of groups.keysOf(group)) entries.delete(key);
     },
     dropWhere(isStale) {
-      epoch += 1;
+      for (const { stale } of loads) stale.push(isStale);
       for (const [key, value] of entries.entries()) if (isStale(value, key)) entries.delete(key);
     },
     clear: forget,

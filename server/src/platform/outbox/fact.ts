@@ -9,6 +9,8 @@ export interface NumberedFact extends Fact {
   readonly seq: number;
   /** The transaction that stated it: with a snapshot, this tells what was committed before and what after. */
   readonly xid: number;
+  /** When it was stated, in microseconds by the database's clock: with its number, what tells it from any other. */
+  readonly at: number;
 }
 
 export interface FactKind<Data> {

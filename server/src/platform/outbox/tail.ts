@@ -1,35 +1,43 @@
 /**
- * Every node reads the outbox from its end, in one order, each fact once. Two difficulties make this more than a
- * SELECT in a loop:
+ * Every node reads the outbox from its end, in one order, each fact once. What may be told of when is decided in
+ * reading.ts; here is what has to be done for it: connecting, looking at the right time, telling.
  *
- * 1. A transaction draws its sequence number before it commits, so number 7 may become visible before number 6.
- *    Reading past a hole would lose 6 for ever. So at a hole we stop and write down which transactions of this
- *    database are running; once all of those have ended, the hole is either filled or was rolled back. (Of this
- *    database and role only: someone else's long transaction on the same server is none of our business.)
- * 2. NOTIFY inside a write transaction takes a global lock and halves the write rate. So the doorbell is rung
- *    after the commit, from outside (see bell.ts). A short poll is the net for a bell that was never rung: because
- *    its node died right after COMMIT, or did not know yet that it has company.
+ * NOTIFY inside a write transaction takes a global lock and halves the write rate. So the doorbell is rung after the
+ * commit, from outside, and only for those who may sleep (see pace.ts). A slow poll is the net for a bell that was
+ * never rung: because its node died right after COMMIT, or did not know yet that it has company.
  *
  * What this node committed itself it need not read back: if it is the very next number, it is told of at once. Only
  * at a hole (another node's fact, or a transaction of our own that is about to end) does it take a look.
  *
- * The tail is also what makes caches safe: a cached decision may be used only while the tail is fresh, that is
- * while we know of every change that was committed until less than a second ago.
+ * The tail is also what makes caches safe: a cached decision may be used only while the tail is fresh, that is while
+ * we know of every change that was committed until less than a second ago. For that a look has to have seen all there
+ * was to see; that it could not tell of everything yet, because of a hole, does not matter.
+ *
+ * A connection that was lost may come back to another server, and that one may never have heard of what the old one
+ * committed last. So with every new connection all that is remembered is forgotten, and the server is asked about
+ * what we have told (told.ts). If it does not tell the same story, whoever promised to see all must start over.
  */
-import type pg from "pg";
 import type { Clock } from "../clock.ts";
-import { sever, type Database } from "../db/index.ts";
+import type { Database } from "../db/index.ts";
 import { reasonOf, type Log } from "../log.ts";
 import type { Measure } from "../measure.ts";
-import { Bell } from "./bell.ts";
+import { Audience } from "./audience.ts";
 import type { Fact, NumberedFact } from "./fact.ts";
+import { Pace, POLL_MS, realTimers, type Timers } from "./pace.ts";
+import { isWhole, Reading, type Page } from "./reading.ts";
+import { openOutbox, type Identity, type OutboxSource, type Outlook } from "./source.ts";
 
 export interface Tail {
   /** In order, once, on every node. */
   onFacts(listener: (facts: readonly NumberedFact[]) => void): void;
   /** Facts as soon as this node knows of them: its own at commit, others' when they are read. May repeat. */
   onHint(listener: (fact: Fact) => void): void;
-  /** This node was away for so long that facts were swept unseen: whoever promised to see all must start over. */
+  /**
+   * The database was connected to anew, and may be another one that has not all of what was committed: what was read
+   * before is to be read again. Whoever hears all facts has missed none.
+   */
+  onReconnect(listener: () => void): void;
+  /** Facts may be lost to this node: whoever promised to see all must start over. Comes after `onReconnect`. */
   onGap(listener: () => void): void;
   isFresh(): boolean;
   /** For how many milliseconds the outbox could not be read. */
@@ -42,44 +50,15 @@ export interface Tail {
 }
 
 export const RETENTION_SECONDS = 120;
-const POLL_MS = 200;
-const HOLE_POLL_MS = 3;
-const HOLE_HUNCH_MS = 20;
 const FRESH_MS = 1000;
-/** Between the beginnings of two looks: who is busy pays for a few hundred a second, not for more. */
-const LOOK_INTERVAL_MS = 3;
-const BATCH = 2000;
+/** Nearly always a hole's transaction is just committing: looking again is cheaper than asking who is writing. */
+const HUNCH_MS = 20;
+const COMPANY_MS = 30_000;
 /**
  * A hole is filled or dead within milliseconds. This only bounds the wait for a transaction that lingers, and is
  * longer than the database lets any of ours live.
  */
-const HOLE_PATIENCE_MS = 60_000;
-
-interface Page {
-  /** The highest number that was swept: nothing below it will ever be seen again. */
-  readonly swept: number;
-  /** The last number that was drawn. */
-  readonly drawn: number | null;
-  readonly facts: NumberedFact[] | null;
-}
-
-const PAGE = `
-  SELECT (SELECT seq FROM outbox_swept) AS swept, pg_sequence_last_value('outbox_seq_seq') AS drawn,
-         (SELECT json_agg(f) FROM (SELECT seq, xid::text::bigint AS xid, name, data FROM outbox WHERE seq > $1 ORDER BY seq LIMIT ${BATCH}) f) AS facts`;
-
-// Every transaction that has an id holds a lock on it until after its commit is visible, and a number is drawn only
-// by a transaction that has its id (see the outbox table). So whoever may still fill a hole is in this list.
-const RUNNING = `
-  SELECT l.transactionid::text AS xid FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-  WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted
-    AND a.datname = current_database() AND a.usename = current_user`;
-
-interface Hole {
-  readonly seq: number;
-  /** Transactions that were running when we asked and have not been seen to end. */
-  suspects: Set<string> | undefined;
-  readonly since: number;
-}
+const PATIENCE_MS = 60_000;
 
 export interface TailNeeds {
   readonly database: Database;
@@ -87,55 +66,65 @@ export interface TailNeeds {
   readonly log: Log;
 }
 
-export function createTail(needs: TailNeeds): Tail {
-  return new OutboxTail(needs);
+export function createTail({ database, clock, log }: TailNeeds): Tail {
+  return new OutboxTail({ source: openOutbox(database), clock, log, timers: realTimers });
 }
 
-class OutboxTail implements Tail {
-  readonly #needs: TailNeeds;
-  readonly #bell: Bell;
-  readonly #factListeners: ((facts: readonly NumberedFact[]) => void)[] = [];
-  readonly #hintListeners: ((fact: Fact) => void)[] = [];
-  readonly #gapListeners: (() => void)[] = [];
-  #client: pg.Client | undefined;
-  #last = 0;
-  #hole: Hole | undefined;
+export interface OutboxTailNeeds {
+  readonly source: OutboxSource;
+  readonly clock: Pick<Clock, "elapsed">;
+  readonly log: Pick<Log, "warn" | "error">;
+  readonly timers: Timers;
+}
+
+export class OutboxTail implements Tail {
+  readonly #needs: OutboxTailNeeds;
+  readonly #reading = new Reading();
+  readonly #pace = new Pace();
+  readonly #facts: Audience<readonly NumberedFact[]>;
+  readonly #hints: Audience<Fact>;
+  readonly #reconnects: Audience<void>;
+  readonly #gaps: Audience<void>;
+  #outlook: Outlook | undefined;
+  #identity: Identity = { system: null, timeline: null };
   /** From here on every number counts. */
   #isStarted = false;
-  #isLookDue = false;
-  /** Committed here and not told of yet: something before them is missing. */
-  readonly #early = new Map<number, NumberedFact>();
+  #hole: { readonly seq: number; readonly since: number } | undefined;
+  #inquestSince = 0;
+  #narrowedAt = Number.NEGATIVE_INFINITY;
+  #companyAt = Number.NEGATIVE_INFINITY;
   #syncedAt = Number.NEGATIVE_INFINITY;
   #heardAt = Number.NEGATIVE_INFINITY;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: unknown;
   #lookedAt = Number.NEGATIVE_INFINITY;
-  #polling = false;
+  #isLookDue = false;
+  #polling: Promise<void> | undefined;
   #again = false;
   #stopped = false;
 
-  constructor(needs: TailNeeds) {
+  constructor(needs: OutboxTailNeeds) {
     this.#needs = needs;
-    this.#bell = new Bell(needs.database, needs.clock);
-    needs.database.onCommitted((facts) => {
-      for (const fact of facts) {
-        this.#hint(fact);
-        if (this.#isStarted && fact.seq > this.#last) this.#early.set(fact.seq, fact);
-      }
-      this.#tellOwn();
-      this.#bell.ring();
-    });
+    this.#facts = new Audience(needs.log);
+    this.#hints = new Audience(needs.log);
+    this.#reconnects = new Audience(needs.log);
+    this.#gaps = new Audience(needs.log);
+    needs.source.onCommitted((facts, isCurrent) => this.#committed(facts, isCurrent));
   }
 
   onFacts(listener: (facts: readonly NumberedFact[]) => void): void {
-    this.#factListeners.push(listener);
+    this.#facts.add(listener);
   }
 
   onHint(listener: (fact: Fact) => void): void {
-    this.#hintListeners.push(listener);
+    this.#hints.add(listener);
+  }
+
+  onReconnect(listener: () => void): void {
+    this.#reconnects.add(listener);
   }
 
   onGap(listener: () => void): void {
-    this.#gapListeners.push(listener);
+    this.#gaps.add(listener);
   }
 
   isFresh(): boolean {
@@ -149,6 +138,12 @@ class OutboxTail implements Tail {
       kind: "gauge",
       read: () => [{ value: this.deafMs() / 1000 }],
     },
+    {
+      name: "keyward_outbox_unsynced_seconds",
+      help: "Since when this node may not know of every change; from one second on it reads everything from the database instead of its memory.",
+      kind: "gauge",
+      read: () => [{ value: (this.#needs.clock.elapsed() - this.#syncedAt) / 1000 }],
+    },
   ];
 
   deafMs(): number {
@@ -156,70 +151,93 @@ class OutboxTail implements Tail {
   }
 
   position(): number {
-    return this.#last;
+    return this.#reading.last;
   }
 
   async start(): Promise<void> {
-    await this.#connect();
-    const client = this.#client as pg.Client;
-    const { rows } = await client.query<{ last: number }>(
-      "SELECT greatest(coalesce(max(seq), 0), (SELECT seq FROM outbox_swept)) AS last FROM outbox",
-    );
+    const { outlook, use } = await this.#open();
+    const beginning = await outlook.begin();
     // Everything that is under way now must have ended before we say "from here on I see all".
-    const suspects = await this.#running();
-    const deadline = this.#needs.clock.elapsed() + HOLE_PATIENCE_MS;
-    while (suspects.size > 0 && this.#needs.clock.elapsed() < deadline) {
-      await new Promise((resolve) => setTimeout(resolve, HOLE_POLL_MS));
-      await this.#clear(suspects);
+    const writers = await outlook.writers();
+    const deadline = this.#needs.clock.elapsed() + PATIENCE_MS;
+    while (writers.size > 0 && this.#needs.clock.elapsed() < deadline) {
+      await new Promise<void>((resolve) => void this.#needs.timers.set(resolve, this.#pace.shortest));
+      const now = await outlook.writers();
+      for (const writer of writers) if (!now.has(writer)) writers.delete(writer);
     }
-    this.#last = rows[0]?.last ?? 0;
+    const mark = { seq: beginning.last, count: 0, sum: 0 };
+    const { claimed } = await outlook.look({
+      above: null,
+      holes: [],
+      claim: { ...mark, from: null, to: mark.seq, end: mark },
+    });
+    this.#identity = beginning;
+    this.#reading.startAt({ ...mark, ...claimed });
     this.#isStarted = true;
+    use();
     await this.#poll();
   }
 
   async stop(): Promise<void> {
     this.#stopped = true;
-    clearTimeout(this.#timer);
-    while (this.#polling) await new Promise((resolve) => setTimeout(resolve, 1));
-    await Promise.all([this.#client?.end().catch(() => undefined), this.#bell.stop()]);
+    this.#needs.timers.clear(this.#timer);
+    await this.#polling;
+    await Promise.all([this.#outlook?.end().catch(() => undefined), this.#needs.source.stop()]);
   }
 
-  async #connect(): Promise<void> {
-    const client = await this.#needs.database.connect();
-    const drop = () => {
-      if (this.#client === client) this.#client = undefined;
-    };
-    client.on("error", drop);
-    client.on("end", drop);
-    client.on("notification", (notification) => {
-      if (!this.#bell.isOwn(notification)) this.#wake();
+  /** To be used only when all is known about it: until then, what we commit ourselves may be somebody else's number. */
+  async #open(): Promise<{ readonly outlook: Outlook; use(): void }> {
+    let isLost = false;
+    // It may be lost before it is there.
+    let opened: Outlook | undefined;
+    const outlook = await this.#needs.source.open({
+      onLost: () => {
+        isLost = true;
+        if (opened && this.#outlook === opened) this.#outlook = undefined;
+      },
+      onBell: () => this.#wake(),
+      onCompany: () => {
+        this.#companyAt = Number.NEGATIVE_INFINITY;
+        this.#pace.company = Math.max(1, this.#pace.company);
+      },
     });
-    await this.#bell.listen(client);
-    this.#client = client;
+    opened = outlook;
+    const use = (): void => {
+      if (isLost) throw new Error("the connection was lost again");
+      this.#outlook = outlook;
+    };
+    return { outlook, use };
+  }
+
+  #committed(facts: readonly NumberedFact[], isCurrent: boolean): void {
+    for (const fact of facts) {
+      // On a connection to who knows which server: whether it is there is for a look to find out.
+      const isNew = this.#isStarted && isCurrent && this.#outlook ? this.#reading.own(fact) : true;
+      if (isNew) this.#hint(fact);
+    }
+    this.#advance();
+    const { clock } = this.#needs;
+    if (this.#pace.mustRing(clock.elapsed())) void this.#ring();
+    if (!isCurrent) return this.#wake();
+    // Nearly always the missing one is ours too and commits within the millisecond; a look would be for nothing.
+    if (!this.#reading.isBlocked || this.#polling || this.#isLookDue) return;
+    this.#isLookDue = true;
+    this.#pollIn(this.#pace.shortest);
+  }
+
+  async #ring(): Promise<void> {
+    // The others' poll is the net.
+    await this.#needs.source.ring().catch(() => this.#pace.bellFailed());
   }
 
   #hint(fact: Fact): void {
-    for (const listener of this.#hintListeners) listener(fact);
+    // A listener that failed may remember what is no longer so; nobody can say what, so nothing is kept.
+    if (!this.#hints.tell(fact)) this.#reconnects.tell();
   }
 
-  /** Our own facts, as far as they follow on without a hole. */
-  #tellOwn(): void {
-    const ready: NumberedFact[] = [];
-    for (let next; (next = this.#early.get(this.#last + 1));) {
-      this.#early.delete(next.seq);
-      this.#last = next.seq;
-      this.#hole = undefined;
-      ready.push(next);
-    }
-    this.#tell(ready);
-    // Nearly always the missing one is ours too and commits within the millisecond; a look would be for nothing.
-    if (this.#early.size === 0 || this.#polling || this.#isLookDue) return;
-    this.#isLookDue = true;
-    this.#pollIn(HOLE_POLL_MS);
-  }
-
-  #tell(ready: readonly NumberedFact[]): void {
-    if (ready.length > 0) for (const listener of this.#factListeners) listener(ready);
+  #advance(): void {
+    const ready = this.#reading.advance();
+    if (ready.length > 0) this.#facts.tell(ready);
   }
 
   #wake(): void {
@@ -229,132 +247,153 @@ class OutboxTail implements Tail {
 
   /** Not sooner than a moment after the last look began. */
   #pollIn(ms: number): void {
-    clearTimeout(this.#timer);
-    const soonest = this.#lookedAt + LOOK_INTERVAL_MS - this.#needs.clock.elapsed();
+    const { timers, clock } = this.#needs;
+    timers.clear(this.#timer);
+    const soonest = this.#lookedAt + this.#pace.shortest - clock.elapsed();
     const delay = Math.max(ms, soonest);
     if (delay <= 0) return void this.#poll();
-    this.#timer = setTimeout(() => void this.#poll(), delay);
-    this.#timer.unref();
+    this.#timer = timers.set(() => void this.#poll(), delay);
   }
 
-  async #poll(): Promise<void> {
-    if (this.#stopped || this.#polling) return;
-    this.#polling = true;
+  #poll(): Promise<void> {
+    if (!this.#isStarted || this.#stopped || this.#polling) return Promise.resolve();
+    this.#polling = this.#lookAndPlan();
+    return this.#polling;
+  }
+
+  async #lookAndPlan(): Promise<void> {
+    const { clock, timers, log } = this.#needs;
     this.#again = false;
     this.#isLookDue = false;
-    this.#lookedAt = this.#needs.clock.elapsed();
-    clearTimeout(this.#timer);
+    this.#lookedAt = clock.elapsed();
+    timers.clear(this.#timer);
     let delay = POLL_MS;
     try {
-      if (!this.#client) await this.#connect();
-      delay = await this.#read();
-      // Only where reading works: a database that is away is not to be asked hundreds of times a second.
-      if (this.#early.size > 0) delay = Math.min(delay, HOLE_POLL_MS);
+      const outlook = this.#outlook ?? (await this.#reconnect());
+      delay = await this.#look(outlook);
     } catch (error) {
-      this.#needs.log.warn({ reason: reasonOf(error) }, "the outbox cannot be read; trying again");
-      // Not asked to end, which could wait for ever on a host that is gone: cut.
-      if (this.#client) sever(this.#client);
-      this.#client = undefined;
+      log.warn({ reason: reasonOf(error) }, "the outbox cannot be read; trying again");
+      this.#outlook?.cut();
+      this.#outlook = undefined;
     } finally {
-      this.#polling = false;
+      this.#polling = undefined;
     }
     if (!this.#stopped) this.#pollIn(this.#again ? 0 : delay);
   }
 
-  /** One look; answers after how many milliseconds to look again. */
-  async #read(): Promise<number> {
-    const startedAt = this.#needs.clock.elapsed();
-    await this.#bell.lookForCompany(this.#client as pg.Client);
-    // Before the look: whoever has ended by now is seen by it.
-    if (this.#hole?.suspects) await this.#clear(this.#hole.suspects);
-    const since = this.#last;
-    const { rows } = await (this.#client as pg.Client).query<Page>({
-      name: "outbox-tail",
-      text: PAGE,
-      values: [since],
-    });
-    const page = rows[0];
-    if (!page) throw new Error("the outbox query answered no row");
-    this.#heardAt = startedAt;
-    this.#noticeGap(page, since);
-    const ready: NumberedFact[] = [];
-    const facts = page.facts ?? [];
-    const isBlocked = this.#takeInOrder(facts, ready);
-    // Invalidations first: whoever reacts to a fact must not find what it made stale in a cache.
-    for (const fact of ready) this.#hint(fact);
-    this.#tell(ready);
-    for (const seq of this.#early.keys()) if (seq <= this.#last) this.#early.delete(seq);
-    this.#tellOwn();
-    if (isBlocked) return this.#waitAtHole();
-    // A full page says that there is more: only who has read everything may call itself fresh.
-    if (facts.length === BATCH) return 0;
-    this.#syncedAt = startedAt;
-    return POLL_MS;
-  }
-
-  /** True if there is a hole that someone may still fill. */
-  #takeInOrder(facts: readonly NumberedFact[], ready: NumberedFact[]): boolean {
-    for (const fact of facts) {
-      // Committed here and told of while the look was under way.
-      if (fact.seq <= this.#last) continue;
-      if (fact.seq !== this.#last + 1 && !this.#isDead(this.#last + 1)) {
-        // Facts beyond the hole still spoil caches at once; only their order of delivery has to wait.
-        for (const later of facts) if (later.seq > this.#last) this.#hint(later);
-        return true;
-      }
-      this.#last = fact.seq;
-      this.#hole = undefined;
-      ready.push(fact);
-    }
-    return false;
-  }
-
-  #isDead(seq: number): boolean {
-    if (this.#hole?.seq !== seq) return false;
-    const { suspects, since } = this.#hole;
-    return suspects?.size === 0 || this.#needs.clock.elapsed() - since > HOLE_PATIENCE_MS;
-  }
-
-  async #waitAtHole(): Promise<number> {
-    const seq = this.#last + 1;
-    const now = this.#needs.clock.elapsed();
-    const hole = this.#hole?.seq === seq ? this.#hole : { seq, suspects: undefined, since: now };
-    this.#hole = hole;
-    // Nearly always its transaction is just committing: looking again is cheaper than asking who is running.
-    if (!hole.suspects && now - hole.since > HOLE_HUNCH_MS) hole.suspects = await this.#running();
-    return hole.suspects?.size === 0 ? 0 : HOLE_POLL_MS;
-  }
-
-  async #running(): Promise<Set<string>> {
-    const { rows } = await (this.#client as pg.Client).query<{ xid: string }>({
-      name: "outbox-running",
-      text: RUNNING,
-    });
-    return new Set(rows.map((row) => row.xid));
-  }
-
-  async #clear(suspects: Set<string>): Promise<void> {
-    if (suspects.size === 0) return;
-    const running = await this.#running();
-    for (const xid of suspects) if (!running.has(xid)) suspects.delete(xid);
-  }
-
   /**
-   * Facts were swept before we saw them, or the database was set back to an older state than we have seen. Decided
-   * by numbers, not by clocks: a stopwatch stands still while a machine sleeps.
+   * Order matters: first nobody is sent along old connections any more, then what was read on them is forgotten, and
+   * only then does a look make us fresh again.
    */
-  #noticeGap(page: Page, since: number): void {
-    // Not compared with how far we are by now: our own commits may have brought us on while the look was under way.
-    const isSetBack = since > 0 && (page.drawn ?? 0) < since;
-    const isSwept = page.swept > this.#last;
-    if (!isSetBack && !isSwept) return;
-    this.#needs.log.warn(
-      { isSetBack, isSwept },
-      "facts were lost to this node; whoever depends on them starts over",
-    );
-    this.#last = isSetBack ? (page.drawn ?? 0) : page.swept;
+  async #reconnect(): Promise<Outlook> {
+    const { outlook, use } = await this.#open();
+    this.#syncedAt = Number.NEGATIVE_INFINITY;
+    this.#needs.source.renew();
+    this.#reading.reconnect();
     this.#hole = undefined;
-    this.#early.clear();
-    for (const listener of this.#gapListeners) listener();
+    this.#companyAt = Number.NEGATIVE_INFINITY;
+    this.#reconnects.tell();
+    try {
+      await this.#prove(outlook);
+      use();
+    } catch (error) {
+      outlook.cut();
+      throw error;
+    }
+    return outlook;
+  }
+
+  /** Is this the server whose facts we have told, or one that has all of them? */
+  async #prove(outlook: Outlook): Promise<void> {
+    const beginning = await outlook.begin();
+    const isOther = beginning.system !== this.#identity.system;
+    const question = this.#reading.wholeQuestion();
+    const page = await outlook.look(question);
+    const verdict = this.#reading.judge(page, question.claim);
+    if (isOther || verdict !== "same") this.#gap(page, isOther ? "another server" : "another history");
+    this.#identity = beginning;
+  }
+
+  /** One look; answers after how many milliseconds to look again. */
+  async #look(outlook: Outlook): Promise<number> {
+    const startedAt = this.#needs.clock.elapsed();
+    const wasOver = await this.#pursueInquest(outlook, startedAt);
+    const question = this.#reading.question();
+    const page = await outlook.look(question);
+    if (this.#outlook !== outlook) throw new Error("the connection was lost");
+    this.#heardAt = startedAt;
+    const verdict = this.#reading.judge(page, question.claim);
+    if (verdict === "unsaid") await this.#prove(outlook);
+    const fresh = verdict === "same" ? this.#reading.take(page) : undefined;
+    if (!fresh && verdict !== "unsaid") {
+      this.#gap(page, "facts are missing");
+      // Perhaps what we committed went to another server, and this is the one that is left behind: ask the address anew.
+      throw new Error("the server tells another story than before");
+    }
+    // Invalidations first: whoever reacts to a fact must not find what it made stale in a cache.
+    for (const fact of fresh ?? []) this.#hint(fact);
+    if (fresh && fresh.length > 0) this.#pace.sawForeign(this.#needs.clock.elapsed());
+    const isComplete = fresh !== undefined && isWhole(page, question);
+    if (wasOver && isComplete) this.#reading.closeInquest();
+    this.#advance();
+    // Only who has read everything may call itself fresh. What may not be told of yet has done its work in caches.
+    if (isComplete) this.#syncedAt = startedAt;
+    await this.#countCompany(outlook);
+    if (!isComplete) return 0;
+    return this.#reading.isBlocked || this.#reading.hasGivenUp
+      ? this.#waitAtHole(outlook)
+      : this.#pace.next(this.#needs.clock.elapsed());
+  }
+
+  /** Before a look: whoever has ended by now is seen by it. Answers whether nobody is left who could fill a hole. */
+  async #pursueInquest(outlook: Outlook, now: number): Promise<boolean> {
+    if (!this.#reading.hasInquest) return false;
+    if (!this.#reading.isInquestOver && now - this.#narrowedAt >= HUNCH_MS) {
+      this.#narrowedAt = now;
+      this.#reading.narrow(await outlook.writers());
+    }
+    if (!this.#reading.isInquestOver && now - this.#inquestSince > PATIENCE_MS) {
+      this.#needs.log.warn({ hole: this.#reading.hole }, "a transaction keeps a number; going on without it");
+      this.#reading.giveUp();
+    }
+    return this.#reading.isInquestOver;
+  }
+
+  async #waitAtHole(outlook: Outlook): Promise<number> {
+    const now = this.#needs.clock.elapsed();
+    const seq = this.#reading.hole ?? (this.#reading.hasGivenUp ? 0 : undefined);
+    if (seq === undefined) this.#hole = undefined;
+    else if (this.#hole?.seq !== seq) this.#hole = { seq, since: now };
+    if (this.#hole && !this.#reading.hasInquest && now - this.#hole.since > HUNCH_MS) {
+      const writers = await outlook.writers();
+      this.#reading.beginInquest(writers);
+      this.#inquestSince = this.#narrowedAt = now;
+      if (writers.size === 0) return 0;
+    }
+    return this.#reading.isBlocked
+      ? this.#pace.atHole(now - (this.#hole?.since ?? now))
+      : this.#pace.next(now);
+  }
+
+  /** Rarely, and never while nothing happens: it is only about how often to look and whether to ring. */
+  async #countCompany(outlook: Outlook): Promise<void> {
+    const now = this.#needs.clock.elapsed();
+    const isKnown = now - this.#companyAt < COMPANY_MS;
+    if (isKnown || (this.#companyAt > Number.NEGATIVE_INFINITY && !this.#pace.isBusy(now))) return;
+    this.#pace.company = await outlook.company();
+    this.#companyAt = now;
+  }
+
+  /** All that is still there is told again: a number below the newest may be in the hands of a transaction. */
+  #gap({ swept, gone }: Page, why: string): void {
+    this.#needs.log.warn(
+      { why, told: this.#reading.last },
+      "facts may be lost to this node; whoever depends on them starts over",
+    );
+    this.#syncedAt = Number.NEGATIVE_INFINITY;
+    this.#reading.startAt({ seq: swept, ...gone });
+    this.#hole = undefined;
+    this.#reconnects.tell();
+    this.#gaps.tell();
   }
 }

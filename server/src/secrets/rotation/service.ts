@@ -49,6 +49,7 @@ export function createKeyRotations({ db, clock, tail, keyring, access }: Rotatio
   tail.onHint((hint) => {
     if (projectKeyRotated.is(hint)) keyring.forgetActive(hint.data.projectId);
   });
+  tail.onReconnect(() => keyring.forgetAllActive());
 
   /** Opened and closed again before anything is written, in bites; nothing waits for that but this job. */
   const anew = async <Row, New>(

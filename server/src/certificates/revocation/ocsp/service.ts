@@ -9,7 +9,7 @@ import type { Clock } from "../../../platform/clock.ts";
 import type { Keyring, Place } from "../../../platform/crypto/index.ts";
 import type { Db } from "../../../platform/db/index.ts";
 import type { Log } from "../../../platform/log.ts";
-import type { Tail } from "../../../platform/outbox/index.ts";
+import { Touches, type Tail, type Watch } from "../../../platform/outbox/index.ts";
 import { canDelegate, type Issuer } from "../../authorities/issuers/model.ts";
 import type { Issuers } from "../../authorities/issuers/service.ts";
 import { certificateRevoked } from "../../events.ts";
@@ -67,8 +67,6 @@ const REMEMBERED_SIGNERS = 1_000;
 
 interface Remembered extends OcspReply {
   readonly certificateId: string | undefined;
-  /** Of the moment before the status was read. */
-  readonly epoch: number;
   readonly keepUntil: number;
 }
 interface Responder {
@@ -85,9 +83,9 @@ export function createOcsp({ db, clock, log, tail, keyring, issuers, gate }: Ocs
   const opening = new Map<string, Promise<Responder>>();
 
   // An answer whose status was read before a change and signed after it is given, not kept.
-  let epoch = 0;
+  const touches = new Touches();
   const forget = (certificateId: string): void => {
-    epoch += 1;
+    touches.touch(certificateId);
     for (const key of byCertificate.get(certificateId) ?? []) answers.delete(key);
     byCertificate.delete(certificateId);
   };
@@ -95,11 +93,11 @@ export function createOcsp({ db, clock, log, tail, keyring, issuers, gate }: Ocs
     if (certificateRevoked.is(fact) || certificateReleased.is(fact)) forget(fact.data.certificateId);
   });
   const forgetAll = (): void => {
-    epoch += 1;
+    touches.touchAll();
     answers.clear();
     byCertificate.clear();
   };
-  tail.onGap(forgetAll);
+  tail.onReconnect(forgetAll);
 
   const delegate = async (issuer: Issuer): Promise<SignerRow> => {
     const { publicKey, privateKey } = await generateKeys("EC_prime256v1");
@@ -234,7 +232,6 @@ export function createOcsp({ db, clock, log, tail, keyring, issuers, gate }: Ocs
   const answer = async (request: OcspRequest, issuer: Issuer): Promise<Remembered> => {
     // First of all: making one takes its time, and the status must not grow old meanwhile.
     const responder = await responderOf(issuer);
-    const epochAtStart = epoch;
     const producedAt = toSecond(clock.now());
     const thisUpdate = beginning(producedAt, ANSWER_LIFE_SECONDS);
     const nextUpdate = addSeconds(producedAt, ANSWER_LIFE_SECONDS);
@@ -253,13 +250,12 @@ export function createOcsp({ db, clock, log, tail, keyring, issuers, gate }: Ocs
       thisUpdate,
       nextUpdate,
       certificateId: singles[0]?.certificateId,
-      epoch: epochAtStart,
       keepUntil,
     };
   };
 
-  const remember = (key: string, made: Remembered): void => {
-    if (made.certificateId === undefined || made.epoch !== epoch) return;
+  const remember = (key: string, made: Remembered, watch: Watch): void => {
+    if (made.certificateId === undefined || touches.isTouched(watch, [made.certificateId])) return;
     answers.set(key, made);
     const keys = byCertificate.get(made.certificateId) ?? new Set();
     byCertificate.set(made.certificateId, keys.add(key));
@@ -291,9 +287,14 @@ export function createOcsp({ db, clock, log, tail, keyring, issuers, gate }: Ocs
         known.thisUpdate <= clock.now()
       )
         return known;
-      const made = await answer(request, issuer);
-      remember(key, made);
-      return made;
+      const watch = touches.begin();
+      try {
+        const made = await answer(request, issuer);
+        remember(key, made, watch);
+        return made;
+      } finally {
+        touches.end(watch);
+      }
     },
   };
 }

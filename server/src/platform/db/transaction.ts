@@ -1,0 +1,164 @@
+/**
+ * One transaction. BEGIN travels with its first statement, and its audit rows, outbox rows and COMMIT in one go: a use
+ * case with one statement costs two round trips, not five.
+ */
+import type pg from "pg";
+import type { Actor } from "../actor.ts";
+import type { Clock } from "../clock.ts";
+import { newId } from "../ids.ts";
+import type { Fact, NumberedFact } from "../outbox/fact.ts";
+import { isAway } from "./errors.ts";
+import type { AuditEntry, SlowQuery, Tx } from "./handles.ts";
+import { borrow, isCurrent } from "./pools.ts";
+import { sql, type Statement } from "./statement.ts";
+import type { UnconfirmedCommits } from "./unconfirmed.ts";
+import { NeverRan, Wire } from "./wire.ts";
+
+const insertFact = sql<{ seq: number; xid: number; at: number }>(
+  "INSERT INTO outbox (name, data) VALUES ($1, $2) RETURNING seq, xid::text::bigint AS xid, (extract(epoch FROM at) * 1000000)::bigint AS at",
+);
+const insertAudit = sql(`
+  INSERT INTO audit_log (id, at, org_id, project_id, event, actor_type, actor_id, actor_name, ip, user_agent, request_id, metadata)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`);
+
+type Send = <Row>(statement: Statement<Row>, values: readonly unknown[]) => Promise<Row[]>;
+
+export const asQuery = (send: Send): SlowQuery => ({
+  rows: (statement, values = []) => send(statement, values),
+  first: async (statement, values = []) => (await send(statement, values))[0],
+});
+
+/** Prepared statements live as long as their connection, and so does what we know of them. */
+const wires = new WeakMap<pg.ClientBase, Wire>();
+function wireOf(client: pg.ClientBase): Wire {
+  const known = wires.get(client);
+  if (known) return known;
+  const wire = new Wire(client);
+  wires.set(client, wire);
+  return wire;
+}
+
+interface Pending {
+  readonly statements: { readonly statement: Statement<unknown>; readonly values: readonly unknown[] }[];
+  readonly facts: Fact[];
+  readonly audits: unknown[][];
+}
+
+function auditRow(at: Date, actor: Actor, entry: AuditEntry): unknown[] {
+  const { caller } = actor;
+  return [
+    newId(at.getTime()),
+    at,
+    entry.orgId,
+    entry.projectId ?? null,
+    entry.event,
+    actor.kind,
+    actor.id,
+    actor.name,
+    caller?.ip ?? null,
+    caller?.userAgent ?? null,
+    caller?.requestId ?? null,
+    JSON.stringify(entry.metadata ?? {}),
+  ];
+}
+
+const planAnew = sql("SET LOCAL plan_cache_mode = force_custom_plan");
+
+function asTx(wire: Wire, pending: Pending, clock: Clock): Tx {
+  let isPlannedAnew = false;
+  /** A transaction may hold a statement whose plan depends on its values, too; from there on it is planned with them. */
+  const mind = (statement: Statement<unknown>, send: (first: Statement<unknown>) => void): void => {
+    if (!statement.isSlow || isPlannedAnew) return;
+    isPlannedAnew = true;
+    send(planAnew);
+  };
+  return {
+    ...asQuery((statement, values) => {
+      mind(statement, (first) => void wire.run(first).catch(() => undefined));
+      return wire.rows(statement, values);
+    }),
+    later: (statement, values) => {
+      mind(statement, (first) => void pending.statements.push({ statement: first, values: [] }));
+      pending.statements.push({ statement, values });
+    },
+    emit: (fact) => void pending.facts.push(fact),
+    audit: (actor, entry) => void pending.audits.push(auditRow(clock.now(), actor, entry)),
+  };
+}
+
+const begin = sql("BEGIN");
+const end = sql("COMMIT");
+const undo = sql("ROLLBACK");
+
+async function commit(wire: Wire, pending: Pending): Promise<NumberedFact[]> {
+  const facts: NumberedFact[] = [];
+  const state = async ({ name, data }: Fact): Promise<void> => {
+    const text = JSON.stringify(data);
+    const [row] = await wire.rows(insertFact, [name, text]);
+    // Read back, so that who hears of it here is told exactly what other nodes are told.
+    if (row) facts.push({ ...row, name, data: JSON.parse(text) as Fact["data"] });
+  };
+  const sent: Promise<unknown>[] = [
+    ...pending.statements.map(({ statement, values }) => wire.rows(statement, values)),
+    ...pending.audits.map((row) => wire.rows(insertAudit, row)),
+    ...pending.facts.map(state),
+    // PostgreSQL answers COMMIT of a failed transaction with a friendly ROLLBACK; that is not a success.
+    wire.run(end).then((tag) => {
+      if (tag !== "COMMIT") throw new Error("the transaction was rolled back at commit");
+    }),
+  ];
+  const failed = (await Promise.allSettled(sent)).find((outcome) => outcome.status === "rejected");
+  if (failed) throw failed.reason;
+  return facts;
+}
+
+export interface Ledger {
+  readonly clock: Clock;
+  readonly commits: UnconfirmedCommits;
+}
+
+export async function transact<T>(
+  pool: pg.Pool,
+  { clock, commits }: Ledger,
+  change: (tx: Tx) => Promise<T>,
+  mustAudit: boolean,
+) {
+  const client = await borrow(pool);
+  const wire = wireOf(client);
+  let broken = false;
+  let committing: Promise<NumberedFact[]> | undefined;
+  // pg takes a failure of a connection that is lent out for nobody's business unless someone listens.
+  const lost = () => {
+    broken = true;
+  };
+  client.on("error", lost);
+  try {
+    const pending: Pending = { statements: [], facts: [], audits: [] };
+    // Waits for the first statement and travels with it.
+    const begun = wire.run(begin);
+    begun.catch(() => undefined); // a failure shows again at the first statement; this one must not go unhandled
+    const value = await change(asTx(wire, pending, clock));
+    if (mustAudit && pending.audits.length === 0) throw new Error("a write left no audit row");
+    committing = commit(wire, pending);
+    const facts = await commits.watch(client, committing);
+    await begun;
+    return { value, facts, isCurrent: isCurrent(pool, client) };
+  } catch (failure) {
+    const error = failure instanceof NeverRan ? failure.cause : failure;
+    broken = isAway(error);
+    if (!broken && !commits.isHeld(client)) {
+      await wire.run(undo).catch(() => {
+        broken = true;
+      });
+    }
+    throw error;
+  } finally {
+    const release = () => {
+      client.release(broken);
+      client.removeListener("error", lost);
+    };
+    // It answers some time, or its connection ends; only then can the next one have it.
+    if (committing && commits.isHeld(client)) void committing.catch(() => undefined).then(release);
+    else release();
+  }
+}

@@ -1,0 +1,29 @@
+import type { Log } from "../log.ts";
+
+/** Those who are told something. Whatever one of them makes of it, the others are told, too. */
+export class Audience<Said> {
+  readonly #log: Pick<Log, "error">;
+  readonly #listeners: ((said: Said) => void)[] = [];
+
+  constructor(log: Pick<Log, "error">) {
+    this.#log = log;
+  }
+
+  add(listener: (said: Said) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  /** Answers whether all of them took it. */
+  tell(said: Said): boolean {
+    let isWell = true;
+    for (const listener of this.#listeners) {
+      try {
+        listener(said);
+      } catch (error) {
+        isWell = false;
+        this.#log.error({ err: error }, "a listener to the outbox failed; this is a bug");
+      }
+    }
+    return isWell;
+  }
+}
