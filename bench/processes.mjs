@@ -61,6 +61,7 @@ export const QUIET = {
   KEYWARD_RATE_LIMIT_READ: "0",
   KEYWARD_RATE_LIMIT_WRITE: "0",
   KEYWARD_RATE_LIMIT_LOGIN: "0",
+  KEYWARD_DRAIN_SECONDS: "0",
 };
 
 export const startKeyward = (env) =>

@@ -57,6 +57,7 @@ async function startNode(databaseUrl, rootKey, { build = BUILD, nodeFlags = [] }
     KEYWARD_RATE_LIMIT_READ: "0",
     KEYWARD_RATE_LIMIT_WRITE: "0",
     KEYWARD_RATE_LIMIT_LOGIN: "0",
+    KEYWARD_DRAIN_SECONDS: "0",
   };
   const child = spawn(process.execPath, [...nodeFlags, join(build, "src/main.js")], {
     env,

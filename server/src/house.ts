@@ -41,19 +41,23 @@ import { createMailer, createNotifications, type Mailer } from "./notifications/
 import { createOrganizations, organizationRoutes } from "./organizations/index.ts";
 import { createPermissions } from "./permissions/index.ts";
 import type { Clock } from "./platform/clock.ts";
-import { CALLERS_PER_ORGANISATION, ConfigError, type Config } from "./platform/config.ts";
-import { checkRootKey, openKeyring } from "./platform/crypto/index.ts";
-import { migrate, MIGRATIONS, openDatabase, type Database } from "./platform/db/index.ts";
+import type { ClockWatch } from "./platform/clock-watch.ts";
+import { limitsOf, type Config } from "./platform/config.ts";
+import { openKeyring } from "./platform/crypto/index.ts";
+import { openDatabase, type Database } from "./platform/db/index.ts";
 import {
+  closeDoor,
   createDoor,
   createMetrics,
   createRateLimits,
+  sendElsewhere,
   type RateLimits,
   type Route,
 } from "./platform/http/index.ts";
 import { createJobs, type Jobs } from "./platform/jobs/index.ts";
 import { reasonOf, type Log } from "./platform/log.ts";
 import { createOutbound } from "./platform/outbound.ts";
+import { prepareDatabase } from "./platform/prepare-database.ts";
 import { createTail, outboxJobs, type Tail } from "./platform/outbox/index.ts";
 import type { Sealed } from "./platform/sealed.ts";
 import {
@@ -71,6 +75,8 @@ export interface HouseOptions {
   readonly config: Config;
   readonly clock: Clock;
   readonly log: Log;
+  /** Whose `clock` is: tests, which move time as they like, leave it out. */
+  readonly clockWatch?: ClockWatch;
   readonly connection: pg.ClientConfig;
   readonly rootKey: Sealed<Buffer>;
 }
@@ -93,29 +99,12 @@ export interface House {
   flushUses(): Promise<void>;
   /** Answers the port. */
   listen(): Promise<number>;
+  /** Goes on serving, says that it is not ready, and sends its streams to others one after the other in that time. */
+  drain(milliseconds: number): void;
   close(): Promise<void>;
 }
 
 const FLUSH_MS = 2000;
-
-async function prepareDatabase(database: Database, options: HouseOptions): Promise<void> {
-  const client = await database.connect({ isPatient: true });
-  try {
-    await checkRootKey(
-      options.rootKey.open(),
-      (text) => client.query(text),
-      options.config.rootKeyPrevious?.open(),
-    );
-    const applied = await migrate(client, MIGRATIONS);
-    if (applied.length > 0) options.log.info({ applied }, "the database schema was brought up to date");
-  } finally {
-    await client.end();
-  }
-  if (!(await database.hasOwnSettings()))
-    throw new ConfigError(
-      "DATABASE_URL leads through a pooler that drops the settings of a session. Name the database itself, or a pooler in session mode that passes startup options on.",
-    );
-}
 
 /** What nearly every room stands on. */
 async function openGround({ config, clock, log, rootKey }: HouseOptions, db: Database, tail: Tail) {
@@ -196,8 +185,17 @@ async function openOffice({ config }: HouseOptions, ground: Ground, { accessToke
   };
 }
 
+/** Deaf for longer, a node would serve what others have changed. */
+const MOST_DEAF_MS = 5000;
+
 async function openRooms(options: HouseOptions, database: Database, tail: Tail) {
   const { config } = options;
+  const stopping = { isDraining: false };
+  const obstacles = (): string[] => [
+    ...(stopping.isDraining ? ["it is being stopped"] : []),
+    ...(tail.deafMs() > MOST_DEAF_MS ? ["it cannot hear of other nodes' changes"] : []),
+    ...database.obstacles(),
+  ];
   const ground = await openGround(options, database, tail);
   const post: Post = {
     mailer: config.smtpUrl ? createMailer(config.smtpUrl, config.mailFrom) : undefined,
@@ -222,7 +220,7 @@ async function openRooms(options: HouseOptions, database: Database, tail: Tail) 
     ...certificates.routes,
     ...alerts.routes,
   ];
-  routes.push(...statusRoutes(createStatus({ ...ground, config }), () => routes));
+  routes.push(...statusRoutes(createStatus({ ...ground, config, obstacles }), () => routes));
   const jobs = [
     ...people.jobs,
     ...office.jobs,
@@ -232,7 +230,17 @@ async function openRooms(options: HouseOptions, database: Database, tail: Tail) 
     ...outboxJobs(database),
   ];
   const judge = createJudge(ground);
-  return { routes, jobs, judge, auth: people.auth, authentication, events, secrets, alertWork: alerts.work };
+  return {
+    routes,
+    jobs,
+    judge,
+    stopping,
+    auth: people.auth,
+    authentication,
+    events,
+    secrets,
+    alertWork: alerts.work,
+  };
 }
 
 function openEvents(
@@ -265,6 +273,7 @@ export async function openHouse(options: HouseOptions): Promise<House> {
   });
   try {
     await prepareDatabase(database, options);
+    await options.clockWatch?.compare(database);
     const tail = createTail({ database, clock, log });
     const rooms = await openRooms(options, database, tail);
     await tail.start();
@@ -278,22 +287,27 @@ export async function openHouse(options: HouseOptions): Promise<House> {
 type Opened = Awaited<ReturnType<typeof openRooms>> & { readonly database: Database; readonly tail: Tail };
 
 function assemble(
-  { config, clock, log }: HouseOptions,
-  { database, tail, routes, judge, auth, authentication, events, secrets, alertWork, jobs: work }: Opened,
+  { config, clock, clockWatch, log }: HouseOptions,
+  {
+    database,
+    tail,
+    routes,
+    judge,
+    stopping,
+    auth,
+    authentication,
+    events,
+    secrets,
+    alertWork,
+    ...opened
+  }: Opened,
 ): House {
-  const { rateLimitRead, rateLimitWrite } = config;
-  const limits = {
-    read: rateLimitRead,
-    write: rateLimitWrite,
-    login: config.rateLimitLogin,
-    orgRead: config.rateLimitOrgRead ?? rateLimitRead * CALLERS_PER_ORGANISATION,
-    orgWrite: config.rateLimitOrgWrite ?? rateLimitWrite * CALLERS_PER_ORGANISATION,
-  };
+  const limits = limitsOf(config);
   const rateLimits = createRateLimits({ limits, db: database, clock, log });
   const refusals = createRefusals({ db: database, clock, log });
   const jobs = createJobs({ db: database, clock, log });
-  jobs.add(...work);
-  const measured = [database, tail, jobs, events, alertWork];
+  jobs.add(...opened.jobs);
+  const measured = [database, tail, jobs, events, alertWork, ...(clockWatch ? [clockWatch] : [])];
   const metrics = createMetrics(measured.flatMap(({ measures }) => measures));
   const app = createDoor({
     routes,
@@ -317,7 +331,7 @@ function assemble(
   const close = async (): Promise<void> => {
     // First, because the door waits for every open answer.
     await events.stop();
-    await app.close();
+    await closeDoor(app);
     // Before anything that may take its time: what was answered must be in the audit log whatever comes next.
     for (const trail of [secrets, refusals])
       await trail
@@ -326,6 +340,7 @@ function assemble(
           log.error({ reason: reasonOf(error) }, "readings and refusals were not written to the audit log"),
         );
     clearInterval(flushing);
+    clockWatch?.stop();
     rateLimits.stop();
     await jobs.stop();
     await alertWork.stop();
@@ -350,6 +365,7 @@ function assemble(
       jobs.start();
       alertWork.start();
       rateLimits.start();
+      clockWatch?.start(database);
       flushing = setInterval(() => void flush(), FLUSH_MS).unref();
     },
     flushUses: () => flushUses(auth),
@@ -357,6 +373,11 @@ function assemble(
       await app.listen({ port: config.port, host: config.host });
       const address = app.server.address();
       return typeof address === "object" && address !== null ? address.port : config.port;
+    },
+    drain(milliseconds) {
+      stopping.isDraining = true;
+      sendElsewhere(app);
+      events.drain(milliseconds);
     },
     close: () => (closing ??= close()),
   };

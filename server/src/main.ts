@@ -1,9 +1,10 @@
 /** Reads the configuration, opens the house, listens, and closes it in order when told to stop. */
-import { isIPv6 } from "node:net";
+import { createServer, isIPv6 } from "node:net";
 import { systemClock } from "./platform/clock.ts";
+import { createClockWatch } from "./platform/clock-watch.ts";
 import { configHelp, ConfigError, readConfig, type Config } from "./platform/config.ts";
 import { RootKeyError } from "./platform/crypto/index.ts";
-import { MigrationError } from "./platform/db/index.ts";
+import { isFullOrStarting, MigrationError } from "./platform/db/index.ts";
 import {
   EmbeddedPostgresError,
   startEmbeddedPostgres,
@@ -26,7 +27,9 @@ Options:
   --version  the version
 `;
 
-const STOP_PATIENCE_MS = 30_000;
+/** For closing, after the drain; an embedded database may take longer to write down what it has in memory. */
+const CLOSE_MS = 1900;
+const POSTGRES_STOP_MS = 30_000;
 /** Failures that a person can mend and that need no stack to be understood. */
 const EXPLAINED = [ConfigError, RootKeyError, MigrationError, EmbeddedPostgresError];
 
@@ -99,44 +102,81 @@ async function keepPostgres(
 interface Running {
   readonly house: House;
   readonly postgres: KeptPostgres | undefined;
+  readonly url: string;
+}
+
+/** Before minutes are spent on a database: who finds the port taken should hear of it at once. */
+function tryPort({ host, port }: Config): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer();
+    probe.once("error", reject);
+    probe.listen({ host, port }, () => probe.close(() => resolve()));
+  });
+}
+
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+const ROOM_PAUSE_MS = 2000;
+
+/** A database that has no connection to spare, or is just starting, is not a mistake in the configuration: it is waited for. */
+async function whenThereIsRoom<T>(open: () => Promise<T>, log: Log): Promise<T> {
+  for (;;) {
+    try {
+      return await open();
+    } catch (error) {
+      if (!isFullOrStarting(error)) throw error;
+      log.warn({ reason: reasonOf(error) }, "the database takes no connection yet; waiting for it");
+      await sleep(ROOM_PAUSE_MS);
+    }
+  }
 }
 
 async function start(config: Config, log: Log): Promise<Running> {
-  const startedAt = performance.now();
+  await tryPort(config);
   const rootKey = config.rootKey ?? (await readOrCreateRootKey(config.dataDir));
   const postgres = config.databaseUrl ? undefined : await keepPostgres(config, log);
   try {
     const connection = postgres
       ? { ...postgres.connection, ssl: false }
       : { connectionString: config.databaseUrl?.open() ?? "" };
-    const house = await openHouse({ config, clock: systemClock, log, connection, rootKey });
+    const clockWatch = createClockWatch(systemClock, log);
+    const options = { config, clock: clockWatch.clock, clockWatch, log, connection, rootKey };
+    const house = await whenThereIsRoom(() => openHouse(options), log);
     house.startWork();
     const port = await house.listen();
-    log.info(
-      {
-        url: `http://${isIPv6(config.host) ? `[${config.host}]` : config.host}:${port}`,
-        ms: Math.round(performance.now() - startedAt),
-      },
-      "Keyward is ready",
-    );
-    return { house, postgres };
+    return {
+      house,
+      postgres,
+      url: `http://${isIPv6(config.host) ? `[${config.host}]` : config.host}:${port}`,
+    };
   } catch (error) {
     await postgres?.stop();
     throw error;
   }
 }
 
-function stopOnSignal({ house, postgres }: Running, log: Log): void {
+/**
+ * SIGTERM is an orchestrator's: the node says that it is not ready and goes on serving until balancers have noticed.
+ * Ctrl-C is a person's, who does not want to wait; so does a second signal.
+ */
+function stopOnSignal({ house, postgres }: Running, { drainSeconds }: Config, log: Log): void {
+  let hurry: () => void = () => undefined;
+  const hurried = new Promise<void>((resolve) => (hurry = resolve));
   let stopping = false;
   const stop = async (why: string): Promise<void> => {
+    if (why === "SIGINT" || stopping) hurry();
     if (stopping) return;
     stopping = true;
-    log.info({ why }, "stopping: no new requests, finishing those under way");
-    setTimeout(() => process.exit(1), STOP_PATIENCE_MS).unref();
-    await house.close();
-    await postgres?.stop();
+    log.info({ why, drainSeconds }, "stopping: not ready for new work, finishing what is under way");
+    house.drain(drainSeconds * 1000);
+    await Promise.race([sleep(drainSeconds * 1000), hurried]);
+    const isClosed = await Promise.race([house.close().then(() => true), sleep(CLOSE_MS).then(() => false)]);
+    if (!isClosed) log.warn({}, "something is still under way; it is left to another node or the next start");
+    if (postgres) {
+      setTimeout(() => process.exit(1), POSTGRES_STOP_MS).unref();
+      await postgres.stop();
+    }
     log.info({}, "stopped");
-    setTimeout(() => process.exit(0), 100).unref();
+    setTimeout(() => process.exit(0), 50).unref();
   };
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => void stop(signal));
 }
@@ -146,7 +186,11 @@ async function main(): Promise<void> {
   if (process.argv.includes("--version")) return void process.stdout.write(`${VERSION}\n`);
   const config = readConfig(process.env);
   const log = createLog(config.logLevel);
-  stopOnSignal(await start(config, log), log);
+  const startedAt = performance.now();
+  const running = await start(config, log);
+  // Before anybody is told: who hears of it may ask it to stop the next moment.
+  stopOnSignal(running, config, log);
+  log.info({ url: running.url, ms: Math.round(performance.now() - startedAt) }, "Keyward is ready");
 }
 
 const sentence = (error: unknown): string => `${reasonOf(error).replace(/\.$/, "")}.`;

@@ -22,7 +22,8 @@ export interface FailedStart {
 function launch(env: Record<string, string>) {
   const { PATH = "", HOME = "" } = process.env;
   const child = spawn(process.execPath, ["--enable-source-maps", MAIN], {
-    env: { PATH, HOME, PORT: "0", ...env },
+    // No balancer in front of it needs time to notice that it stops.
+    env: { PATH, HOME, PORT: "0", KEYWARD_DRAIN_SECONDS: "0", ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   // A test that fails half-way must not leave its server behind.

@@ -34,6 +34,8 @@ import { Timekeeper } from "./service/keep-time.ts";
 import { LiveStreams, PROMPT_LINGER_MS, SLOW_LINGER_MS } from "./service/live-streams.ts";
 import type { Slots } from "./slots/service.ts";
 
+/** Of the time that a node has to send its streams away. */
+const DRAINED_BY = 0.8;
 const DRAIN_MS = 200;
 
 export interface EventNeeds {
@@ -58,6 +60,8 @@ export interface Events {
   /** How many streams are open on this node. */
   openStreams(): number;
   readonly measures: readonly Measure[];
+  /** Ends the streams that are open now, one after the other within that time. */
+  drain(milliseconds: number): void;
   /** Ends every stream with an error event and lets no more in. */
   stop(): Promise<void>;
 }
@@ -158,6 +162,16 @@ export function createEvents(needs: EventNeeds): Events {
         read: () => [{ value: streams.count }],
       },
     ],
+
+    /** Everybody comes back elsewhere, but not all in the same moment. */
+    drain(milliseconds: number) {
+      const open = streams.halls().flatMap((hall) => [...hall.listeners]);
+      for (const [index, listener] of open.entries())
+        setTimeout(
+          () => streams.end(listener, END.stopping),
+          (milliseconds * DRAINED_BY * (index + 1)) / open.length,
+        ).unref();
+    },
 
     async stop() {
       isStopping = true;

@@ -1,3 +1,5 @@
+import { Problem } from "./problem.ts";
+
 /**
  * Time comes from here and nowhere else, so that a test can step a year ahead in a millisecond.
  * `now` is the calendar; `elapsed` is a monotonic stopwatch in milliseconds that no clock step can move,
@@ -7,6 +9,19 @@ export interface Clock {
   now(): Date;
   millis(): number;
   elapsed(): number;
+  /** May signatures be made by this calendar? False while it is known to be far from the other nodes'. */
+  isTrusted?(): boolean;
+}
+
+/** Before anything is signed: what begins at the wrong time is refused by clients, or good for too long. */
+export function requireTrustedClock(clock: Clock): void {
+  if (clock.isTrusted?.() === false)
+    throw new Problem(
+      503,
+      "ServiceUnavailable",
+      "This node's clock differs from the database's by more than 30 seconds; it signs nothing until they agree.",
+      { retryAfterSeconds: 10 },
+    );
 }
 
 export const systemClock: Clock = {

@@ -88,7 +88,7 @@ function parseUrl(text: string, protocols: readonly string[]): string {
 const PER_MINUTE = [0, 1_000_000_000] as const;
 
 /** Undefined = so many times a caller's own limit. */
-export const CALLERS_PER_ORGANISATION = 50;
+const CALLERS_PER_ORGANISATION = 50;
 const perOrganisation = (bucket: string, what: string): Variable<number | undefined> => {
   const name = `KEYWARD_RATE_LIMIT_ORG_${bucket}`;
   const given = integer(name, "", 0, PER_MINUTE);
@@ -176,6 +176,12 @@ export const VARIABLES = {
     "Logins per minute and address; 0 = off.",
     600,
     PER_MINUTE,
+  ),
+  drainSeconds: integer(
+    "KEYWARD_DRAIN_SECONDS",
+    "How long a node that is told to stop (SIGTERM) goes on serving while /api/ready says 503, so that balancers pass it over first.",
+    5,
+    [0, 600],
   ),
   streamsPerProject: integer(
     "KEYWARD_STREAMS_PER_PROJECT",
@@ -271,3 +277,19 @@ export function configHelp(): string {
     .map((v) => `  ${v.name.padEnd(30)} ${v.about} Default: ${v.shownDefault}`)
     .join("\n");
 }
+
+/** Per minute, by kind; an organisation's follow from its callers' unless they are set. */
+export const limitsOf = ({
+  rateLimitRead: read,
+  rateLimitWrite: write,
+  ...more
+}: Pick<
+  Config,
+  "rateLimitRead" | "rateLimitWrite" | "rateLimitLogin" | "rateLimitOrgRead" | "rateLimitOrgWrite"
+>) => ({
+  read,
+  write,
+  login: more.rateLimitLogin,
+  orgRead: more.rateLimitOrgRead ?? read * CALLERS_PER_ORGANISATION,
+  orgWrite: more.rateLimitOrgWrite ?? write * CALLERS_PER_ORGANISATION,
+});

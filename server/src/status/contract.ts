@@ -14,6 +14,34 @@ export const getStatus = endpoint({
   reply: z.object({ date: moment, message: z.string(), emailConfigured: z.boolean() }),
 });
 
+export const getLive = endpoint({
+  id: "getLive",
+  method: "GET",
+  path: "/api/live",
+  room,
+  summary:
+    "Does this process answer? Never asks the database: for liveness probes, which restart what fails them",
+  access: "public",
+  rate: "read",
+  // Whoever asks too often must not be told that the node is not there.
+  rateCost: 0,
+  reply: z.object({ status: z.literal("live") }),
+});
+
+export const getReady = endpoint({
+  id: "getReady",
+  method: "GET",
+  path: "/api/ready",
+  room,
+  summary:
+    "Should requests be sent to this node now? 503, with what is amiss, for load balancers to pass it over",
+  access: "public",
+  rate: "read",
+  // Whoever asks too often must not be told that the node is not there.
+  rateCost: 0,
+  reply: z.object({ status: z.literal("ready") }),
+});
+
 export const getOpenApi = endpoint({
   id: "getOpenApi",
   method: "GET",

@@ -1,9 +1,11 @@
 import { docsPage, docsPageCsp, Raw, servePublic, type Route } from "../platform/http/index.ts";
-import { getDocs, getOpenApi, getStatus } from "./contract.ts";
+import { getDocs, getLive, getOpenApi, getReady, getStatus } from "./contract.ts";
 import type { Status } from "./service.ts";
 
 export const statusRoutes = (status: Status, routes: () => readonly Route[]): Route[] => [
   servePublic(getStatus, () => status.check()),
+  servePublic(getLive, async () => ({ status: "live" as const })),
+  servePublic(getReady, () => status.ready()),
   servePublic(getOpenApi, async ({ reply }) => {
     reply.header("content-type", "application/json");
     return new Raw(status.openApi(routes().map((route) => route.endpoint)));

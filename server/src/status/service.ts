@@ -2,7 +2,7 @@ import type { Clock } from "../platform/clock.ts";
 import type { Config } from "../platform/config.ts";
 import type { Db } from "../platform/db/index.ts";
 import { toOpenApi, type Endpoint } from "../platform/http/index.ts";
-import { unavailable } from "../platform/problem.ts";
+import { Problem, unavailable } from "../platform/problem.ts";
 import { VERSION } from "../version.ts";
 import { ping } from "./store.ts";
 
@@ -10,7 +10,14 @@ export interface StatusNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly config: Config;
+  /** What keeps this node from serving, in words; none is the rule. */
+  readonly obstacles: () => readonly string[];
 }
+
+const notReady = (reasons: readonly string[]): Problem =>
+  new Problem(503, "ServiceUnavailable", `This node is not ready: ${reasons.join("; ")}.`, {
+    retryAfterSeconds: 1,
+  });
 
 const PATIENCE_MS = 3000;
 
@@ -29,12 +36,22 @@ async function answered<T>(look: Promise<T>): Promise<T> {
 
 export type Status = ReturnType<typeof createStatus>;
 
-export function createStatus({ db, clock, config }: StatusNeeds) {
+export function createStatus({ db, clock, config, obstacles }: StatusNeeds) {
   let document: string | undefined;
   return {
     async check() {
       await answered(db.read(ping));
       return { date: clock.now(), message: "Ok", emailConfigured: config.smtpUrl !== undefined };
+    },
+    async ready() {
+      const reasons = obstacles();
+      if (reasons.length > 0) throw notReady(reasons);
+      try {
+        await answered(db.read(ping));
+      } catch (error) {
+        throw error instanceof Problem && error.status === 503 ? notReady(["the database is away"]) : error;
+      }
+      return { status: "ready" as const };
     },
     /** Printed once, at the first request: most nodes are never asked. */
     openApi(endpoints: readonly Endpoint[]): string {

@@ -47,3 +47,6 @@ export const isFreshList = (
   now: Date,
 ): boolean =>
   now < new Date((list.thisUpdate.getTime() + list.nextUpdate.getTime()) / 2) && list.thisUpdate <= now;
+
+/** What clocks of nodes may differ by, or be set back by. What is further in the future was made by a clock that was wrong. */
+export const SMALL_STEP_MS = 60_000;

@@ -25,10 +25,10 @@ const list = sql<CrlRow>(
   `SELECT number, this_update AS "thisUpdate", next_update AS "nextUpdate", der FROM crls WHERE authority_key_id = $1 AND shard = $2`,
 );
 // One value for a whole list: the entries were encoded when their certificates were revoked.
-const entries = slowSql<{ entries: Buffer | null }>(`
-  SELECT string_agg(crl_entry, ''::bytea) AS entries FROM certificates WHERE authority_key_id = $1 AND crl_shard = $2 AND phase = 2 AND not_after > $3`);
+const entries = slowSql<{ entries: Buffer | null; latestAt: Date | null }>(`
+  SELECT string_agg(crl_entry, ''::bytea) AS entries, max(revoked_at) AS "latestAt" FROM certificates WHERE authority_key_id = $1 AND crl_shard = $2 AND phase = 2 AND not_after > $3`);
 const previous = sql<PreviousList>(
-  `SELECT number, urls FROM crls WHERE authority_key_id = $1 AND shard = $2`,
+  `SELECT number, urls, this_update AS "thisUpdate" FROM crls WHERE authority_key_id = $1 AND shard = $2`,
 );
 const put = sql<{ number: number }>(`
   INSERT INTO crls AS c (authority_key_id, shard, number, this_update, next_update, der, urls) VALUES ($1, $2, $3, $4, $5, $6, $7)
@@ -85,6 +85,7 @@ export interface SignedList extends CrlRow {
 export interface PreviousList {
   readonly number: number;
   readonly urls: string[];
+  readonly thisUpdate: Date | null;
 }
 export interface StatusRow {
   readonly id: string;
@@ -127,9 +128,12 @@ export const listEntries = async (
   q: SlowQuery,
   { keyId, shard }: ListPlace,
   endingAfter: Date,
-): Promise<Buffer> => (await q.first(entries, [keyId, shard, endingAfter]))?.entries ?? Buffer.alloc(0);
+): Promise<{ readonly entries: Buffer; readonly latestAt: Date | null }> => {
+  const row = await q.first(entries, [keyId, shard, endingAfter]);
+  return { entries: row?.entries ?? Buffer.alloc(0), latestAt: row?.latestAt ?? null };
+};
 export const findPrevious = async (q: Query, { keyId, shard }: ListPlace): Promise<PreviousList> =>
-  (await q.first(previous, [keyId, shard])) ?? { number: 0, urls: [] };
+  (await q.first(previous, [keyId, shard])) ?? { number: 0, urls: [], thisUpdate: null };
 /** False when another node has stored the same or a later number meanwhile. */
 export async function putList(tx: Tx, { keyId, shard }: ListPlace, row: SignedList): Promise<boolean> {
   const { number, thisUpdate, nextUpdate, der, urls } = row;

@@ -166,7 +166,7 @@ function countRequest(
   key: string,
   reply: FastifyReply,
 ): void {
-  const verdict = needs.rateLimits.count(rate, key, rateCost);
+  const verdict = rateCost === 0 ? undefined : needs.rateLimits.count(rate, key, rateCost);
   if (verdict) tell(reply, verdict, "The limit of requests per minute");
 }
 

@@ -21,3 +21,4 @@ export {
 export { createRateLimits, type RateLimits } from "./rate-limits.ts";
 export { Raw, serve, servePublic, serveStream, type ReplyControl, type Route } from "./serve.ts";
 export { Backlog, EventStream, Frame } from "./sse.ts";
+export { closeDoor, sendElsewhere } from "./leaving.ts";

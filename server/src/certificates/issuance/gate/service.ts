@@ -10,7 +10,7 @@
  */
 import type { KeyObject } from "node:crypto";
 import type { Actor } from "../../../platform/actor.ts";
-import type { Clock } from "../../../platform/clock.ts";
+import { requireTrustedClock, type Clock } from "../../../platform/clock.ts";
 import type { Keyring, Place } from "../../../platform/crypto/index.ts";
 import { isUniqueViolation, type Db, type Pen, type Tx } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
@@ -202,6 +202,7 @@ export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
   };
 
   const sign = async (row: Recorded, signer: SigningKey, read?: TbsCertificate): Promise<Signed> => {
+    requireTrustedClock(clock);
     const tbs = row.tbs ?? Buffer.alloc(0);
     const parsed = read ?? readTbs(tbs);
     const der = await signTbs(tbs, signer);
@@ -270,6 +271,7 @@ export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
       order.idempotency ? resume(order, order.idempotency.digest) : Promise.resolve(undefined),
 
     async issue(order: Order): Promise<Issued> {
+      requireTrustedClock(clock);
       const made = await prepare(order);
       if (hasErrors(made.findings)) throw refused(made.findings);
       let row: Recorded;

@@ -186,4 +186,28 @@ describe("revocation lists", () => {
       assert.ok(isAccepted, output);
     },
   );
+
+  test("a list begins neither before the one it replaces nor before what it says, though a clock was set back", async () => {
+    const pki = await aPki(house);
+    const leaves = [
+      await issue(house.owner, pki.profile.id),
+      await issue(house.owner, pki.profile.id),
+    ] as const;
+    await revoke(leaves[0]);
+    await settle();
+    const first = await listOf(leaves[0]);
+    for (const { revokedAt } of first.entries) assert.ok(first.thisUpdate >= revokedAt);
+    house.clock.advance(-20_000);
+    await revoke(leaves[1]);
+    await settle();
+    const second = await listOf(leaves[1]);
+    assert.equal(second.entries.length, 2);
+    assert.ok((second.number ?? 0n) > (first.number ?? 0n));
+    assert.ok(
+      second.thisUpdate >= first.thisUpdate,
+      `${second.thisUpdate.toISOString()} ${first.thisUpdate.toISOString()}`,
+    );
+    for (const { revokedAt } of second.entries) assert.ok(second.thisUpdate >= revokedAt);
+    house.clock.advance(20_000);
+  });
 });

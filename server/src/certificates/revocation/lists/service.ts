@@ -4,16 +4,16 @@
  * also on a server that slept for a year.
  */
 import type { MemberActor } from "../../../platform/actor.ts";
-import type { Clock } from "../../../platform/clock.ts";
+import { requireTrustedClock, type Clock } from "../../../platform/clock.ts";
 import type { Db } from "../../../platform/db/index.ts";
 import type { Log } from "../../../platform/log.ts";
 import { notFound } from "../../../platform/problem.ts";
 import { crlUrl, keyIdentifierOf } from "../../authorities/issuers/model.ts";
 import type { Issuers } from "../../authorities/issuers/service.ts";
 import type { Authorities } from "../../authorities/service.ts";
-import { addSeconds, beginning, toSecond } from "../../model.ts";
+import { addSeconds, beginning, latest, toSecond } from "../../model.ts";
 import { crlToPem, signCrl } from "../../x509/index.ts";
-import { isFreshList, LIST_LIFE_SECONDS } from "../model.ts";
+import { isFreshList, LIST_LIFE_SECONDS, SMALL_STEP_MS } from "../model.ts";
 import {
   ageingLists,
   BEFORE_ALL_LISTS,
@@ -64,14 +64,19 @@ export function createRevocationLists({ db, clock, log, issuers, authorities }: 
   const build = async (place: ListPlace, before: PreviousList): Promise<SignedList> => {
     const issuer = await issuers.ofKey(place.keyId);
     if (!issuer || place.shard >= issuer.crlShards) throw notFound("The revocation list");
+    requireTrustedClock(clock);
     const number = before.number + 1;
     const now = toSecond(clock.now());
-    const thisUpdate = beginning(now, LIST_LIFE_SECONDS);
     const nextUpdate = addSeconds(now, LIST_LIFE_SECONDS);
     // A revoked certificate must stand in a list that was made after its end (RFC 5280 3.3): one is, within a list's life.
-    const entries = await db.read((q) => listEntries(q, place, addSeconds(now, -LIST_LIFE_SECONDS)), {
-      tenant: issuer.orgId,
-    });
+    const { entries, latestAt } = await db.read(
+      (q) => listEntries(q, place, addSeconds(now, -LIST_LIFE_SECONDS)),
+      { tenant: issuer.orgId },
+    );
+    // Neither before what it says nor before the list it replaces, whichever node's clock that was made by.
+    const soon = new Date(now.getTime() + SMALL_STEP_MS);
+    const others = [latestAt, before.thisUpdate].flatMap((at) => (at !== null && at <= soon ? [at] : []));
+    const thisUpdate = toSecond(latest(beginning(now, LIST_LIFE_SECONDS), ...others));
     const own = crlUrl(issuers.revocationUrl, place.keyId, place.shard);
     const urls = [...new Set([own, ...issuer.crlUrls, ...before.urls])].slice(0, NAMED_URLS);
     const der = await signCrl(

@@ -5,7 +5,7 @@
  */
 import { LRUCache } from "lru-cache";
 import { systemActor } from "../../../platform/actor.ts";
-import type { Clock } from "../../../platform/clock.ts";
+import { requireTrustedClock, type Clock } from "../../../platform/clock.ts";
 import type { Keyring, Place } from "../../../platform/crypto/index.ts";
 import type { Db } from "../../../platform/db/index.ts";
 import type { Log } from "../../../platform/log.ts";
@@ -39,6 +39,7 @@ import {
   type SingleAnswer,
 } from "../../x509/index.ts";
 import { certificateReleased } from "../events.ts";
+import { SMALL_STEP_MS } from "../model.ts";
 import { findSigner, findStatus, storeSigner, type SignerRow } from "../store.ts";
 
 export interface OcspNeeds {
@@ -77,6 +78,7 @@ interface Responder {
 const signerPlace = (keyId: string): Place => ({ table: "ocsp_signers", row: keyId, column: "sealed_key" });
 
 export function createOcsp({ db, clock, log, tail, keyring, issuers, gate }: OcspNeeds) {
+  let latestAnswer = Number.NEGATIVE_INFINITY;
   const answers = new LRUCache<string, Remembered>({ max: REMEMBERED_ANSWERS });
   const byCertificate = new Map<string, Set<string>>();
   const responders = new LRUCache<string, Responder>({ max: REMEMBERED_SIGNERS });
@@ -232,7 +234,11 @@ export function createOcsp({ db, clock, log, tail, keyring, issuers, gate }: Ocs
   const answer = async (request: OcspRequest, issuer: Issuer): Promise<Remembered> => {
     // First of all: making one takes its time, and the status must not grow old meanwhile.
     const responder = await responderOf(issuer);
-    const producedAt = toSecond(clock.now());
+    requireTrustedClock(clock);
+    // A clock may be set back a little; what was said of a certificate does not become younger by that.
+    const now = clock.millis();
+    latestAnswer = latestAnswer - now > SMALL_STEP_MS ? now : Math.max(latestAnswer, now);
+    const producedAt = toSecond(new Date(latestAnswer));
     const thisUpdate = beginning(producedAt, ANSWER_LIFE_SECONDS);
     const nextUpdate = addSeconds(producedAt, ANSWER_LIFE_SECONDS);
     const singles = await Promise.all(

@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { aPki, issue } from "../../test/certificates.ts";
+import { openTestHouse, type TestHouse } from "../../test/harness.ts";
+import { systemClock, type Clock } from "./clock.ts";
+import { createClockWatch } from "./clock-watch.ts";
+import type { Log } from "./log.ts";
+
+describe("a node's clock beside the database's", () => {
+  let house: TestHouse;
+  before(async () => {
+    house = await openTestHouse();
+  });
+  after(() => house.close());
+
+  const watchOf = (aheadMs: number) => {
+    const own = { aheadMs };
+    const said: string[] = [];
+    const note = (level: string) => () => void said.push(level);
+    const clock: Clock = {
+      now: () => new Date(Date.now() + own.aheadMs),
+      millis: () => Date.now() + own.aheadMs,
+      elapsed: systemClock.elapsed,
+    };
+    const log = {
+      debug: note("debug"),
+      info: note("info"),
+      warn: note("warn"),
+      error: note("error"),
+    } as unknown as Log;
+    return { own, said, watch: createClockWatch(clock, log) };
+  };
+  const isNow = (clock: Clock) => Math.abs(clock.millis() - Date.now()) < 1500;
+
+  it("is its own while they agree, and nothing is said", async () => {
+    const { said, watch } = watchOf(0);
+    await watch.compare(house.house.database);
+    assert.equal(watch.offsetMs(), 0);
+    assert.deepEqual(said, []);
+    assert.equal(watch.clock.isTrusted?.(), true);
+  });
+
+  it("is the database's where they differ by seconds: it says so once, signs on, and tells when it is over", async () => {
+    const { own, said, watch } = watchOf(5000);
+    await watch.compare(house.house.database);
+    await watch.compare(house.house.database);
+    assert.ok(isNow(watch.clock), "by the database's time");
+    assert.deepEqual(said, ["warn"]);
+    assert.equal(watch.clock.isTrusted?.(), true);
+    const [measure] = watch.measures;
+    const [reading] = (await measure?.read()) ?? [];
+    assert.ok(Math.abs(Number(reading?.value) + 5) < 1.5);
+    own.aheadMs = 0;
+    await watch.compare(house.house.database);
+    assert.deepEqual(said, ["warn", "info"]);
+  });
+
+  for (const minutes of [-5, 5])
+    it(`signs nothing where they differ by ${minutes} minutes, and judges tokens by the database's`, async () => {
+      const { said, watch } = watchOf(minutes * 60_000);
+      await watch.compare(house.house.database);
+      assert.deepEqual(said, ["error"]);
+      assert.ok(isNow(watch.clock));
+      assert.equal(watch.clock.isTrusted?.(), false);
+      const pki = await aPki(house);
+      await issue(house.owner, pki.profile.id);
+      Object.assign(house.clock, { isTrusted: watch.clock.isTrusted });
+      try {
+        const body = { profileId: pki.profile.id, attributes: { commonName: "late.example.com" } };
+        const refused = await house.owner.post("/api/v1/cert-manager/certificates", body);
+        assert.equal(refused.status, 503, JSON.stringify(refused.body));
+        assert.match(refused.body.message, /clock/);
+        assert.equal((await house.owner.get("/api/v1/organization")).status, 200, "everything else works");
+      } finally {
+        Object.assign(house.clock, { isTrusted: undefined });
+      }
+    });
+});
