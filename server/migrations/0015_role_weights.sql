@@ -2,4 +2,6 @@
 ALTER TABLE roles
   ADD COLUMN rule_count integer NOT NULL DEFAULT 0,
   ADD COLUMN pattern_characters integer NOT NULL DEFAULT 0;
-UPDATE roles SET rule_count = jsonb_array_length(rules);
+-- Of roles that are there already every pattern counts, also one that costs nothing: until they are written again.
+UPDATE roles SET rule_count = jsonb_array_length(rules), pattern_characters = coalesce(
+  (SELECT sum(length(pattern #>> '{}')) FROM jsonb_path_query(rules, '$.**."$glob"') AS pattern), 0);

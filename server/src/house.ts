@@ -329,6 +329,7 @@ function assemble(
   let flushing: NodeJS.Timeout | undefined;
   let closing: Promise<void> | undefined;
   const close = async (): Promise<void> => {
+    const resting = jobs.stop();
     // First, because the door waits for every open answer.
     await events.stop();
     await closeDoor(app);
@@ -342,8 +343,10 @@ function assemble(
     clearInterval(flushing);
     clockWatch?.stop();
     rateLimits.stop();
-    await jobs.stop();
+    await resting;
     await alertWork.stop();
+    // One may be under way that began before the last use.
+    await flush();
     await flush();
     await tail.stop();
     await database.close();
@@ -377,6 +380,7 @@ function assemble(
     drain(milliseconds) {
       stopping.isDraining = true;
       sendElsewhere(app);
+      jobs.rest();
       events.drain(milliseconds);
     },
     close: () => (closing ??= close()),

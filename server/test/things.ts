@@ -387,6 +387,8 @@ export const PUBLIC: Readonly<Record<string, string>> = {
   postOcsp: "relying parties ask for revocation without credentials",
   getOcsp: "relying parties ask for revocation without credentials",
   getStatus: "says only that the server works",
+  getLive: "says only that the process answers",
+  getReady: "says only whether this node should be sent requests, for load balancers",
   getOpenApi: "the interface is no secret",
   getDocs: "the interface is no secret",
 };

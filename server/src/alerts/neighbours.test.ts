@@ -134,23 +134,34 @@ describe("H4 alerts of many tenants", () => {
     assert.equal((await messages(crowded)).length, 10);
   });
 
-  test("a project has 500 alerts at most, an organisation 5,000", async () => {
+  test("a project has 20,000 alerts at most, and so has an organisation; 500 of a project have long filters", async () => {
     const tenant = await house.newTenant();
-    const full = await aWatch(tenant, {}, 499);
     const body = {
       name: "one more",
       eventType: "issuance",
       filters: [],
       channels: [{ config: { recipients: ["ops@example.com"] } }],
     };
-    const refused = await tenant.post(PATH, { ...body, projectId: full });
+    const long = [{ value: Array.from({ length: 100 }, (_, n) => `${n}`.padEnd(50, "x")) }];
+    const crowded = await aWatch(tenant, { filters: long }, 499);
+    assert.equal((await tenant.post(PATH, { ...body, projectId: crowded })).status, 200, "short ones go on");
+    const refused = await tenant.post(PATH, { ...body, filters: long, projectId: crowded });
     assert.equal(refused.status, 400);
-    assert.match(refused.body.message, /500 alerts in this project/);
-    const next = (await aProject(tenant, { type: "cert-manager" })).id;
-    assert.equal((await tenant.post(PATH, { ...body, projectId: next })).status, 200);
-    await aWatch(tenant, {}, 4498);
-    const beyond = await tenant.post(PATH, { ...body, projectId: next });
+    assert.match(refused.body.message, /500 alerts with filters/);
+    const full = await aWatch(tenant, {}, 19_498);
+    const beyond = await tenant.post(PATH, {
+      ...body,
+      projectId: (await aProject(tenant, { type: "cert-manager" })).id,
+    });
     assert.equal(beyond.status, 400);
-    assert.match(beyond.body.message, /5000 alerts in this organisation/);
+    assert.match(beyond.body.message, /20000 alerts in this organisation/);
+    await sql(
+      `INSERT INTO alerts SELECT gen_random_uuid(), a.org_id, a.project_id, a.application_id, a.name, a.description, a.event_type, a.alert_before, a.filters,
+         a.enabled, a.is_daily, a.digest, a.looked_at, a.gathered_at, a.created_at, a.updated_at FROM alerts a, generate_series(1, 501) WHERE a.id = (SELECT id FROM alerts WHERE project_id = $1 LIMIT 1)`,
+      [full],
+    );
+    const more = await tenant.post(PATH, { ...body, projectId: full });
+    assert.equal(more.status, 400);
+    assert.match(more.body.message, /20000 alerts in this project/);
   });
 });

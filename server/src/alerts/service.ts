@@ -129,23 +129,21 @@ function writeChange(tx: Tx, { before, alert, current, rows, isChanged }: Change
   if (isAboutOthers) dropWaitingExpiries(tx, alert.id);
 }
 
-/** Every certificate of the project is held against each of them. */
-const MOST_IN_PROJECT = 500;
-const MOST_IN_ORGANIZATION = 5000;
+/** Every certificate of a project is held against each of them, and all are read to find what is due. */
+const MOST = { inProject: 20_000, inOrganization: 20_000, largeInProject: 500 } as const;
+/** Of the filters as JSON; longer ones are large. */
+const LARGE = 4096;
 
-async function refuseTooMany(
-  q: Query,
-  { orgId, projectId }: { orgId: string; projectId: string },
-): Promise<void> {
-  const { inProject, inOrganization } = await countAlerts(q, orgId, projectId, MOST_IN_ORGANIZATION);
-  if (inProject >= MOST_IN_PROJECT)
-    throw badRequest(
-      `There are ${MOST_IN_PROJECT} alerts in this project already, and no more are possible.`,
-    );
-  if (inOrganization >= MOST_IN_ORGANIZATION)
-    throw badRequest(
-      `There are ${MOST_IN_ORGANIZATION} alerts in this organisation already, and no more are possible.`,
-    );
+async function refuseTooMany(q: Query, { orgId, projectId, filters }: AlertRow): Promise<void> {
+  const isLarge = Buffer.byteLength(JSON.stringify(filters)) > LARGE;
+  const counts = await countAlerts(q, { orgId, projectId, isLarge, most: MOST.inOrganization });
+  const full = (most: number, what: string) =>
+    badRequest(`There are ${most} ${what} already, and no more are possible.`);
+  if (counts.inProject >= MOST.inProject) throw full(MOST.inProject, "alerts in this project");
+  if (counts.inOrganization >= MOST.inOrganization)
+    throw full(MOST.inOrganization, "alerts in this organisation");
+  if (counts.largeInProject >= MOST.largeInProject)
+    throw full(MOST.largeInProject, `alerts with filters of more than ${LARGE} characters in this project`);
 }
 
 export type Alerts = ReturnType<typeof createAlerts>;
@@ -239,7 +237,7 @@ export function createAlerts({ db, clock, permissions, scopes, channels }: Alert
       };
       const [rows] = await Promise.all([
         channels.seal(parsed, { ...scope, alertId: row.id }),
-        db.read((q) => refuseTooMany(q, scope)),
+        db.read((q) => refuseTooMany(q, row)),
       ]);
       await db.write(async (tx) => {
         insertAlert(tx, row);

@@ -11,7 +11,6 @@ import { accessChanged } from "./events.ts";
 import {
   builtinRules,
   compileRules,
-  HOLDER_LIMITS,
   missingFrom,
   type Ability,
   type Attributes,
@@ -101,8 +100,7 @@ function rightsFrom(
     } else comingDenials.push(...given.filter((rule) => rule.inverted).map((rule) => ({ rule, starts })));
     validUntil = Math.min(validUntil, now < starts ? starts : ends);
   }
-  // The bound is kept where roles are given and written; what slips past it (two such changes at once) allows nothing.
-  const ability = compileRules(rules.length > 2 * HOLDER_LIMITS.rules ? [] : rules);
+  const ability = compileRules(rules);
   const lastingUntil = (until: number): Ability => {
     // What one will be kept from while the grant still stands must not be had through the one it was granted to.
     const coming = comingDenials.filter(({ starts }) => starts < until);

@@ -33,10 +33,12 @@ export function createClockWatch(own: Clock, log: Log): ClockWatch {
   let offset = 0;
   let toldAt = Number.NEGATIVE_INFINITY;
   let timer: NodeJS.Timeout | undefined;
-  const correction = (): number => (Math.abs(offset) > WORTH_TELLING_MS ? offset : 0);
+  /** Once it goes by the database's time, it stays with it until they agree well: not to and fro at the border. */
+  let isFollowing = false;
+  const correction = (): number => (isFollowing ? offset : 0);
 
   const tell = (): void => {
-    const isOff = Math.abs(offset) > WORTH_TELLING_MS;
+    const isOff = isFollowing;
     const hasBeenTold = toldAt > Number.NEGATIVE_INFINITY;
     if (!isOff) {
       if (hasBeenTold)
@@ -63,6 +65,7 @@ export function createClockWatch(own: Clock, log: Log): ClockWatch {
     // It was asked somewhere in between: what the way took is not the clocks' difference.
     const seen = row.at - (beganAt + took / 2);
     offset = Math.abs(seen) <= took / 2 ? 0 : seen;
+    isFollowing = Math.abs(offset) > (isFollowing ? WORTH_TELLING_MS / 2 : WORTH_TELLING_MS);
     tell();
   };
 

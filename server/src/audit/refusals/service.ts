@@ -5,7 +5,7 @@
  */
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
-import type { Db } from "../../platform/db/index.ts";
+import { unlessMade, type Db } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { reasonOf, type Log } from "../../platform/log.ts";
 import { insertRefusals, type RefusalRow } from "./store.ts";
@@ -57,10 +57,18 @@ export function createRefusals({ db, clock, log }: RefusalNeeds) {
   let writing: Promise<void> = Promise.resolve();
   let forgotten = 0;
 
-  const write = async (closed: readonly Group[]): Promise<void> => {
-    for (let from = 0; from < closed.length; from += BATCH) {
-      const rows = closed.slice(from, from + BATCH).map(toRow);
-      await db.write((tx) => insertRefusals(tx, rows), { audited: false });
+  const write = async (closed: Group[]): Promise<void> => {
+    while (closed.length > 0) {
+      const batch = closed.splice(0, BATCH);
+      try {
+        await db.write((tx) => insertRefusals(tx, batch.map(toRow)), { audited: false });
+      } catch (error) {
+        unlessMade(error, () => {
+          keep(batch);
+          flushLater();
+        });
+        throw error;
+      }
     }
   };
 
@@ -115,7 +123,7 @@ export function createRefusals({ db, clock, log }: RefusalNeeds) {
       // An old one that has not been written yet stays beside the new one.
       if (known) groups.set(`${key} ${known.firstAt.getTime()}`, known);
       groups.set(key, { ...refusal, orgId: actor.orgId, firstAt: now, lastAt: now, count: 1 });
-      if (groups.size >= MAX_GROUPS) flush().catch(() => undefined);
+      if (groups.size >= MAX_GROUPS) flush().catch(() => flushLater());
       else flushLater();
     },
   };

@@ -17,7 +17,7 @@ import { SessionClient, type SessionConfig } from "./session.ts";
 import { sql } from "./statement.ts";
 import { asQuery, transact } from "./transaction.ts";
 import { createTurns } from "../turns.ts";
-import { unconfirmed, UnconfirmedCommits } from "./unconfirmed.ts";
+import { noneIsFree, UnconfirmedCommits } from "./unconfirmed.ts";
 
 export interface Database extends Db {
   /** Told of a transaction's facts right after its commit, on the node that made it. */
@@ -179,7 +179,7 @@ export function openDatabase(options: DatabaseOptions): Database {
       try {
         const from = wishes?.isChore ? chores : pool;
         // None will be free before the standby is back: nobody need wait to hear that.
-        if (from === pool && commits.heldCount >= connections) throw unconfirmed();
+        if (from === pool && commits.heldCount >= connections) throw noneIsFree();
         const done = await transact(from, { clock, commits }, change, wishes?.audited !== false);
         if (done.facts.length > 0) tell(done.facts, done.isCurrent);
         return done.value;

@@ -6,4 +6,5 @@ export { isForeignKeyViolation, isFullOrStarting, isUniqueViolation } from "./er
 export { copyDatabase, CopyError } from "./copy.ts";
 export { migrate, MIGRATIONS, MigrationError } from "./migrate.ts";
 export { escapeLike, searchSql, slowSql, sql, type Statement } from "./statement.ts";
+export { unlessMade } from "./unconfirmed.ts";
 export { sever } from "./wire.ts";

@@ -17,19 +17,42 @@ const waitsFor = sql<{ event: string | null }>(
   `SELECT wait_event AS event FROM pg_stat_activity WHERE pid = $1`,
 );
 
-export const unconfirmed = (): Problem =>
-  new Problem(
-    503,
-    "ServiceUnavailable",
-    "The database's synchronous standby does not confirm changes at the moment. Whether this one was made is not certain: look before you repeat it.",
-    { retryAfterSeconds: 5 },
-  );
+const CAUSE = "The database's synchronous standby does not confirm changes at the moment.";
+
+/** No connection is free before the standby is back; nothing was sent. */
+export const noneIsFree = (): Problem =>
+  new Problem(503, "ServiceUnavailable", CAUSE, { retryAfterSeconds: 5 });
+
+/** It may be made yet: the one thing nobody may do is to send it again before that is known. */
+export class Unconfirmed extends Problem {
+  /** Was it made after all? */
+  readonly isMade: Promise<boolean>;
+
+  constructor(commit: Promise<unknown>) {
+    super(
+      503,
+      "ServiceUnavailable",
+      `${CAUSE} Whether this one was made is not certain: look before you repeat it.`,
+      { retryAfterSeconds: 5 },
+    );
+    this.isMade = commit.then(
+      () => true,
+      () => false,
+    );
+  }
+}
+
+/** For whoever writes in the background: what failed is put back, unless it was made, or as soon as it is known that it was not. */
+export function unlessMade(error: unknown, putBack: () => void): void {
+  if (error instanceof Unconfirmed) void error.isMade.then((isMade) => isMade || putBack());
+  else putBack();
+}
 
 type Ask = <Row>(statement: QuickStatement<Row>, values: readonly unknown[]) => Promise<Row[]>;
 
 interface Open {
   readonly since: number;
-  readonly reject: (problem: Problem) => void;
+  readonly reject: () => void;
   isHeld: boolean;
   /** When the server last said that it is at it. */
   heardAt: number;
@@ -62,7 +85,8 @@ export class UnconfirmedCommits {
   watch<T>(client: pg.ClientBase, commit: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const since = performance.now();
-      this.#open.set(client, { since, reject, isHeld: false, heardAt: since });
+      const giveUp = () => reject(new Unconfirmed(commit));
+      this.#open.set(client, { since, reject: giveUp, isHeld: false, heardAt: since });
       this.#timer ??= setInterval(() => void this.#look(), LOOK_MS).unref();
       const end = () => {
         if (this.isHeld(client)) this.#heldCount -= 1;
@@ -94,7 +118,7 @@ export class UnconfirmedCommits {
       if (commit.isHeld) return;
       commit.isHeld = true;
       this.#heldCount += 1;
-      commit.reject(unconfirmed());
+      commit.reject();
     } else if (performance.now() - commit.heardAt > this.#patienceMs) sever(client);
   }
 }

@@ -11,7 +11,7 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import type { Caller, MemberActor } from "../actor.ts";
 import { newRequestId } from "../ids.ts";
 import type { Log } from "../log.ts";
-import { notFound, Problem, tooManyRequests } from "../problem.ts";
+import { badRequest, notFound, Problem, tooManyRequests } from "../problem.ts";
 import type { Sealed } from "../sealed.ts";
 import { clientAddress, networkOf } from "./client-address.ts";
 import type { Endpoint } from "./endpoint.ts";
@@ -26,7 +26,7 @@ import { createPicker } from "./picker.ts";
 import type { RateLimits, Verdict } from "./rate-limits.ts";
 import { Raw, type ReplyControl, type Route } from "./serve.ts";
 import { EventStream } from "./sse.ts";
-import { leaveUnread } from "./unread-body.ts";
+import { isLeaving, leaveUnread } from "./unread-body.ts";
 
 /** Where a contract's fields can be larger, the endpoint says so. */
 const MAX_BODY_BYTES = 256 * 1024;
@@ -182,6 +182,10 @@ function countMember(needs: DoorNeeds, endpoint: Endpoint, actor: MemberActor, r
 
 function addHooks(app: FastifyInstance, needs: DoorNeeds, gate: Gate, large: LargeBodies): void {
   app.addHook("onRequest", async (request, reply) => {
+    if (isLeaving(request.raw.socket)) {
+      request.raw.socket.destroy();
+      throw badRequest("This connection was closed.");
+    }
     const ip = clientAddress(
       request.raw.socket.remoteAddress,
       request.headers["x-forwarded-for"],

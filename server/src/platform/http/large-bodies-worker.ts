@@ -15,4 +15,11 @@ function answerTo(body: Uint8Array): ParseAnswer {
   }
 }
 
-parentPort?.once("message", (body: Uint8Array) => parentPort?.postMessage(answerTo(body)));
+parentPort?.once("message", (body: Uint8Array) => {
+  try {
+    parentPort?.postMessage(answerTo(body));
+  } catch {
+    // So deeply nested that it cannot even be handed over.
+    parentPort?.postMessage({ fault: "parts" } satisfies ParseAnswer);
+  }
+});

@@ -11,7 +11,7 @@
  * and what it did not write down is counted on here and shared later.
  */
 import type { Clock } from "../clock.ts";
-import { sql, type Db } from "../db/index.ts";
+import { sql, unlessMade, type Db } from "../db/index.ts";
 import type { Log } from "../log.ts";
 import { oneAtATime } from "../one-at-a-time.ts";
 
@@ -89,13 +89,14 @@ export function createRateLimits(needs: {
     return sent;
   };
 
-  const add = (sent: readonly Sent[]) =>
+  /** Into the window that they were counted in: another may have begun by the time it is their turn. */
+  const add = (sent: readonly Sent[], window: number) =>
     db.write(
       async (tx) => {
-        if (sweptFor !== windowStart) await tx.rows(dropOld, [new Date(windowStart - 5 * WINDOW_MS)]);
-        sweptFor = windowStart;
+        if (sweptFor !== window) await tx.rows(dropOld, [new Date(window - 5 * WINDOW_MS)]);
+        sweptFor = window;
         return tx.rows(addCounts, [
-          new Date(windowStart),
+          new Date(window),
           sent.map(({ key }) => key),
           sent.map(({ count }) => count),
         ]);
@@ -108,11 +109,13 @@ export function createRateLimits(needs: {
     const sent = takeFresh();
     if (sent.length === 0) return;
     const byKey = new Map(sent.map((one) => [one.key, one.counter]));
-    const sums = await add(sent).catch((error: unknown) => {
-      for (const { counter, count } of sent) {
-        counter.shared -= count;
-        counter.fresh += count;
-      }
+    const sums = await add(sent, windowStart).catch((error: unknown) => {
+      unlessMade(error, () => {
+        for (const { counter, count } of sent) {
+          counter.shared -= count;
+          counter.fresh += count;
+        }
+      });
       throw error;
     });
     for (const { key, count } of sums) {

@@ -4,6 +4,7 @@
  * unread, would make the kernel reset it, and the client would lose the answer.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 
 /** What is cheaper to read than a new connection. */
 const SHORT_REST = 256 * 1024;
@@ -15,11 +16,16 @@ const lengthOf = (request: IncomingMessage): number => {
   return request.headers["transfer-encoding"] === undefined ? 0 : Number.POSITIVE_INFINITY;
 };
 
+const leaving = new WeakSet<Socket>();
+/** Whatever else comes along such a connection is not for anybody: its caller has been told that it ends. */
+export const isLeaving = (socket: Socket): boolean => leaving.has(socket);
+
 /** Before the answer is sent. */
 export function leaveUnread(request: IncomingMessage, response: ServerResponse): void {
   if (request.complete || response.headersSent || lengthOf(request) <= SHORT_REST) return;
   const { socket } = request;
   response.setHeader("connection", "close");
+  leaving.add(socket);
   let seen = 0;
   request.on("data", (bytes: Buffer) => {
     seen += bytes.length;

@@ -25,6 +25,8 @@ export interface Jobs {
   start(): void;
   /** Runs whatever is due now and answers the names; tests call it instead of waiting. */
   runDue(): Promise<string[]>;
+  /** Takes no more turns, and asks what is under way to come to an end: others can take them. */
+  rest(): void;
   stop(): Promise<void>;
 }
 
@@ -33,7 +35,7 @@ const TICK_MS = 1000;
 /** After a turn that the database was away for. */
 const TRY_AGAIN_MS = 10_000;
 /** For how long a stop waits for a job. It is safe to run again, so it is also safe to be cut off. */
-const STOP_PATIENCE_MS = 5000;
+const STOP_PATIENCE_MS = 500;
 /** How far nodes' clocks may differ before one is called wrong. */
 const CLOCK_SLACK_MS = 300_000;
 
@@ -141,6 +143,12 @@ export function createJobs(needs: { readonly db: Db; readonly clock: Clock; read
     timers.set(job.name, setTimeout(begin, ms).unref());
   };
 
+  const rest = (): void => {
+    isStarted = false;
+    isStopping = true;
+    for (const timer of timers.values()) clearTimeout(timer);
+  };
+
   return {
     add: (...more) => void jobs.push(...more),
     measures: measuresOf(db),
@@ -153,10 +161,9 @@ export function createJobs(needs: { readonly db: Db; readonly clock: Clock; read
       for (const job of jobs) if (await runOne(job)) ran.push(job.name);
       return ran;
     },
+    rest,
     async stop() {
-      isStarted = false;
-      isStopping = true;
-      for (const timer of timers.values()) clearTimeout(timer);
+      rest();
       if (underWay.size === 0) return;
       let patience: NodeJS.Timeout | undefined;
       const isOver = await Promise.race([

@@ -164,6 +164,7 @@ function outlookOf(client: pg.Client): Outlook {
 class PostgresOutbox implements OutboxSource {
   readonly #database: Database;
   #ringer: pg.Client | undefined;
+  #opening: Promise<pg.Client> | undefined;
   #isStopped = false;
   readonly onCommitted: Database["onCommitted"];
   readonly renew: () => void;
@@ -196,7 +197,14 @@ class PostgresOutbox implements OutboxSource {
   }
 
   async ring(): Promise<void> {
-    const client = this.#ringer ?? (await this.#openRinger());
+    // One, however many ring while it is being opened.
+    this.#opening ??= this.#ringer
+      ? undefined
+      : this.#openRinger().finally(() => {
+          this.#opening = undefined;
+        });
+    const client = this.#ringer ?? (await this.#opening);
+    if (!client) return;
     try {
       await client.query(`NOTIFY ${CHANNEL}`);
     } catch (error) {

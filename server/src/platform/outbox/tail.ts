@@ -24,7 +24,7 @@ import type { Measure } from "../measure.ts";
 import { Audience } from "./audience.ts";
 import type { Fact, NumberedFact } from "./fact.ts";
 import { Pace, POLL_MS, realTimers, type Timers } from "./pace.ts";
-import { isWhole, Reading, type Page } from "./reading.ts";
+import { BATCH, isWhole, Reading, type Page } from "./reading.ts";
 import { openOutbox, type Identity, type OutboxSource, type Outlook } from "./source.ts";
 
 export interface Tail {
@@ -334,12 +334,13 @@ export class OutboxTail implements Tail {
     for (const fact of fresh ?? []) this.#hint(fact);
     if (fresh && fresh.length > 0) this.#pace.sawForeign(this.#needs.clock.elapsed());
     const isComplete = fresh !== undefined && isWhole(page, question);
-    if (wasOver && isComplete) this.#reading.closeInquest();
+    // All holes were looked into, whatever else there is to read: behind a dead one more may wait than we take in.
+    if (wasOver && fresh !== undefined && page.late.length < BATCH) this.#reading.closeInquest();
     this.#advance();
     // Only who has read everything may call itself fresh. What may not be told of yet has done its work in caches.
     if (isComplete) this.#syncedAt = startedAt;
     await this.#countCompany(outlook);
-    if (!isComplete) return 0;
+    if (!isComplete && question.above !== null) return 0;
     return this.#reading.isBlocked || this.#reading.hasGivenUp
       ? this.#waitAtHole(outlook)
       : this.#pace.next(this.#needs.clock.elapsed());

@@ -1,6 +1,8 @@
 /** Who knows about rights, for the door: it asks before a request costs anything. */
 import type { Judge, Right } from "../../platform/http/index.ts";
 import type { MemberActor } from "../../platform/actor.ts";
+import { notFound } from "../../platform/problem.ts";
+import { isWellFormed } from "../../platform/text.ts";
 import { deny, type Permissions } from "../../permissions/index.ts";
 import type { Projects } from "../service.ts";
 
@@ -16,6 +18,8 @@ export function createJudge({ projects, permissions }: GateNeeds): Judge {
     { wishes }: Extract<Right, { of: "project" }>,
     ref: string,
   ): Promise<void> => {
+    // Not checked yet when it comes here: what no database can hold names no project.
+    if (ref.includes("\0") || !isWellFormed(ref)) throw notFound("The project");
     const { id } = await projects.resolve(actor, ref);
     const [first] = wishes;
     if (!first) return permissions.requireMember(actor, id);

@@ -6,7 +6,7 @@
  */
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
-import type { Db } from "../../platform/db/index.ts";
+import { unlessMade, type Db } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import type { Log } from "../../platform/log.ts";
 import type { ProjectRow } from "../../projects/index.ts";
@@ -47,7 +47,10 @@ export function createReadAudit({ db, clock, log, mode }: ReadAuditNeeds): ReadA
       try {
         await db.write((tx) => insertReads(tx, batch), { audited: false });
       } catch (error) {
-        waiting = [...batch, ...waiting];
+        unlessMade(error, () => {
+          waiting = [...batch, ...waiting];
+          flushLater();
+        });
         throw error;
       }
     }

@@ -152,7 +152,7 @@ export function createSecretReads(needs: ReadNeeds) {
       const again = await answerAgain(ground, shape, { key, header, note });
       if (again) return again;
       const at = { environmentId: environment.id, path: query.secretPath };
-      const what = `${environment.id} ${query.secretPath} ${name}`;
+      const what = JSON.stringify([environment.id, name, query]);
       const { etag, expanded } = await large.either(ground.project.orgId, what, async (isLarge) => {
         const found = await db.read((q) => readOne(q, at, name, { projectId: ground.project.id, ownerId }));
         const resolution = new Resolution(needs, ground, ownerId, isLarge);
@@ -205,7 +205,7 @@ export function createSecretReads(needs: ReadNeeds) {
     answer: (list: SecretList) => Promise<T>,
   ): Promise<T> {
     const { ground, environment, query } = listing;
-    const what = JSON.stringify([environment.id, query.secretPath, query.recursive, query.viewSecretValue]);
+    const what = JSON.stringify([environment.id, query]);
     return large.either(ground.project.orgId, what, async (isLarge) =>
       answer(await readOnce(listing, context, isLarge)),
     );

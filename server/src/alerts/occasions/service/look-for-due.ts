@@ -35,11 +35,19 @@ interface Bookmark {
   readonly of: string;
   readonly low: Date;
   readonly lowId: string;
+  /** How many looks have not come to the end. */
+  readonly looks: number;
 }
+
+/** After so many looks what has been found is told, though there is more: an hour is too long to wait for all of it. */
+const PATIENT_LOOKS = 30;
 
 /** Another day is another occasion for those that speak daily. */
 const versionOf = (alerts: readonly AlertRow[], now: Date): string =>
-  [utcDay(now), ...alerts.map(({ id, updatedAt }) => `${id} ${updatedAt.getTime()}`).sort()].join();
+  [
+    alerts.some(({ isDaily }) => isDaily) ? utcDay(now) : "",
+    ...alerts.map(({ id, updatedAt }) => `${id} ${updatedAt.getTime()}`).sort(),
+  ].join();
 
 function once<T>(make: () => T): () => T {
   let made: { readonly value: T } | undefined;
@@ -182,12 +190,17 @@ export function createLooker({ db, clock }: OccasionNeeds) {
     const alerts = await db.read(store.readExpiring, UPKEEP_TURN);
     const isFull = new Set(alerts.filter((alert) => needsFullLook(alert, now)));
     const watches = watchesOf(alerts, isFull, { since, now });
+    const earlier = new Map(bookmarks);
     bookmarks.clear();
     const unfinished = await walk(watches, now, limits);
     await lookAtAuthorities(alerts, now);
     // Not to its end: looked at from the beginning again, or from the bookmark if this node does it.
-    for (const { key, alerts: own, window } of unfinished)
-      bookmarks.set(key.replace(/ false$/, " true"), { of: versionOf(own, now), ...window });
+    const late: Watch[] = [];
+    for (const watch of unfinished) {
+      const [key, looks] = [watch.key.replace(/ false$/, " true"), (earlier.get(watch.key)?.looks ?? 0) + 1];
+      bookmarks.set(key, { of: versionOf(watch.alerts, now), ...watch.window, looks: looks % PATIENT_LOOKS });
+      if (looks === PATIENT_LOOKS) late.push(watch);
+    }
     const isUnfinished = new Set(unfinished.flatMap((watch) => watch.alerts));
     const looked = [...isFull].filter((alert) => !isUnfinished.has(alert));
     await db.write(async (tx) => {
@@ -195,6 +208,6 @@ export function createLooker({ db, clock }: OccasionNeeds) {
       if (isUnfinished.size > 0) store.markLooked(tx, [...isUnfinished], null);
       store.writeEvaluatedUntil(tx, now);
     }, UPKEEP);
-    return idsOf(unfinished);
+    return idsOf(unfinished.filter((watch) => !late.includes(watch)));
   };
 }

@@ -6,12 +6,12 @@ import * as store from "../store.ts";
 import type { WaitingProject } from "../store.ts";
 
 /**
- * What one message or occasion has its organisation wait, and when that begins to count. Five hundred alerts that wait
- * for every certificate speak every five seconds then, of all certificates since, and issuing does not feel it.
+ * What one message or occasion has its organisation wait, and when that begins to count. A hundred alerts that wait for
+ * every certificate speak every three seconds then, of all certificates since; and issuing does not feel it.
  */
-const REST_MS = 10;
+const REST_MS = 30;
 const FREE = 20;
-const LONGEST_REST_MS = 60_000;
+const LONGEST_REST_MS = 600_000;
 
 export interface Taken {
   readonly taken: number;

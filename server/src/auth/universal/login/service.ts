@@ -3,7 +3,7 @@ import { isUuid, newId } from "../../../platform/ids.ts";
 import { systemActor, type Caller, type IdentityActor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Keyring } from "../../../platform/crypto/index.ts";
-import { isForeignKeyViolation, type Db, type Pen } from "../../../platform/db/index.ts";
+import { isForeignKeyViolation, unlessMade, type Db, type Pen } from "../../../platform/db/index.ts";
 import { oneAtATime } from "../../../platform/one-at-a-time.ts";
 import { networkOf } from "../../../platform/http/index.ts";
 import { addressForbidden, type Problem } from "../../../platform/problem.ts";
@@ -196,7 +196,9 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
       noted = new Map();
       const flush = db.write((tx) => noteClientSecretUses(tx, batch), { audited: false, isChore: true });
       const { heldSecrets, heldIdentities } = await flush.catch((error: unknown) => {
-        for (const [secretId, use] of batch) note({ secretId, ...use });
+        unlessMade(error, () => {
+          for (const [secretId, use] of batch) note({ secretId, ...use });
+        });
         throw error;
       });
       for (const [secretId, use] of batch) {

@@ -2,10 +2,13 @@ import { slowSql, sql, type SlowQuery, type Tx } from "../../../platform/db/inde
 
 // One on hold keeps its time: it is renewed once it is released, and never before.
 // The first of each organisation, then the second of each: a thousand that are due in one do not hold up another's one.
+// So many of each project along its index, however many there are.
 const due = slowSql<{ id: string; attempts: number }>(`
   SELECT d.id, d.attempts FROM (
-    SELECT c.id, c.renewal_attempts AS attempts, c.renew_at, row_number() OVER (PARTITION BY p.org_id ORDER BY c.renew_at) AS turn
-    FROM certificates c JOIN projects p ON p.id = c.project_id WHERE c.renew_at <= $1 AND c.revoked_at IS NULL) d
+    SELECT c.id, c.attempts, c.renew_at, row_number() OVER (PARTITION BY p.org_id ORDER BY c.renew_at) AS turn
+    FROM projects p CROSS JOIN LATERAL (
+      SELECT id, renewal_attempts AS attempts, renew_at FROM certificates
+      WHERE project_id = p.id AND renew_at <= $1 AND revoked_at IS NULL ORDER BY renew_at LIMIT $2) c) d
   ORDER BY d.turn, d.renew_at LIMIT $2`);
 // What was renewed, revoked or switched off meanwhile is not put on the list again.
 const postpone = sql<{ id: string }>(`

@@ -33,8 +33,10 @@ export function createMailBudget(needs: {
     async spend(orgId, address) {
       if (most === 0) return;
       const limits = [
-        { key: `to:${fingerprint(address)}`, limit: TO_ONE_ADDRESS, words: "this address" },
+        // An organisation hears of its own letters only; of others' it would learn who else writes there.
+        { key: `to:${orgId}:${fingerprint(address)}`, limit: TO_ONE_ADDRESS, words: "this address" },
         { key: `org:${orgId}`, limit: most, words: "this organisation" },
+        { key: `to:${fingerprint(address)}`, limit: TO_ONE_ADDRESS * ORGANISATIONS, words: "this server" },
         { key: "all", limit: most * ORGANISATIONS, words: "this server" },
       ];
       const start = windowStart();
@@ -47,7 +49,7 @@ export function createMailBudget(needs: {
           // Thrown here, so that what was spent of the others is given back.
           throw tooManyRequests(
             Math.max(1, seconds),
-            `The ${over.limit} invitations per hour for ${over.words} are used up.`,
+            `The invitations per hour for ${over.words} are used up.`,
           );
         },
         { audited: false },

@@ -9,6 +9,7 @@ import {
   valueTooLong,
   type Entries,
   type Reading,
+  withoutComment,
 } from "./entries.ts";
 
 const KEY = /^[A-Za-z_][A-Za-z0-9_.-]*$/;
@@ -113,11 +114,7 @@ class Reader {
     const mark = this.#text[this.#at];
     if (mark === "'" || mark === '"') return this.#quoted(mark);
     // A comment needs a space before it: a password may contain a #.
-    return this.#short(
-      this.#restOfLine()
-        .replace(/(^|\s)#.*$/, "")
-        .trim(),
-    );
+    return this.#short(withoutComment(this.#restOfLine()).trim());
   }
 
   #short(value: string): string {

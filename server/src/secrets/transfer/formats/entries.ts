@@ -9,6 +9,15 @@ export type Entry = readonly [key: string, value: string];
 /** Undefined where nothing was found for a while: a place to draw breath. */
 export type Reading = Generator<Entry | undefined, void>;
 
+/**
+ * A comment begins with # at the beginning or behind a space: a password may contain one. Not with an expression that
+ * runs to the end of the line from each of them: a line of nothing but ` #` took minutes.
+ */
+export function withoutComment(line: string): string {
+  const comment = /(?:^|\s)#/.exec(line);
+  return comment ? line.slice(0, comment.index) : line;
+}
+
 /** What is wrong with a file, in words for the person who sent it. Never quotes a value. */
 export class FormatError extends Error {
   override readonly name = "FormatError";

@@ -10,6 +10,7 @@ import {
   valueTooLong,
   type Entries,
   type Reading,
+  withoutComment,
 } from "./entries.ts";
 
 const SIMPLE_KEY = /^[A-Za-z_][A-Za-z0-9_-]*$/;
@@ -123,7 +124,7 @@ class Reader {
       this.#fail(
         "anchors, tags, folded text and nested values are not understood; put the value between quotes",
       );
-    const plain = rest.replace(/(^|\s)#.*$/, "").trim();
+    const plain = withoutComment(rest).trim();
     if (/:(\s|$)/.test(plain)) this.#fail("a colon inside a bare value; put the value between quotes");
     return plain === "~" || plain === "null" ? "" : plain;
   }

@@ -104,7 +104,7 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
 
     async import(actor: MemberActor, projectRef: string, input: ProjectToImport) {
       const ground = await access.ground(actor, projectRef);
-      const opened = await openApart(input);
+      const opened = await openApart(ground.project.orgId, input);
       if (hasGaps(opened)) throw badHistory();
       const { id, slug } = ground.project;
       // What came from this very project comes from here.

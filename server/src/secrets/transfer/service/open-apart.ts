@@ -1,10 +1,11 @@
 /**
  * Opens a project's file on a thread of its own: fifty megabytes of JSON hold up for a second whoever reads them. The
  * secrets come back in bites, one asked for after the other, so that nobody waits long here either. One file at a time
- * on a node, a few waiting; each may take so much memory and no more.
+ * on a node, organisations in turn; each may take so much memory and no more.
  */
 import { Worker } from "node:worker_threads";
-import { invalidField, Problem, tooManyRequests } from "../../../platform/problem.ts";
+import { invalidField, Problem } from "../../../platform/problem.ts";
+import { createTurns } from "../../../platform/turns.ts";
 import type { Archive, ArchivedSecret } from "../archive/contract.ts";
 import { unreadable } from "./seal-archive.ts";
 
@@ -17,28 +18,17 @@ export type Opened =
   | { readonly kind: "bite"; readonly secrets: readonly ArchivedSecret[] }
   | { readonly kind: "refused"; readonly why: "base64" | "unreadable" };
 
-const MAX_WAITING = 8;
 const MEMORY_MB = 1024;
 const IDLE_MS = 120_000;
 
-let isBusy = false;
-const waiting: (() => void)[] = [];
-
-async function inTurn<T>(work: () => Promise<T>): Promise<T> {
-  if (isBusy) {
-    if (waiting.length >= MAX_WAITING)
-      throw tooManyRequests(10, "Too many project files are being opened at the moment.");
-    await new Promise<void>((resolve) => waiting.push(resolve));
-  }
-  isBusy = true;
-  try {
-    return await work();
-  } finally {
-    const next = waiting.shift();
-    if (next) next();
-    else isBusy = false;
-  }
-}
+const turns = createTurns({
+  what: "project files are being opened",
+  places: 1,
+  perTenant: 1,
+  waitingPerTenant: 2,
+  waiting: 64,
+  patienceMs: 120_000,
+});
 
 function readFrom(worker: Worker): Promise<Archive> {
   return new Promise((resolve, reject) => {
@@ -67,8 +57,8 @@ function readFrom(worker: Worker): Promise<Archive> {
 const tooManyParts = (): Problem =>
   new Problem(413, "PayloadTooLarge", "The project in this file is too large to be taken in at once.");
 
-export const openApart = (order: OpenOrder): Promise<Archive> =>
-  inTurn(async () => {
+export const openApart = (orgId: string, order: OpenOrder): Promise<Archive> =>
+  turns.run(orgId, async () => {
     const worker = new Worker(new URL("./open-apart-worker.js", import.meta.url), {
       workerData: order,
       resourceLimits: { maxOldGenerationSizeMb: MEMORY_MB },
