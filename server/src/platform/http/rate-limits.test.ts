@@ -4,6 +4,9 @@ import type pg from "pg";
 import { anIdentity, aProject } from "../../../test/builders.ts";
 import { openTestHouse, type TestHouse } from "../../../test/harness.ts";
 import { withClient } from "../../../test/postgres.ts";
+import { steppedClock } from "../clock.ts";
+import { silentLog } from "../log.ts";
+import { createRateLimits } from "./rate-limits.ts";
 
 const PATH = "/api/v1/organization";
 
@@ -91,5 +94,35 @@ describe("rate counts", () => {
     assert.equal(seen.filter((one) => one === "passed").length, 150);
     assert.match(seen.at(-1) ?? "", /^429 The organisation's limit of requests per minute is reached\./);
     assert.equal((await house.owner.get(PATH)).status, 200, "another organisation is not touched");
+  });
+
+  it("go into the minute they were counted in, though the next one has begun when it is their turn", async () => {
+    const clock = steppedClock(new Date("2031-01-01T00:00:59.000Z"));
+    const { database } = house.house;
+    const limits = createRateLimits({
+      limits: { read: 100, write: 0, login: 0, orgRead: 0, orgWrite: 0 },
+      db: {
+        ...database,
+        write: (change, options) => {
+          clock.advance(2000);
+          limits.count("read", "late");
+          return database.write(change, options);
+        },
+      },
+      clock,
+      log: silentLog,
+    });
+    for (let n = 0; n < 50; n += 1) limits.count("read", "late");
+    await limits.share();
+    const counted = await ask(
+      async (client) =>
+        (
+          await client.query(
+            "SELECT extract(minute FROM window_start)::int AS minute, count::int FROM rate_limits WHERE key = 'read:late'",
+          )
+        ).rows,
+    );
+    assert.deepEqual(counted, [{ minute: 0, count: 50 }]);
+    assert.equal(limits.count("read", "late")?.remaining, 98);
   });
 });
