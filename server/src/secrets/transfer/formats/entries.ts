@@ -2,12 +2,15 @@
  * Names and values in the order in which they stand in a file. Files are large and come from anybody, so they are read
  * entry by entry: whoever reads can stop at the first one too many, and let others have a turn in between.
  */
-import { createBreath } from "../../../platform/breath.ts";
+import { Pace } from "../../../platform/pace.ts";
 
 export type Entries = ReadonlyMap<string, string>;
 export type Entry = readonly [key: string, value: string];
 /** Undefined where nothing was found for a while: a place to draw breath. */
 export type Reading = Generator<Entry | undefined, void>;
+
+/** A file, a line or so at a time. */
+export type Writing = Generator<string, void>;
 
 /** What is wrong with a file, in words for the person who sent it. Never quotes a value. */
 export class FormatError extends Error {
@@ -25,14 +28,14 @@ export const readAll = (reading: Reading): Entries =>
 /** In bites, and no further than one entry beyond the most that anybody wants. */
 export async function readInBites(reading: Reading, most: number): Promise<Entries> {
   const entries = new Map<string, string>();
-  const breathe = createBreath();
+  const pace = new Pace();
   for (const entry of reading) {
     if (entry) entries.set(...(entry as [string, string]));
     if (entries.size > most)
       throw new FormatError(
         `the file holds more than ${most} secrets, which is the most that can be imported at once: split it`,
       );
-    await breathe();
+    await pace.giveWay();
   }
   return entries;
 }

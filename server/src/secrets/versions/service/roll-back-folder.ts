@@ -369,9 +369,9 @@ export function createRollbacks(needs: RollbackNeeds) {
             ...(change.kind === "create" ? [] : originsOf(change.from, [change.before.key])),
             ...(change.kind === "delete" ? [] : originsOf(change.after.folder, [change.after.key])),
           ]);
-          const deed = deedOf({ actor, vault }, changes, await findDependants(tx, origins));
+          const deed = await deedOf({ actor, vault }, changes, await findDependants(tx, origins));
           requireFewReferences(deed, MOST_REFERENCES);
-          writeDeeds(tx, { orgId, projectId, vault, at: clock.now() }, [deed]);
+          await writeDeeds(tx, { orgId, projectId, vault, at: clock.now() }, [deed]);
           tx.audit(actor, {
             event: "rollback-secrets",
             orgId,
