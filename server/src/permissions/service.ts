@@ -12,7 +12,7 @@ import {
   builtinRules,
   compileRules,
   HOLDER_LIMITS,
-  missingFrom,
+  missingInBites,
   type Ability,
   type Attributes,
   type Rule,
@@ -66,7 +66,7 @@ export interface Permissions {
    * itself, in milliseconds; a grant without an end needs rights without one, or an admin for an hour would be an
    * admin for ever.
    */
-  requireHolds(holder: Ability, rules: readonly Rule[], what: string, until?: number): void;
+  requireHolds(holder: Ability, rules: readonly Rule[], what: string, until?: number): Promise<void>;
   requireInstanceAdmin(actor: MemberActor): void;
 }
 
@@ -180,8 +180,8 @@ export function createPermissions({ db, tail, clock }: PermissionNeeds): Permiss
     },
     rulesOf: async (identity, projectId) =>
       (await load({ kind: "identity", id: identity.id }, identity.orgId, projectId)).prospects,
-    requireHolds(holder, rules, what, until = Number.POSITIVE_INFINITY) {
-      const missing = missingFrom(rightsOf.get(holder)?.lastingUntil(until) ?? holder, rules);
+    async requireHolds(holder, rules, what, until = Number.POSITIVE_INFINITY) {
+      const missing = await missingInBites(rightsOf.get(holder)?.lastingUntil(until) ?? holder, rules);
       if (missing.length > 0)
         throw permissionBoundary(
           `You cannot grant ${what}: it holds more than you do.`,

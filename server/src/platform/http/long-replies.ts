@@ -4,7 +4,7 @@ import { Pace } from "../pace.ts";
 import { createPicker } from "./picker.ts";
 
 /** Lists up to this long are written at once, as long as their items are small. */
-const SHORT = 100;
+const SHORT = 8;
 const CHUNK = 256 * 1024;
 
 function elementOf(field: z.ZodType): z.ZodType | undefined {

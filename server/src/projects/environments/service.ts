@@ -150,7 +150,7 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
       const isRenamed = patch.slug !== undefined && patch.slug !== before.slug;
       if (isRenamed) {
         const ability = await require(actor, project, "edit", patch.slug);
-        permissions.requireHolds(
+        await permissions.requireHolds(
           ability,
           everythingIn([before.slug, patch.slug ?? ""]),
           "another slug to this environment",
