@@ -12,12 +12,12 @@ import {
   builtinRules,
   compileRules,
   HOLDER_LIMITS,
-  missingInBites,
   type Ability,
   type Attributes,
   type Rule,
   type Scope,
 } from "./model/index.ts";
+import { missingInBites } from "./service/compare-rights.ts";
 import { rolesInOrganization, rolesInProject, type HeldRole } from "./store.ts";
 
 export interface PermissionNeeds {

@@ -6,7 +6,6 @@ import { accepted, canWatch, openGround, type Ground } from "./ground.ts";
 
 const BATCH = 5000;
 const PARTS = 200_000;
-const BATCH_BYTES = 8 * 1024 * 1024;
 
 let ground: Ground;
 let owner: Client;
@@ -30,7 +29,7 @@ const manyParts = () => ({
 
 const batch = "/api/v4/secrets/batch";
 
-describe("no stretch of 50 ms, secrets", { skip: !canWatch }, () => {
+describe("no stretch of 50 ms, secrets", { skip: !canWatch, timeout: 600_000 }, () => {
   it("batches of the longest names: created, changed, listed, moved, copied, deleted", async () => {
     const project = await aProject(owner);
     const secrets = many(BATCH, (n) => ({ secretKey: nameOf(n), secretValue: "v".repeat(500) }));
@@ -108,9 +107,6 @@ describe("no stretch of 50 ms, secrets", { skip: !canWatch }, () => {
       accepted(await owner.patch(batch, at(project.id, { secretPath: "/f0", secrets: changed })));
     });
     await ground.withinBudget("list parts", async () => {
-      accepted(await owner.get(`/api/v4/secrets${query(at(project.id, { secretPath: "/f0" }))}`));
-    });
-    await ground.withinBudget("roll a folder back", async () => {
       accepted(await owner.get(`/api/v4/secrets${query(at(project.id, { secretPath: "/f0" }))}`));
     });
     await ground.withinBudget("delete the folder", async (round) => {
@@ -207,5 +203,4 @@ describe("no stretch of 50 ms, secrets", { skip: !canWatch }, () => {
       accepted(await holder.client.patch(batch, at(project.id, { secretPath: "/f0", secrets: changed })));
     });
   });
-  void BATCH_BYTES;
 });

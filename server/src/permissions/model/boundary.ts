@@ -9,7 +9,6 @@
 // whereas D also applies where one is missing. So only an attribute that W itself tests can serve as proof.
 
 import type { WorkBudget } from "../../platform/glob.ts";
-import { Pace } from "../../platform/pace.ts";
 import { ALL_PAIRS, type Pair } from "./catalogue.ts";
 import { type Test, conjoin, implies, mayOverlap, spend, splitByValue } from "./conditions.ts";
 import { type Ability, compileRules } from "./evaluate.ts";
@@ -33,24 +32,15 @@ type Step<T> = Generator<undefined, T>;
 
 /** All of it at once. Between the largest roles that is a second: for what is known to be small. */
 export function missingFrom(holder: Ability, wanted: readonly Rule[]): MissingPermission[] {
-  const comparing = compare(holder, wanted);
+  const steps = comparing(holder, wanted);
   for (;;) {
-    const { done, value } = comparing.next();
+    const { done, value } = steps.next();
     if (done) return value;
   }
 }
 
-export async function missingInBites(holder: Ability, wanted: readonly Rule[]): Promise<MissingPermission[]> {
-  const comparing = compare(holder, wanted);
-  const pace = new Pace();
-  for (;;) {
-    const { done, value } = comparing.next();
-    if (done) return value;
-    if (pace.isDue()) await pace.rest();
-  }
-}
-
-function* compare(holder: Ability, wanted: readonly Rule[]): Step<MissingPermission[]> {
+/** The same, step by step. */
+export function* comparing(holder: Ability, wanted: readonly Rule[]): Step<MissingPermission[]> {
   const budget: WorkBudget = { left: BOUNDARY_STEPS };
   const asked = compileRules(wanted);
   yield;

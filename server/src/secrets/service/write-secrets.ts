@@ -6,6 +6,7 @@ import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
 import type { Keyring } from "../../platform/crypto/index.ts";
 import type { Db } from "../../platform/db/index.ts";
+import { mapInBites } from "../../platform/pace.ts";
 import { badRequest } from "../../platform/problem.ts";
 import { JudgingBudget } from "../../permissions/index.ts";
 import { require, requireNoGain, type Access } from "../access/service.ts";
@@ -109,9 +110,13 @@ export function createSecretWrites(needs: WriteNeeds) {
     requireDistinct(items.map((item) => item.secretKey));
     const prepared: (NewFields & { key: string; tags: readonly TagRef[] })[] = [];
     const budget = new JudgingBudget();
+    const tagsOf = await tags.resolver(
+      target.ground.project.id,
+      items.map((item) => item.tagIds),
+    );
     for (const item of items) {
       if (budget.isDue()) await budget.giveWay();
-      const own = await tags.resolve(target.ground.project.id, item.tagIds);
+      const own = tagsOf(item.tagIds);
       require(target.ground.ability, "create", "secrets", attributesOf(target.place, item.secretKey, own));
       prepared.push({ ...item, key: item.secretKey, tags: own });
     }
@@ -184,8 +189,14 @@ export function createSecretWrites(needs: WriteNeeds) {
     };
   };
 
-  const resolveTags = async (target: Target, input: ChangedFields) =>
-    input.tagIds === undefined ? undefined : tags.resolve(target.ground.project.id, input.tagIds);
+  /** Nothing of its tags is said where they stay as they are. */
+  const tagResolver = async (target: Target, inputs: readonly ChangedFields[]) => {
+    const tagsOf = await tags.resolver(
+      target.ground.project.id,
+      inputs.map((input) => input.tagIds ?? []),
+    );
+    return ({ tagIds }: ChangedFields) => (tagIds === undefined ? undefined : tagsOf(tagIds));
+  };
 
   const first = (secrets: readonly ReadSecret[]): ReadSecret => secrets[0] as ReadSecret;
 
@@ -205,7 +216,7 @@ export function createSecretWrites(needs: WriteNeeds) {
 
     async update(actor: MemberActor, name: string, input: SecretChange): Promise<ReadSecret> {
       const target = await open(actor, input);
-      const newTags = await resolveTags(target, input);
+      const newTags = (await tagResolver(target, [input]))(input);
       const keys =
         input.newSecretName === undefined || input.newSecretName === name
           ? [name]
@@ -252,8 +263,8 @@ export function createSecretWrites(needs: WriteNeeds) {
       if (strays)
         throw badRequest("All secrets of a batch must be in the batch's folder; send one batch per folder.");
       requireDistinct(input.secrets.map((item) => item.secretKey));
-      const items: { item: (typeof input.secrets)[number]; newTags: readonly TagRef[] | undefined }[] = [];
-      for (const item of input.secrets) items.push({ item, newTags: await resolveTags(target, item) });
+      const tagsOf = await tagResolver(target, input.secrets);
+      const items = await mapInBites(input.secrets, (item) => ({ item, newTags: tagsOf(item) }));
       const keys = [
         ...new Set(input.secrets.flatMap((item) => [item.secretKey, item.newSecretName ?? item.secretKey])),
       ];

@@ -61,7 +61,10 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
   };
 
   const reachable = async (ground: Ground, file: Archive, present: Present): Promise<Set<string>> => {
-    const places = new Set([...foldersOf(file), ...present.folders].map(folderName));
+    const pace = new Pace();
+    const places = new Set(
+      [...(await foldersOf(file, () => pace.giveWay())), ...present.folders].map(folderName),
+    );
     for (const { slug } of [...file.environments, ...ground.project.environments]) places.add(`${slug}:/`);
     const found = new Set<string>();
     for (const one of file.imports) {

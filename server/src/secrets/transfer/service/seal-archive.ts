@@ -5,7 +5,7 @@
 import { randomBytes, scrypt } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 import { z } from "zod";
-import { decrypt, encrypt } from "../../../platform/crypto/index.ts";
+import { decrypt, encryptLong } from "../../../platform/crypto/index.ts";
 import { hasMoreParts } from "../../../platform/json-parts.ts";
 import { Pace } from "../../../platform/pace.ts";
 import { badRequest } from "../../../platform/problem.ts";
@@ -33,7 +33,7 @@ const keyOf = (passphrase: string, salt: Buffer): Promise<Buffer> =>
 export async function sealArchive(content: NewArchive, passphrase: string): Promise<Buffer> {
   const salt = randomBytes(16);
   const head = `${MAGIC} scrypt ${salt.toString("base64url")}`;
-  const box = encrypt(await keyOf(passphrase, salt), await write(content), [head]);
+  const box = await encryptLong(await keyOf(passphrase, salt), await write(content), [head]);
   return Buffer.concat([Buffer.from(`${head}\n`), box]);
 }
 
