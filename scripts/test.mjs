@@ -19,7 +19,7 @@ const files = compiled.filter((file) =>
   wanted.length > 0 ? wanted.some((part) => relative(ROOT, file).includes(part)) : !apart.test(file),
 );
 // The long ones first, so that none of them runs alone at the end.
-const isLong = (file) => /\/test\/(start|faults|fuzz|events|canary)\//.test(file);
+const isLong = (file) => /\/test\/(start|faults|fuzz|events|canary|budget)\//.test(file);
 files.sort((a, b) => Number(isLong(b)) - Number(isLong(a)));
 if (files.length === 0) {
   console.error("No test file matches.");

@@ -59,6 +59,8 @@ export function createMemberships(needs: {
       const rows = assignments.map((assignment) =>
         toRow(assignment, custom.get(assignment.role)?.id ?? null),
       );
+      /** The same role twice is asked about once. */
+      const held = new Set<string>();
       for (const [index, { role }] of assignments.entries()) {
         if (role === "no-access") continue;
         const wantedRight = {
@@ -68,8 +70,16 @@ export function createMemberships(needs: {
         };
         if (!scope.granter.can(wantedRight.action, wantedRight.subject, wantedRight.attributes))
           deny(scope.granter, wantedRight);
+        const grant = `${role} ${rows[index]?.endsAt?.getTime() ?? ""}`;
+        if (held.has(grant)) continue;
+        held.add(grant);
         const rules: readonly Rule[] = custom.get(role)?.rules ?? builtinRules(kind, role) ?? [];
-        permissions.requireHolds(scope.granter, rules, `the role ${role}`, rows[index]?.endsAt?.getTime());
+        await permissions.requireHolds(
+          scope.granter,
+          rules,
+          `the role ${role}`,
+          rows[index]?.endsAt?.getTime(),
+        );
       }
       // Each decision about the holder may look at all of it, and so may every list, secret by secret.
       const weights = new Map(found.map(({ slug, rules }) => [slug, weightOf(rules)]));

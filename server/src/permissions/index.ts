@@ -1,4 +1,5 @@
 export { accessChanged } from "./events.ts";
+export { missingInBites } from "./service/compare-rights.ts";
 export { JudgingBudget, permittedOf, visiblePart } from "./service/filter-lists.ts";
 export * from "./model/index.ts";
 export { createPermissions, deny, orgOf, type Permissions, type Standing, type Wanted } from "./service.ts";

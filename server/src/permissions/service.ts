@@ -11,12 +11,12 @@ import { accessChanged } from "./events.ts";
 import {
   builtinRules,
   compileRules,
-  missingFrom,
   type Ability,
   type Attributes,
   type Rule,
   type Scope,
 } from "./model/index.ts";
+import { missingInBites } from "./service/compare-rights.ts";
 import { rolesInOrganization, rolesInProject, type HeldRole } from "./store.ts";
 
 export interface PermissionNeeds {
@@ -65,7 +65,7 @@ export interface Permissions {
    * itself, in milliseconds; a grant without an end needs rights without one, or an admin for an hour would be an
    * admin for ever.
    */
-  requireHolds(holder: Ability, rules: readonly Rule[], what: string, until?: number): void;
+  requireHolds(holder: Ability, rules: readonly Rule[], what: string, until?: number): Promise<void>;
   requireInstanceAdmin(actor: MemberActor): void;
 }
 
@@ -178,8 +178,8 @@ export function createPermissions({ db, tail, clock }: PermissionNeeds): Permiss
     },
     rulesOf: async (identity, projectId) =>
       (await load({ kind: "identity", id: identity.id }, identity.orgId, projectId)).prospects,
-    requireHolds(holder, rules, what, until = Number.POSITIVE_INFINITY) {
-      const missing = missingFrom(rightsOf.get(holder)?.lastingUntil(until) ?? holder, rules);
+    async requireHolds(holder, rules, what, until = Number.POSITIVE_INFINITY) {
+      const missing = await missingInBites(rightsOf.get(holder)?.lastingUntil(until) ?? holder, rules);
       if (missing.length > 0)
         throw permissionBoundary(
           `You cannot grant ${what}: it holds more than you do.`,

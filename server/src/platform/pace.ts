@@ -27,6 +27,11 @@ export class Pace {
     return performance.now() - this.#began >= BITE_MS;
   }
 
+  /** For loops whose steps are short: nothing at all while the bite lasts. */
+  giveWay(): Promise<void> | undefined {
+    return this.isDue() ? this.rest() : undefined;
+  }
+
   async rest(): Promise<void> {
     await new Promise<void>((resolve) => {
       resting.push(resolve);
@@ -43,4 +48,11 @@ export async function inBites<T>(items: Iterable<T>, work: (item: T) => void): P
     work(item);
     if (pace.isDue()) await pace.rest();
   }
+}
+
+/** What becomes of each, in bites. */
+export async function mapInBites<T, R>(items: Iterable<T>, work: (item: T) => R): Promise<R[]> {
+  const results: R[] = [];
+  await inBites(items, (item) => void results.push(work(item)));
+  return results;
 }

@@ -19,7 +19,6 @@ import {
 import type { Projects } from "../projects/index.ts";
 import type { NewRole, RoleChange, RoleView } from "./contract.ts";
 import {
-  countRoles,
   deleteRole,
   findOverburdened,
   findRole,
@@ -28,6 +27,7 @@ import {
   listRoles,
   lockRole,
   updateRole,
+  weighRoles,
   type RoleRow,
   type RoleScope,
 } from "./store.ts";
@@ -93,6 +93,18 @@ const wordsOf = (rule: Rule): string =>
 
 /** Custom roles of a project, or of the organisation itself: lists show all of them with all their rules. */
 const MOST_ROLES = 500;
+const MOST_BYTES = 16 * 1024 * 1024;
+
+/** Asked after a role was written. */
+async function refuseMore(tx: Tx, scope: RoleScope): Promise<void> {
+  const { count, bytes } = await weighRoles(tx, scope);
+  if (count > MOST_ROLES)
+    throw badRequest(`There are ${MOST_ROLES} custom roles already, and no more are possible here.`);
+  if (bytes > MOST_BYTES)
+    throw badRequest(
+      `The rules of all custom roles here would have more than ${MOST_BYTES / 1024 / 1024} MB together.`,
+    );
+}
 
 /** Growing what somebody holds already is giving them more: the bound of a holder holds there, too. */
 async function refuseBurden(tx: Tx, before: RoleRow, rules: readonly Rule[]): Promise<void> {
@@ -168,11 +180,9 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
       const scope = await locate(actor, place);
       const ability = await require(actor, scope, "create");
       refuseBuiltin(scope, input.slug);
-      permissions.requireHolds(ability, rules, `the role ${input.slug}`);
+      await permissions.requireHolds(ability, rules, `the role ${input.slug}`);
       return orConflict(input.slug, () =>
         db.write(async (tx) => {
-          if ((await countRoles(tx, scope)) >= MOST_ROLES)
-            throw badRequest(`There are ${MOST_ROLES} custom roles already, and no more are possible here.`);
           const row = await insertRole(tx, {
             id: newId(),
             scope,
@@ -182,6 +192,7 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
             rules,
             at: clock.now(),
           });
+          await refuseMore(tx, scope);
           tx.audit(actor, {
             event: "create-role",
             ...scope,
@@ -230,7 +241,7 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
           const changed = given
             ? [...given, ...lifted(before.rules, given), ...withdrawn(before.rules, given)]
             : [];
-          permissions.requireHolds(ability, [...changed, ...renamed], `the role ${slug}`);
+          await permissions.requireHolds(ability, [...changed, ...renamed], `the role ${slug}`);
           if (given) await refuseBurden(tx, before, given);
           const description = change.description === undefined ? before.description : change.description;
           const after = {
@@ -241,6 +252,7 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
             rules: given ?? before.rules,
           };
           const row = (await updateRole(tx, after, clock.now())) as RoleRow;
+          if (given) await refuseMore(tx, scope);
           tx.audit(actor, {
             event: "update-role",
             ...scope,
@@ -265,7 +277,7 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
         // As it is under the lock: it may have come to say more since it was looked at.
         const before = await lockRole(tx, scope, roleId);
         if (!before) throw notFound("The role", roleId);
-        permissions.requireHolds(
+        await permissions.requireHolds(
           ability,
           [...lifted(before.rules, []), ...withdrawn(before.rules, [])],
           `what the role ${before.slug} says`,

@@ -23,7 +23,8 @@ const IN_SCOPE = `org_id = $1 AND project_id IS NOT DISTINCT FROM $2`;
 const insert = sql<RoleRow>(`
   INSERT INTO roles (id, org_id, project_id, slug, name, description, rules, created_at, updated_at, rule_count, pattern_characters)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10) RETURNING ${COLUMNS}`);
-const count = sql<{ count: number }>(`SELECT count(*) AS count FROM roles WHERE ${IN_SCOPE}`);
+const weigh = sql<{ count: number; bytes: number }>(`
+  SELECT count(*) AS count, coalesce(sum(octet_length(rules::text)), 0)::bigint AS bytes FROM roles WHERE ${IN_SCOPE}`);
 // Somebody for whom the role would be too much with this weight, whatever else they hold and however often they hold it.
 const overburdened = slowSql<{ membershipId: string }>(`
   SELECT h.membership_id AS "membershipId" FROM membership_roles h JOIN roles c ON c.id = h.role_id
@@ -78,8 +79,8 @@ export const insertRole = (
     r.at,
     ...weightsOf(r.rules),
   ]);
-export const countRoles = async (tx: Query, scope: RoleScope): Promise<number> =>
-  (await tx.first(count, [scope.orgId, scope.projectId]))?.count ?? 0;
+export const weighRoles = async (tx: Query, scope: RoleScope) =>
+  (await tx.first(weigh, [scope.orgId, scope.projectId])) ?? { count: 0, bytes: 0 };
 export const findOverburdened = (tx: Tx, id: string, { rules, patternCharacters }: RuleWeight) =>
   tx.first(overburdened, [
     id,

@@ -9,7 +9,7 @@ import { notFound } from "../../platform/problem.ts";
 import {
   EVERY_ACTION,
   EVERY_SUBJECT,
-  missingFrom,
+  missingInBites,
   orgOf,
   type Permissions,
 } from "../../permissions/index.ts";
@@ -38,12 +38,16 @@ export function createIdentityControl(needs: {
 
   const requireAll = async (actor: MemberActor, identity: IdentityRow): Promise<void> => {
     const inOrg = await permissions.inOrganization(actor);
-    permissions.requireHolds(inOrg, await permissions.rulesOf(identity, null), "the rights of this identity");
+    await permissions.requireHolds(
+      inOrg,
+      await permissions.rulesOf(identity, null),
+      "the rights of this identity",
+    );
     // An organisation admin answers for everything in it; anyone else needs the identity's rights in each project.
-    if (identity.projectId === null && missingFrom(inOrg, EVERYTHING).length === 0) return;
+    if (identity.projectId === null && (await missingInBites(inOrg, EVERYTHING)).length === 0) return;
     const projectIds = await db.read((q) => projectsOfIdentity(q, identity.id));
     for (const projectId of projectIds) {
-      permissions.requireHolds(
+      await permissions.requireHolds(
         await permissions.inProject(actor, projectId),
         await permissions.rulesOf(identity, projectId),
         "the rights of this identity",

@@ -139,7 +139,7 @@ export function createOrgIdentities({ db, clock, permissions, memberships }: Org
       await find(orgId, identityId);
       const granter = await requireOne(actor, "edit", identityId);
       if (change.role !== undefined)
-        permissions.requireHolds(
+        await permissions.requireHolds(
           granter,
           await permissions.rulesOf({ id: identityId, orgId }, null),
           "other rights to this identity",

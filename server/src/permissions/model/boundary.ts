@@ -27,16 +27,31 @@ const MAX_CASES = 256;
 
 type Tests = ReadonlyMap<string, Test>;
 
+/** A comparison under way: it stops wherever somebody else may want a turn. */
+type Step<T> = Generator<undefined, T>;
+
+/** All of it at once. Between the largest roles that is a second: for what is known to be small. */
 export function missingFrom(holder: Ability, wanted: readonly Rule[]): MissingPermission[] {
+  const steps = comparing(holder, wanted);
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+  }
+}
+
+/** The same, step by step. */
+export function* comparing(holder: Ability, wanted: readonly Rule[]): Step<MissingPermission[]> {
   const budget: WorkBudget = { left: BOUNDARY_STEPS };
   const asked = compileRules(wanted);
+  yield;
   const missing = new Map<string, MissingPermission>();
   for (const pair of ALL_PAIRS) {
     const grants = asked.grantsFor(pair);
     if (grants.allows.length === 0) continue;
     const held = holder.grantsFor(pair);
     for (const grant of grants.allows) {
-      if (isCovered(grant, { held, denies: grants.denies, budget })) continue;
+      yield;
+      if (yield* isCovered(grant, { held, denies: grants.denies, budget })) continue;
       const entry = describeMissing(grant, pair);
       missing.set(JSON.stringify(entry), entry);
     }
@@ -61,24 +76,35 @@ function describeMissing(grant: Grant, pair: Pair): MissingPermission {
   };
 }
 
-function isCovered(grant: Grant, comparison: Comparison): boolean {
+function* isCovered(grant: Grant, comparison: Comparison): Step<boolean> {
   const { held, denies, budget } = comparison;
   const candidates = held.allows.filter((own) => isAsBroad(own, grant));
-  // By far the most common case, and it must stay cheap for large roles: the very same rule.
-  const twin = candidates.some((own) => isSameRule(own.rule, grant.rule));
-  return cutIntoCases(grant, budget).every(
-    (tests) =>
-      (twin || candidates.some((own) => grants(own, tests, budget))) &&
-      held.denies.every(
-        (deny) =>
-          isOutOfTheWay(deny, tests, budget) ||
-          denies.some((also) => deniesToo(also, { deny, tests, budget })),
-      ),
+  // By far the most common cases, and they must stay cheap for large roles: the very same rule, or one for everything.
+  const asked = wordsOf(grant.rule);
+  const twin = candidates.some(
+    (own) => own.rule === grant.rule || own.tests.length === 0 || wordsOf(own.rule) === asked,
   );
+  if (twin && held.denies.length === 0) return true;
+  for (const tests of cutIntoCases(grant, budget)) {
+    yield;
+    if (!twin && !candidates.some((own) => grants(own, tests, budget))) return false;
+    for (const deny of held.denies) {
+      if (isOutOfTheWay(deny, tests, budget)) continue;
+      yield;
+      if (!denies.some((also) => deniesToo(also, { deny, tests, budget }))) return false;
+    }
+  }
+  return true;
 }
 
-function isSameRule(a: Rule, b: Rule): boolean {
-  return a === b || JSON.stringify(a.conditions ?? {}) === JSON.stringify(b.conditions ?? {});
+const known = new WeakMap<Rule, string>();
+/** What a rule asks for, in words that can be compared: made once, for each is compared with each. */
+function wordsOf(rule: Rule): string {
+  const same = known.get(rule);
+  if (same !== undefined) return same;
+  const made = JSON.stringify(rule.conditions ?? {});
+  known.set(rule, made);
+  return made;
 }
 
 /** A wildcard grows with the catalogue; today's complete list of pairs does not cover it. */

@@ -1,4 +1,4 @@
-export { missingFrom, type MissingPermission } from "./boundary.ts";
+export { comparing, missingFrom, type MissingPermission } from "./boundary.ts";
 export { NO_ACCESS, builtinRules, builtinSlugs } from "./builtin.ts";
 export {
   ALL_PAIRS,

@@ -6,6 +6,7 @@
  * Layout: 1 byte format (1) | 12 bytes nonce | 16 bytes tag | ciphertext.
  */
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
+import { Pace } from "../pace.ts";
 
 const FORMAT = 1;
 const NONCE = 12;
@@ -28,6 +29,26 @@ export function encrypt(key: Buffer, plain: Buffer | string, context: readonly s
   const body = typeof plain === "string" ? cipher.update(plain, "utf8") : cipher.update(plain);
   cipher.final();
   return Buffer.concat([Buffer.of(FORMAT), nonce, cipher.getAuthTag(), body], HEAD + body.length);
+}
+
+const SLICE = 1024 * 1024;
+
+/** The same for what is many megabytes long, in bites. */
+export async function encryptLong(key: Buffer, plain: Buffer, context: readonly string[]): Promise<Buffer> {
+  const nonce = randomBytes(NONCE);
+  const cipher = createCipheriv("aes-256-gcm", key, nonce);
+  cipher.setAAD(contextOf(context));
+  const box = Buffer.allocUnsafe(HEAD + plain.length);
+  const pace = new Pace();
+  for (let at = 0; at < plain.length; at += SLICE) {
+    cipher.update(plain.subarray(at, at + SLICE)).copy(box, HEAD + at);
+    if (pace.isDue()) await pace.rest();
+  }
+  cipher.final();
+  box[0] = FORMAT;
+  nonce.copy(box, 1);
+  cipher.getAuthTag().copy(box, 1 + NONCE);
+  return box;
 }
 
 export function decrypt(key: Buffer, box: Buffer, context: readonly string[]): Buffer {

@@ -21,8 +21,9 @@ import { parseInput } from "./input.ts";
 import { createJsonParser, notText } from "./json-body.ts";
 import { createLargeBodies, type LargeBodies } from "./large-bodies.ts";
 import { longAnswer } from "./long-answers.ts";
+import { readLongBody } from "./long-input.ts";
+import { createReplyWriter } from "./long-replies.ts";
 import type { Metrics } from "./metrics.ts";
-import { createPicker } from "./picker.ts";
 import type { RateLimits, Verdict } from "./rate-limits.ts";
 import { Raw, type ReplyControl, type Route } from "./serve.ts";
 import { EventStream } from "./sse.ts";
@@ -58,6 +59,8 @@ interface Visit {
   caller: Caller;
   actor: MemberActor | undefined;
   bodyHasEscapes: boolean;
+  /** Looked through in bites. */
+  isBodyLong: boolean;
   /** Its length says nothing about how fast we answer. */
   isStream: boolean;
   startedAt: number;
@@ -197,6 +200,7 @@ function addHooks(app: FastifyInstance, needs: DoorNeeds, gate: Gate, large: Lar
       caller,
       actor: undefined,
       bodyHasEscapes: false,
+      isBodyLong: false,
       isStream: false,
       startedAt: performance.now(),
     };
@@ -273,7 +277,9 @@ const controlOf = (request: FastifyRequest, reply: FastifyReply): ReplyControl =
 async function inputOf(route: Route, request: FastifyRequest, gate: Gate) {
   try {
     const { params, query, body } = request;
-    return parseInput(route, { params, query, body }, request.visit.bodyHasEscapes);
+    const { bodyHasEscapes, isBodyLong } = request.visit;
+    const read = isBodyLong ? await readLongBody(route.endpoint.body, body, bodyHasEscapes) : undefined;
+    return parseInput(route, { params, query, body }, bodyHasEscapes, read);
   } catch (error) {
     throw await gate.refusalOf(route, request, error);
   }
@@ -281,7 +287,7 @@ async function inputOf(route: Route, request: FastifyRequest, gate: Gate) {
 
 function mount(app: FastifyInstance, route: Route, gate: Gate, needs: GateNeeds): void {
   const { endpoint, answer } = route;
-  const pick = createPicker(endpoint.reply);
+  const write = createReplyWriter(endpoint.reply);
   const bodyOf = ({ body }: Raw, { visit, headers }: FastifyRequest, reply: FastifyReply) => {
     const { actor } = visit;
     if (typeof body === "string" || Buffer.isBuffer(body) || !actor) return body;
@@ -303,7 +309,8 @@ function mount(app: FastifyInstance, route: Route, gate: Gate, needs: GateNeeds)
     if (visit.isStream) return reply;
     if (value instanceof Raw) return reply.send(bodyOf(value, request, reply));
     reply.type("application/json");
-    return reply.send(JSON.stringify(pick(value)));
+    const text = write(value);
+    return reply.send(typeof text === "string" ? text : await text);
   };
   for (const path of [endpoint.path, ...endpoint.aliases]) {
     app.route({

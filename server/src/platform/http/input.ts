@@ -12,15 +12,9 @@ export interface Input {
   readonly body: unknown;
 }
 
-/** Texts up to this long cannot hold enough parts to matter. */
-const SHORT = 1024 * 1024;
-const MOST_PARTS = 200_000;
-/**
- * Is a JSON text made of so many parts that reading it would hold up everyone else? A million keys take the parser a
- * second. Large bodies are meant to be long texts in few fields, and those are stepped over.
- */
-export const hasTooManyParts = (text: string): boolean =>
-  text.length > SHORT && hasMoreParts(text, MOST_PARTS);
+/** What is so large that it is read on a thread of its own is a file in one field. */
+const MOST_PARTS = 1000;
+export const hasTooManyParts = (text: string): boolean => hasMoreParts(text, MOST_PARTS);
 
 /** What can be in a JSON string and in no database: NUL, and one half of a surrogate pair (RFC 8259, 8.2). */
 export const UNSTORABLE_ESCAPES = /\\u(?:0000|d[89a-f])/i;
@@ -29,7 +23,7 @@ export const UNSTORABLE_ESCAPES = /\\u(?:0000|d[89a-f])/i;
  * PostgreSQL cannot store these in text or in jsonb, UTF-8 would quietly turn the second into another character, and
  * nobody means to send one: refused at the door, with its place.
  */
-function findUnstorable(value: unknown, path: (string | number)[], issues: Issue[]): void {
+export function findUnstorable(value: unknown, path: (string | number)[], issues: Issue[]): void {
   if (typeof value === "string") {
     if (value.includes("\0"))
       issues.push({ code: "custom", path, message: "must not contain the NUL character" });
@@ -62,21 +56,35 @@ export function parseParams(endpoint: Endpoint, raw: unknown): unknown {
   return params.data;
 }
 
+/** A body as the contract wants it, or what is wrong with it. */
+export interface ReadBody {
+  readonly data: unknown;
+  readonly issues: readonly Issue[];
+}
+
+function readBody(schema: Endpoint["body"], raw: unknown, hasEscapes: boolean): ReadBody {
+  const issues: Issue[] = [];
+  if (hasEscapes) findUnstorable(raw, [], issues);
+  const body = schema.safeParse(raw ?? {});
+  if (!body.success) issues.push(...issuesOf(body.error));
+  return { data: body.data, issues };
+}
+
 export function parseInput(
   { endpoint, faultsOf }: Pick<Route, "endpoint" | "faultsOf">,
   raw: Input,
   bodyHasEscapes: boolean,
+  body: ReadBody = readBody(endpoint.body, raw.body, bodyHasEscapes),
 ): Input {
   const issues: Issue[] = [];
   const query = withoutEmpty(raw.query);
   findUnstorable(raw.params, [], issues);
   findUnstorable(query, [], issues);
-  if (bodyHasEscapes) findUnstorable(raw.body, [], issues);
   const params = endpoint.params.safeParse(raw.params);
   const looked = endpoint.query.safeParse(query);
-  const body = endpoint.body.safeParse(raw.body ?? {});
-  for (const part of [params, looked, body]) if (!part.success) issues.push(...issuesOf(part.error));
+  for (const part of [params, looked]) if (!part.success) issues.push(...issuesOf(part.error));
+  issues.push(...body.issues);
   if (faultsOf) issues.push(...faultsOf(raw.body));
-  if (issues.length > 0 || !params.success || !looked.success || !body.success) throw invalid(issues);
+  if (issues.length > 0 || !params.success || !looked.success) throw invalid(issues);
   return { params: params.data, query: looked.data, body: body.data };
 }

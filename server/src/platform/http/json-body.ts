@@ -1,29 +1,66 @@
 /** From the bytes of a body to what they say. */
 import { isUtf8 } from "node:buffer";
+import { StringDecoder } from "node:string_decoder";
 import { setImmediate } from "node:timers/promises";
 import type { FastifyRequest } from "fastify";
+import { NotJson, parseInBites, TooManyParts } from "../json-bites.ts";
+import { Pace } from "../pace.ts";
 import { badRequest, Problem } from "../problem.ts";
 import type { Gate } from "./gate.ts";
-import { hasTooManyParts, UNSTORABLE_ESCAPES } from "./input.ts";
+import { UNSTORABLE_ESCAPES } from "./input.ts";
 import { LARGE, type LargeBodies } from "./large-bodies.ts";
 
 /** A decoder would quietly put another character in place of what it cannot read, and a secret would be another one. */
 export const notText = () => badRequest("The body is not valid UTF-8.");
 const tooManyParts = () =>
-  new Problem(413, "PayloadTooLarge", "The request body has too many keys and items.");
+  new Problem(
+    413,
+    "PayloadTooLarge",
+    `The request body has too many keys and items: at most ${MOST_PARTS.all}, and ${MOST_PARTS.item} in one item.`,
+  );
 const notJson = () => badRequest("The body is not valid JSON.");
-/** What is done with a longer text is done one thing at a time, others in between. */
-const SMALL = 1024 * 1024;
+/** A longer text is made into objects in bites. */
+const SMALL = 128 * 1024;
+/**
+ * Keys and items: of all of a body, and of one of its items. Large bodies are meant to be long texts in few fields, or
+ * long lists of small things; a million keys take a second to be read and looked at.
+ */
+const MOST_PARTS = { all: 200_000, item: 50_000 };
 const FAULTS = { text: notText, parts: tooManyParts, json: notJson };
+
+async function parseLong(text: string): Promise<unknown> {
+  try {
+    return await parseInBites(text, MOST_PARTS);
+  } catch (error) {
+    if (error instanceof TooManyParts) throw tooManyParts();
+    if (error instanceof NotJson) throw notJson();
+    throw error;
+  }
+}
+
+/** Megabytes of letters that are not ASCII take their time. */
+async function decodeInBites(body: Buffer): Promise<string> {
+  const decoder = new StringDecoder("utf8");
+  const pace = new Pace();
+  let text = "";
+  for (let from = 0; from < body.length; from += SMALL) {
+    text += decoder.write(body.subarray(from, from + SMALL));
+    if (pace.isDue()) await pace.rest();
+  }
+  return text;
+}
 
 async function parseHere(request: FastifyRequest, body: Buffer): Promise<unknown> {
   if (!isUtf8(body)) throw notText();
+  if (body.length > SMALL) {
+    request.visit.isBodyLong = true;
+    const text = await decodeInBites(body);
+    request.visit.bodyHasEscapes = UNSTORABLE_ESCAPES.test(text);
+    await setImmediate();
+    return parseLong(text);
+  }
   const text = body.toString();
-  if (text.length > SMALL) await setImmediate();
-  if (hasTooManyParts(text)) throw tooManyParts();
-  if (text.length > SMALL) await setImmediate();
   request.visit.bodyHasEscapes = UNSTORABLE_ESCAPES.test(text);
-  if (text.length > SMALL) await setImmediate();
   try {
     return JSON.parse(text);
   } catch {

@@ -2,12 +2,13 @@ import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
 import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
-import { conflict, notFound } from "../../platform/problem.ts";
+import { badRequest, conflict, notFound } from "../../platform/problem.ts";
 import { CATALOGUE, orgOf, type Permissions, type Rule } from "../../permissions/index.ts";
 import { projectChanged } from "../events.ts";
 import type { Projects } from "../service.ts";
 import type { ProjectRow } from "../store.ts";
 import {
+  countEnvironments,
   deleteEnvironment,
   findEnvironment,
   findEnvironmentBySlug,
@@ -17,6 +18,9 @@ import {
   updateEnvironment,
   type EnvironmentRow,
 } from "./store.ts";
+
+/** Every look at a project brings all of them along. */
+const MOST_ENVIRONMENTS = 1000;
 
 export interface EnvironmentNeeds {
   readonly db: Db;
@@ -122,6 +126,8 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
       await require(actor, project, "create", input.slug);
       return orConflict(input.slug, () =>
         db.write(async (tx) => {
+          if ((await countEnvironments(tx, project.id)) >= MOST_ENVIRONMENTS)
+            throw badRequest(`A project has at most ${MOST_ENVIRONMENTS} environments.`);
           if (input.position !== undefined) await makeRoomAt(tx, project.id, input.position);
           const row = await insertEnvironment(tx, {
             id: newId(),
@@ -150,7 +156,7 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
       const isRenamed = patch.slug !== undefined && patch.slug !== before.slug;
       if (isRenamed) {
         const ability = await require(actor, project, "edit", patch.slug);
-        permissions.requireHolds(
+        await permissions.requireHolds(
           ability,
           everythingIn([before.slug, patch.slug ?? ""]),
           "another slug to this environment",

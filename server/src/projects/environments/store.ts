@@ -20,6 +20,7 @@ const insertDefaults = sql(`
   INSERT INTO environments (id, project_id, name, slug, position, created_at, updated_at)
   SELECT d.id, $1, d.name, d.slug, d.position, $2, $2
   FROM unnest($3::uuid[], ARRAY['Development', 'Staging', 'Production'], ARRAY['dev', 'staging', 'prod'], ARRAY[1, 2, 3]) AS d (id, name, slug, position)`);
+const count = sql<{ count: number }>(`SELECT count(*) AS count FROM environments WHERE project_id = $1`);
 const makeRoom = sql(
   `UPDATE environments SET position = position + 1 WHERE project_id = $1 AND position >= $2`,
 );
@@ -34,6 +35,8 @@ const bySlug = sql<EnvironmentRow>(`SELECT ${COLUMNS} FROM environments WHERE pr
 const byIdInOrg = sql<EnvironmentRow>(`
   SELECT ${COLUMNS} FROM environments WHERE id = $2 AND project_id IN (SELECT p.id FROM projects p WHERE p.org_id = $1)`);
 
+export const countEnvironments = async (tx: Tx, projectId: string): Promise<number> =>
+  (await tx.first(count, [projectId]))?.count ?? 0;
 export const insertDefaultEnvironments = (tx: Tx, projectId: string, at: Date) =>
   tx.rows(insertDefaults, [projectId, at, [newId(), newId(), newId()]]);
 export const insertEnvironment = (

@@ -5,6 +5,7 @@
 import type { Actor } from "../../platform/actor.ts";
 import type { Vault } from "../../platform/crypto/index.ts";
 import type { Tx } from "../../platform/db/index.ts";
+import { inBites } from "../../platform/pace.ts";
 import { badRequest } from "../../platform/problem.ts";
 import { importsMutated, secretsChanged } from "../events.ts";
 import {
@@ -17,6 +18,7 @@ import {
 import { MAX_REFERENCES, referencesIn, tooManyReferences } from "../resolution/model.ts";
 import { touchProject } from "../stamps/store.ts";
 import {
+  isMuch,
   writeReferences,
   writeVersions,
   type Dependant,
@@ -67,19 +69,21 @@ export interface Deed {
   readonly affected: readonly Dependant[];
 }
 
-export const deedOf = (
+/** In bites: five thousand values are read through and encrypted. */
+export async function deedOf(
   { actor, vault }: Pick<ChangeContext, "actor" | "vault">,
   changes: readonly Change[],
   affected: readonly Dependant[],
-): Deed => ({
-  changes,
+): Promise<Deed> {
+  const mentioned = new Map<string, readonly NewReference[]>();
+  const versions: NewVersion[] = [];
   // First: this is where a value may be refused, and nothing was encrypted for it yet.
-  mentioned: new Map(
-    changes.filter((change) => !isSameText(change)).map((change) => [idOf(change), referencesOf(change)]),
-  ),
-  versions: changes.map((change) => toVersion(change, vault, actor)),
-  affected,
-});
+  await inBites(changes, (change) => {
+    if (!isSameText(change)) mentioned.set(idOf(change), referencesOf(change));
+  });
+  await inBites(changes, (change) => void versions.push(toVersion(change, vault, actor)));
+  return { changes, mentioned, versions, affected };
+}
 
 /** Of one request: each reference is a row of the index, and the values of a request can hold a million. */
 export const MOST_REFERENCES = 25_000;
@@ -244,28 +248,27 @@ export const originsOf = (
 ): Origin[] => keys.map((key) => ({ environmentId: folder.environmentId, path: folder.path, key }));
 
 /** Everybody's deeds in the order they were done, in one transaction; each is told of by itself. */
-export function writeDeeds(tx: Tx, context: WriteContext, deeds: readonly Deed[]): void {
+export async function writeDeeds(tx: Tx, context: WriteContext, deeds: readonly Deed[]): Promise<void> {
   const changes = deeds.flatMap((deed) => deed.changes);
   if (changes.length === 0) return;
   const { projectId, at } = context;
-  writeVersions(
-    tx,
-    { projectId, at },
-    deeds.flatMap((deed) => deed.versions),
-  );
+  const versions = deeds.flatMap((deed) => deed.versions);
   // Of a secret that changed twice, only what its last value mentions counts.
   const mentioned = new Map(deeds.flatMap((deed) => [...deed.mentioned]));
-  writeReferences(tx, projectId, [...mentioned.values()].flat());
+  const references = [...mentioned.values()].flat();
+  const writer = { projectId, at, isMuch: isMuch(versions, references) };
+  await writeVersions(tx, writer, versions);
+  await writeReferences(tx, writer, references);
   touchProject(tx, projectId);
   for (const deed of deeds) announce(tx, context, deed);
 }
 
-export const writeChanges = (
+export const writeChanges = async (
   tx: Tx,
   context: ChangeContext,
   changes: readonly Change[],
   affected: readonly Dependant[],
-): void => writeDeeds(tx, context, [deedOf(context, changes, affected)]);
+): Promise<void> => writeDeeds(tx, context, [await deedOf(context, changes, affected)]);
 
 /** The same, sent at once and not with the commit: for those who change more than can be kept until then. */
 export async function writeChangesNow(
@@ -276,6 +279,6 @@ export async function writeChangesNow(
 ): Promise<void> {
   const sent: Promise<unknown>[] = [];
   const prompt: Tx = { ...tx, later: (statement, values) => void sent.push(tx.rows(statement, values)) };
-  writeChanges(prompt, context, changes, affected);
+  await writeChanges(prompt, context, changes, affected);
   await Promise.all(sent);
 }

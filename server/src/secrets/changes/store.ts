@@ -1,4 +1,4 @@
-import { sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { sql, type Query, type Statement, type Tx } from "../../platform/db/index.ts";
 import type { StoredState } from "../model.ts";
 
 /** One row to be written, in `secrets` and in the history. */
@@ -84,6 +84,8 @@ const asArrays = (rows: readonly (readonly unknown[])[]): unknown[][] =>
 export interface Writer {
   readonly projectId: string;
   readonly at: Date;
+  /** Too much to wait for the commit. */
+  readonly isMuch?: boolean;
 }
 
 /**
@@ -107,31 +109,86 @@ function netEffect(rows: readonly NewVersion[]) {
 }
 
 /**
+ * A statement's values are made into one text, and that is one stretch of work: many rows, or large ones, travel in
+ * several, one after the other.
+ */
+const PORTION_ROWS = 250;
+const PORTION_BYTES = 256 * 1024;
+export const bytesOf = ({ key, state }: Pick<NewVersion, "key" | "state">): number =>
+  key.length +
+  (state?.value.length ?? 0) +
+  (state?.comment?.length ?? 0) +
+  (state?.metadata ?? []).reduce((sum, one) => sum + JSON.stringify(one).length, 0);
+
+export function inPortions<T>(rows: readonly T[], weightOf: (row: T) => number): T[][] {
+  const portions: T[][] = [];
+  let bytes = 0;
+  for (const row of rows) {
+    const weight = weightOf(row);
+    const open = portions.at(-1);
+    if (open && open.length < PORTION_ROWS && bytes + weight <= PORTION_BYTES) {
+      open.push(row);
+      bytes += weight;
+    } else {
+      portions.push([row]);
+      bytes = weight;
+    }
+  }
+  return portions;
+}
+
+/** What is little travels with the commit. Never both: what is sent now would overtake what waits. */
+async function send<T>(
+  tx: Tx,
+  statement: Statement<unknown>,
+  portions: readonly (readonly T[])[],
+  { isMuch, valuesOf }: { isMuch: boolean; valuesOf: (portion: readonly T[]) => readonly unknown[] },
+): Promise<void> {
+  for (const portion of portions) {
+    if (isMuch) await tx.rows(statement, valuesOf(portion));
+    else tx.later(statement, valuesOf(portion));
+  }
+}
+
+/** More than may wait for the commit. */
+export const isMuch = (rows: readonly NewVersion[], references: readonly NewReference[]): boolean =>
+  references.length > PORTION_ROWS ||
+  rows.length > PORTION_ROWS ||
+  rows.reduce((sum, row) => sum + bytesOf(row), 0) > PORTION_BYTES;
+
+/**
  * Deletions first, so that a name can pass from one secret to another within one change. What a changed secret's old
  * value mentioned is forgotten here; what the new one mentions is for `writeReferences`.
  */
-export function writeVersions(tx: Tx, { projectId, at }: Writer, rows: readonly NewVersion[]): void {
+export async function writeVersions(
+  tx: Tx,
+  { projectId, at, isMuch: isNow = false }: Writer,
+  rows: readonly NewVersion[],
+): Promise<void> {
   const [row] = rows;
-  if (row && rows.length === 1 && row.change !== "delete" && !row.keepsReferences) {
+  if (row && rows.length === 1 && row.change !== "delete" && !row.keepsReferences && !isNow) {
     const values = [projectId, at, ...asValues(row), ...actorOf(row)];
     if (row.change === "create") tx.later(insertOne, [...values, row.createdAt]);
     else tx.later(updateOne, values);
     return;
   }
   const { deleted, updated, created } = netEffect(rows);
-  if (deleted.length > 0) tx.later(remove, [deleted.map((one) => one.id)]);
-  if (updated.length > 0) {
-    tx.later(update, [projectId, at, ...asArrays(updated.map(asValues))]);
-    const reworded = updated.filter((one) => !one.keepsReferences);
-    if (reworded.length > 0) tx.later(removeReferences, [reworded.map((one) => one.id)]);
-  }
-  if (created.length > 0)
-    tx.later(insert, [projectId, at, ...asArrays(created.map((one) => [...asValues(one), one.createdAt]))]);
-  tx.later(insertHistory, [
-    projectId,
-    at,
-    ...asArrays(rows.map((one) => [...asValues(one), ...actorOf(one)])),
-  ]);
+  const put = (
+    statement: Statement<unknown>,
+    list: readonly NewVersion[],
+    valuesOf: (portion: readonly NewVersion[]) => readonly unknown[],
+  ) => send(tx, statement, inPortions(list, bytesOf), { isMuch: isNow, valuesOf });
+  const idsOf = (list: readonly NewVersion[]) => [list.map((one) => one.id)];
+  const columnsOf = (list: readonly unknown[][]) => [projectId, at, ...asArrays(list)];
+  await put(remove, deleted, idsOf);
+  await put(update, updated, (part) => columnsOf(part.map(asValues)));
+  await put(
+    removeReferences,
+    updated.filter((one) => !one.keepsReferences),
+    idsOf,
+  );
+  await put(insert, created, (part) => columnsOf(part.map((one) => [...asValues(one), one.createdAt])));
+  await put(insertHistory, rows, (part) => columnsOf(part.map((one) => [...asValues(one), ...actorOf(one)])));
 }
 
 export interface NewReference {
@@ -143,18 +200,26 @@ export interface NewReference {
   readonly key: string;
 }
 
-export function writeReferences(tx: Tx, projectId: string, rows: readonly NewReference[]): void {
-  if (rows.length === 0) return;
-  tx.later(insertReferences, [
-    projectId,
-    rows.map((row) => row.secretId),
-    rows.map((row) => row.folderId),
-    rows.map((row) => row.secretKey),
-    rows.map((row) => row.environment),
-    rows.map((row) => row.path),
-    rows.map((row) => row.key),
-  ]);
-}
+const letters = ({ secretKey, path, key }: NewReference): number =>
+  secretKey.length + (path?.length ?? 0) + key.length;
+
+export const writeReferences = (
+  tx: Tx,
+  { projectId, isMuch: isNow = false }: Writer,
+  rows: readonly NewReference[],
+): Promise<void> =>
+  send(tx, insertReferences, inPortions(rows, letters), {
+    isMuch: isNow,
+    valuesOf: (part) => [
+      projectId,
+      part.map((row) => row.secretId),
+      part.map((row) => row.folderId),
+      part.map((row) => row.secretKey),
+      part.map((row) => row.environment),
+      part.map((row) => row.path),
+      part.map((row) => row.key),
+    ],
+  });
 
 export interface Dependant {
   readonly orgId: string;

@@ -228,7 +228,7 @@ export function createFolders(needs: FolderNeeds) {
             before,
             from: places.get(before.folderId) as FolderPlace,
           }));
-          writeChanges(tx, { actor, orgId, projectId, vault, at: now }, changes, []);
+          await writeChanges(tx, { actor, orgId, projectId, vault, at: now }, changes, []);
           announceAffected(tx, affected, tree.folders);
           await deleteFolders(
             tx,

@@ -146,7 +146,7 @@ export function createCounter({ db, clock, keyring, tags }: CounterNeeds) {
           desk.tx.audit(actor, { event, orgId: project.orgId, projectId: project.id, metadata });
         }
       };
-      const deed = deedOf({ actor, vault }, changes, affected);
+      const deed = await deedOf({ actor, vault }, changes, affected);
       requireFewReferences(deed);
       return { deed, shown, audit };
     } catch (error) {
@@ -188,10 +188,11 @@ export function createCounter({ db, clock, keyring, tags }: CounterNeeds) {
           if (!done.deed) continue;
           deeds.push(done.deed);
           done.audit();
-          for (const version of done.deed.versions) noteVersion(present, version, at);
+          if (errand !== errands.at(-1))
+            for (const version of done.deed.versions) noteVersion(present, version, at);
         }
         if (deeds.length === 0) throw new AllRefused(outcomes);
-        writeDeeds(tx, { orgId: project.orgId, projectId: project.id, vault, at }, deeds);
+        await writeDeeds(tx, { orgId: project.orgId, projectId: project.id, vault, at }, deeds);
         return outcomes;
       },
       { tenant: project.orgId },

@@ -4,7 +4,9 @@
  */
 import type { MemberActor } from "../../platform/actor.ts";
 import { isUniqueViolation, type Tx } from "../../platform/db/index.ts";
+import { Pace } from "../../platform/pace.ts";
 import { badRequest } from "../../platform/problem.ts";
+import { JudgingBudget } from "../../permissions/index.ts";
 import { require, requireNoGain, type Ground } from "../access/service.ts";
 import { deedOf, originsOf, requireFewReferences, writeDeeds, type Change } from "../changes/service.ts";
 import { findDependants } from "../changes/store.ts";
@@ -68,7 +70,9 @@ export function createSecretTransfers(needs: WriteNeeds) {
       project.id,
       [...rows, ...existing.values()].map((row) => row.tagIds),
     );
+    const budget = new JudgingBudget();
     for (const row of rows) {
+      if (budget.isDue()) await budget.giveWay();
       const own = tagsFor(known, row.tagIds);
       const here = attributesOf(source, row.key, own);
       const there = attributesOf(destination, row.key, own);
@@ -153,15 +157,19 @@ export function createSecretTransfers(needs: WriteNeeds) {
           const trip = await load(tx, ground, input, places);
           await requireRights(trip);
           const changes: Change[] = [];
-          for (const row of trip.rows) changes.push(...(await changesFor(trip, row)));
+          const pace = new Pace();
+          for (const row of trip.rows) {
+            changes.push(...(await changesFor(trip, row)));
+            if (pace.isDue()) await pace.rest();
+          }
           const keys = trip.rows.map((row) => row.key);
           const affected = await findDependants(tx, [
             ...originsOf(trip.source, isMove ? keys : []),
             ...originsOf(trip.destination, keys),
           ]);
-          const deed = deedOf({ actor, vault }, changes, affected);
+          const deed = await deedOf({ actor, vault }, changes, affected);
           requireFewReferences(deed);
-          writeDeeds(tx, { orgId, projectId, vault, at: trip.at }, [deed]);
+          await writeDeeds(tx, { orgId, projectId, vault, at: trip.at }, [deed]);
           const { source, destination } = trip;
           tx.audit(actor, {
             event: isMove ? "move-secrets" : "copy-secrets",

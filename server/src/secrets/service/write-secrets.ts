@@ -6,7 +6,9 @@ import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
 import type { Keyring } from "../../platform/crypto/index.ts";
 import type { Db } from "../../platform/db/index.ts";
+import { mapInBites } from "../../platform/pace.ts";
 import { badRequest } from "../../platform/problem.ts";
+import { JudgingBudget } from "../../permissions/index.ts";
 import { require, requireNoGain, type Access } from "../access/service.ts";
 import type { Change } from "../changes/service.ts";
 import type {
@@ -82,25 +84,23 @@ export function createSecretWrites(needs: WriteNeeds) {
 
   const creator =
     (input: readonly (NewFields & { key: string; tags: readonly TagRef[] })[], ownerId: string | null) =>
-    (desk: Desk): Promise<Decision> => {
+    async (desk: Desk): Promise<Decision> => {
       const { ground, place } = desk.target;
       const { folder } = desk;
       if (!folder) throw folderUnknown(place.path);
-      const drafts = input.map((item) => {
+      const decision: Decision = { changes: [], shown: [] };
+      const budget = new JudgingBudget();
+      for (const item of input) {
         const here = desk.rowsOf(item.key);
         if (here.some((row) => row.ownerId === ownerId)) throw secretExists(item.key);
         if (ownerId !== null && !here.some((row) => row.ownerId === null)) throw nothingToOverride(item.key);
-        return {
-          draft: newDraft(folder, item.key, ownerId, { state: newState(item, item.tags), at: desk.at }),
-          tags: item.tags,
-        };
-      });
-      return Promise.resolve({
-        changes: drafts.map(({ draft }): Change => ({ kind: "create", after: draft })),
-        shown: drafts.map(({ draft, tags: own }) =>
-          shown(draft, { tags: own, ability: ground.ability, at: desk.at }),
-        ),
-      });
+        const state = newState(item, item.tags);
+        const draft = newDraft(folder, item.key, ownerId, { state, at: desk.at });
+        decision.changes.push({ kind: "create", after: draft });
+        decision.shown.push(shown(draft, { tags: item.tags, ability: ground.ability, at: desk.at }));
+        if (budget.isDue()) await budget.giveWay();
+      }
+      return decision;
     };
 
   const prepareNew = async (
@@ -109,8 +109,14 @@ export function createSecretWrites(needs: WriteNeeds) {
   ) => {
     requireDistinct(items.map((item) => item.secretKey));
     const prepared: (NewFields & { key: string; tags: readonly TagRef[] })[] = [];
+    const budget = new JudgingBudget();
+    const tagsOf = await tags.resolver(
+      target.ground.project.id,
+      items.map((item) => item.tagIds),
+    );
     for (const item of items) {
-      const own = await tags.resolve(target.ground.project.id, item.tagIds);
+      if (budget.isDue()) await budget.giveWay();
+      const own = tagsOf(item.tagIds);
       require(target.ground.ability, "create", "secrets", attributesOf(target.place, item.secretKey, own));
       prepared.push({ ...item, key: item.secretKey, tags: own });
     }
@@ -183,8 +189,14 @@ export function createSecretWrites(needs: WriteNeeds) {
     };
   };
 
-  const resolveTags = async (target: Target, input: ChangedFields) =>
-    input.tagIds === undefined ? undefined : tags.resolve(target.ground.project.id, input.tagIds);
+  /** Nothing of its tags is said where they stay as they are. */
+  const tagResolver = async (target: Target, inputs: readonly ChangedFields[]) => {
+    const tagsOf = await tags.resolver(
+      target.ground.project.id,
+      inputs.map((input) => input.tagIds ?? []),
+    );
+    return ({ tagIds }: ChangedFields) => (tagIds === undefined ? undefined : tagsOf(tagIds));
+  };
 
   const first = (secrets: readonly ReadSecret[]): ReadSecret => secrets[0] as ReadSecret;
 
@@ -204,7 +216,7 @@ export function createSecretWrites(needs: WriteNeeds) {
 
     async update(actor: MemberActor, name: string, input: SecretChange): Promise<ReadSecret> {
       const target = await open(actor, input);
-      const newTags = await resolveTags(target, input);
+      const newTags = (await tagResolver(target, [input]))(input);
       const keys =
         input.newSecretName === undefined || input.newSecretName === name
           ? [name]
@@ -251,14 +263,16 @@ export function createSecretWrites(needs: WriteNeeds) {
       if (strays)
         throw badRequest("All secrets of a batch must be in the batch's folder; send one batch per folder.");
       requireDistinct(input.secrets.map((item) => item.secretKey));
-      const items: { item: (typeof input.secrets)[number]; newTags: readonly TagRef[] | undefined }[] = [];
-      for (const item of input.secrets) items.push({ item, newTags: await resolveTags(target, item) });
+      const tagsOf = await tagResolver(target, input.secrets);
+      const items = await mapInBites(input.secrets, (item) => ({ item, newTags: tagsOf(item) }));
       const keys = [
         ...new Set(input.secrets.flatMap((item) => [item.secretKey, item.newSecretName ?? item.secretKey])),
       ];
       return commit(target, keys, "update-secrets", async (desk) => {
         const decision: Decision = { changes: [], shown: [] };
+        const budget = new JudgingBudget();
         for (const { item, newTags } of items) {
+          if (budget.isDue()) await budget.giveWay();
           const isThere = desk.rowsOf(item.secretKey).some((row) => row.ownerId === null);
           if (!isThere && input.mode === "ignore") continue;
           const part =
@@ -281,7 +295,9 @@ export function createSecretWrites(needs: WriteNeeds) {
         "delete-secrets",
         async (desk) => {
           const decision: Decision = { changes: [], shown: [] };
+          const budget = new JudgingBudget();
           for (const { secretKey, type } of input.secrets) {
+            if (budget.isDue()) await budget.giveWay();
             const part = await remove(desk, pick(desk, secretKey, type, "delete"));
             decision.changes.push(...part.changes);
             decision.shown.push(part.secret);

@@ -7,7 +7,9 @@ import type { Clock } from "../../platform/clock.ts";
 import type { Keyring } from "../../platform/crypto/index.ts";
 import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
-import { conflict, notFound } from "../../platform/problem.ts";
+import { inBites, Pace } from "../../platform/pace.ts";
+import { badRequest, conflict, notFound } from "../../platform/problem.ts";
+import { JudgingBudget } from "../../permissions/index.ts";
 import { require, type Access, type Ground } from "../access/service.ts";
 import { originsOf, writeChangesNow, type Change } from "../changes/service.ts";
 import { findDependants } from "../changes/store.ts";
@@ -17,6 +19,7 @@ import { touchProject } from "../stamps/store.ts";
 import { holdTreeAlone } from "../store.ts";
 import type { NewTag, TagChange } from "./contract.ts";
 import {
+  countTags,
   deleteTag,
   findTag,
   findTagBySlug,
@@ -43,6 +46,8 @@ export interface TagNeeds {
 
 export type Tags = ReturnType<typeof createTags>;
 
+/** They are listed all at once, and a project file takes no more. */
+const MOST_TAGS = 10_000;
 const NONE: readonly TagRef[] = [];
 const NO_TAGS: KnownTags = new Map();
 const placeOf = ({ folderId, projectId, environmentId, environment, path }: TaggedSecret): FolderPlace => ({
@@ -57,7 +62,10 @@ const unknownTag = (id: string) => notFound("The tag", id);
 export function createTags({ db, clock, keyring, access }: TagNeeds) {
   /** Answers once for a whole list of secrets; most have no tags, and then nothing is asked. */
   const lookUp = async (projectId: string, idLists: readonly (readonly string[])[]): Promise<KnownTags> => {
-    const ids = new Set(idLists.flat());
+    const ids = new Set<string>();
+    await inBites(idLists, (list) => {
+      for (const id of list) ids.add(id);
+    });
     if (ids.size === 0) return NO_TAGS;
     const rows = await db.read((q) => findTags(q, projectId, [...ids]));
     return new Map(
@@ -102,14 +110,17 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
    */
   const requireReadable = async (tx: Tx, { ability, project }: Ground, id: string): Promise<void> => {
     let last: TaggedVersion | undefined;
+    const budget = new JudgingBudget();
     do {
       const page = await versionsWithTag(tx, { projectId: project.id, id }, last);
       const known = await lookUp(
         project.id,
         page.map((one) => one.tagIds),
       );
-      for (const one of page)
+      for (const one of page) {
         require(ability, "readValue", "secrets", attributesOf(one, one.key, tagsFor(known, one.tagIds)));
+        if (budget.isDue()) await budget.giveWay();
+      }
       last = page.length < PAGE ? undefined : page.at(-1);
     } while (last);
   };
@@ -123,7 +134,9 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
       const page = await nextTagged(tx, { projectId, id }, last);
       if (page.length === 0) return;
       const changes: Change[] = [];
+      const pace = new Pace();
       for (const before of page) {
+        if (pace.isDue()) await pace.rest();
         const from = placeOf(before);
         const state = decryptState(await keyring.vaultById(before.keyId, tx), before);
         const tagIds = state.tagIds.filter((other) => other !== id);
@@ -148,14 +161,16 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
     lookUp,
 
     /** The tags behind the ids that a caller sent; an unknown one is a mistake of the caller. */
-    async resolve(projectId: string, ids: readonly string[]): Promise<readonly TagRef[]> {
-      if (ids.length === 0) return NONE;
-      const known = await lookUp(projectId, [ids]);
-      return [...new Set(ids)].map((id) => {
-        const tag = known.get(id);
-        if (!tag) throw unknownTag(id);
-        return tag;
-      });
+    async resolver(projectId: string, idLists: readonly (readonly string[])[]) {
+      const known = await lookUp(projectId, idLists);
+      return (ids: readonly string[]): readonly TagRef[] =>
+        ids.length === 0
+          ? NONE
+          : [...new Set(ids)].map((id) => {
+              const tag = known.get(id);
+              if (!tag) throw unknownTag(id);
+              return tag;
+            });
     },
 
     async list(actor: MemberActor, projectRef: string): Promise<TagRow[]> {
@@ -184,7 +199,11 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
         color: input.color,
         at: clock.now(),
       };
-      return write(ground, "create-tag", (tx) => insertTag(tx, row));
+      return write(ground, "create-tag", async (tx) => {
+        if ((await countTags(tx, row.projectId)) >= MOST_TAGS)
+          throw badRequest(`A project has at most ${MOST_TAGS} tags.`);
+        return insertTag(tx, row);
+      });
     },
     async update(actor: MemberActor, projectRef: string, id: string, patch: TagChange): Promise<TagRow> {
       const ground = await enter(actor, projectRef, "edit");

@@ -20,6 +20,7 @@ const byIds = sql<TagRow>(`SELECT ${COLUMNS} FROM tags WHERE project_id = $1 AND
 const insert = sql<TagRow>(`
   INSERT INTO tags (id, project_id, slug, name, color, created_at, updated_at)
   VALUES ($1, $2, $3, $4, $5, $6, $6) RETURNING ${COLUMNS}`);
+const count = sql<{ count: number }>(`SELECT count(*) AS count FROM tags WHERE project_id = $1`);
 const update = sql<TagRow>(`
   UPDATE tags SET slug = coalesce($3, slug), name = coalesce($4, name), color = coalesce($5, color), updated_at = $6
   WHERE project_id = $1 AND id = $2 RETURNING ${COLUMNS}`);
@@ -68,6 +69,8 @@ export const findTags = (q: Query, projectId: string, ids: readonly string[]) =>
 export const findTag = (q: Query, projectId: string, id: string) => q.first(byId, [projectId, id]);
 export const findTagBySlug = (q: Query, projectId: string, slug: string) =>
   q.first(bySlug, [projectId, slug]);
+export const countTags = async (tx: Tx, projectId: string): Promise<number> =>
+  (await tx.first(count, [projectId]))?.count ?? 0;
 export const insertTag = (
   tx: Tx,
   row: { id: string; projectId: string; slug: string; name: string; color: string; at: Date },

@@ -103,20 +103,30 @@ const contentOf = (secret: Present["secrets"][number]): string =>
   ]);
 
 /** A tag that the file does not describe cannot be made, so it is not asked for. */
-const withKnownTags = (file: Archive, present: Present): ArchivedSecret[] => {
+async function withKnownTags(file: Archive, present: Present, breathe: Breathe): Promise<ArchivedSecret[]> {
   const known = new Set([...file.tags, ...present.tags].map(({ slug }) => slug));
-  return file.secrets.map((secret) => ({ ...secret, tags: secret.tags.filter((slug) => known.has(slug)) }));
-};
+  const secrets: ArchivedSecret[] = [];
+  for (const secret of file.secrets) {
+    secrets.push({ ...secret, tags: secret.tags.filter((slug) => known.has(slug)) });
+    await breathe();
+  }
+  return secrets;
+}
 
 /** Every folder that the file speaks of, those above first; the file of an old version may name only the deepest. */
-export function foldersOf(file: Archive): Folder[] {
+export async function foldersOf(file: Archive, breathe: Breathe): Promise<Folder[]> {
   const all = new Map<string, Folder>();
   const add = (folder: Folder): void => {
     if (folder.path !== "/" && !all.has(folderName(folder))) all.set(folderName(folder), folder);
   };
   const places = [...file.folders, ...file.secrets, ...file.imports];
   for (const folder of file.folders) add(folder);
-  for (const { environment, path } of places) {
+  const seen = new Set<string>();
+  for (const place of places) {
+    await breathe();
+    const { environment, path } = place;
+    if (seen.has(folderName(place))) continue;
+    seen.add(folderName(place));
     const names = path.split("/").filter((name) => name !== "");
     for (let depth = 1; depth <= names.length; depth += 1)
       add({ environment, path: `/${names.slice(0, depth).join("/")}`, description: null });
@@ -193,13 +203,13 @@ export async function planImport(
       breathe,
     ),
     folders: await diff(
-      both(foldersOf(file), present.folders),
+      both(await foldersOf(file, breathe), present.folders),
       folderName,
       (a, b) => (a.description ?? "") === (b.description ?? ""),
       breathe,
     ),
     secrets: await diff(
-      both(withKnownTags(file, present), present.secrets),
+      both(await withKnownTags(file, present, breathe), present.secrets),
       secretPlace,
       (a, b) => b.value !== undefined && contentOf(a) === contentOf(b),
       breathe,

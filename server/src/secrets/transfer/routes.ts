@@ -1,5 +1,6 @@
 import { Raw, serve, type Route, inProject, inProjectAnyOf } from "../../platform/http/index.ts";
 import * as contract from "./contract.ts";
+import { lengthOf, streamOf } from "../service/large-answers.ts";
 import type { ProjectFiles } from "./service/carry-project.ts";
 import type { SecretFiles } from "./service.ts";
 
@@ -23,11 +24,12 @@ const PUT_ANYTHING = inProjectAnyOf(
 
 export const transferRoutes = (files: SecretFiles, projects: ProjectFiles): Route[] => [
   serve(contract.exportSecrets, async ({ actor, params, query, reply }) => {
-    const text = await files.export(actor, params.projectId, query);
+    const chunks = await files.export(actor, params.projectId, query);
     const [type, name] = TYPES[query.format];
     reply.header("content-type", type);
     reply.header("content-disposition", `attachment; filename="${name}"`);
-    return new Raw(text);
+    reply.header("content-length", String(lengthOf(chunks)));
+    return new Raw(streamOf(chunks));
   }),
   serve(
     contract.importSecrets,

@@ -1,6 +1,6 @@
 /** Files in and out. Everything goes through the same reads and writes as any other request, rights included. */
 import type { MemberActor } from "../../platform/actor.ts";
-import { createBreath } from "../../platform/breath.ts";
+import { inBites, Pace } from "../../platform/pace.ts";
 import { badRequest, invalidField } from "../../platform/problem.ts";
 import { isWellFormed } from "../../platform/text.ts";
 import { MAX_BATCH, type ListQuery } from "../contract.ts";
@@ -9,10 +9,10 @@ import { secretName } from "../paths/contract.ts";
 import type { SecretReads } from "../service/read-secrets.ts";
 import type { SecretWrites } from "../service/write-secrets.ts";
 import type { ExportQuery, FileFormat, FileToImport } from "./contract.ts";
-import { dotenvEntries, writeDotenv } from "./formats/dotenv.ts";
-import { FormatError, readInBites, type Entries, type Reading } from "./formats/entries.ts";
-import { jsonEntries, writeJson } from "./formats/json.ts";
-import { writeYaml, yamlEntries } from "./formats/yaml.ts";
+import { dotenvEntries, dotenvLines } from "./formats/dotenv.ts";
+import { FormatError, readInBites, type Entries, type Reading, type Writing } from "./formats/entries.ts";
+import { jsonEntries, jsonLines } from "./formats/json.ts";
+import { yamlEntries, yamlLines } from "./formats/yaml.ts";
 
 export interface FileNeeds {
   readonly reads: SecretReads;
@@ -24,11 +24,27 @@ const READERS: Readonly<Record<FileFormat, (text: string) => Reading>> = {
   json: jsonEntries,
   yaml: yamlEntries,
 };
-const WRITERS: Readonly<Record<FileFormat, (entries: Entries) => string>> = {
-  dotenv: writeDotenv,
-  json: writeJson,
-  yaml: writeYaml,
+const WRITERS: Readonly<Record<FileFormat, (entries: Entries) => Writing>> = {
+  dotenv: dotenvLines,
+  json: jsonLines,
+  yaml: yamlLines,
 };
+const CHUNK_CHARACTERS = 64 * 1024;
+
+async function writeInBites(writing: Writing): Promise<Buffer[]> {
+  const pace = new Pace();
+  const chunks: Buffer[] = [];
+  let text = "";
+  for (const line of writing) {
+    text += line;
+    if (text.length >= CHUNK_CHARACTERS) {
+      chunks.push(Buffer.from(text));
+      text = "";
+    }
+    if (pace.isDue()) await pace.rest();
+  }
+  return [...chunks, Buffer.from(text)];
+}
 
 export type SecretFiles = ReturnType<typeof createSecretFiles>;
 
@@ -58,7 +74,7 @@ const isStorable = (text: string): boolean => !text.includes("\0") && isWellForm
 
 export function createSecretFiles({ reads, writes }: FileNeeds) {
   return {
-    async export(actor: MemberActor, projectId: string, query: ExportQuery): Promise<string> {
+    async export(actor: MemberActor, projectId: string, query: ExportQuery): Promise<Buffer[]> {
       const list = await reads.listFresh(actor, {
         ...plainList(projectId, query.environment, query.secretPath),
         includeImports: query.includeImports,
@@ -68,18 +84,18 @@ export function createSecretFiles({ reads, writes }: FileNeeds) {
       const add = ({ row, value }: ReadSecret) => {
         if (value !== undefined && !entries.has(row.key)) entries.set(row.key, value.open());
       };
-      list.secrets.forEach(add);
-      for (const block of list.imports) block.secrets.forEach(add);
-      return orExplain("", () => WRITERS[query.format](entries));
+      await inBites(list.secrets, add);
+      for (const block of list.imports) await inBites(block.secrets, add);
+      return orExplain("", () => writeInBites(WRITERS[query.format](entries)));
     },
 
     async import(actor: MemberActor, projectId: string, input: FileToImport) {
       const entries = await orExplain("content", () =>
         readInBites(READERS[input.format](input.content), MAX_BATCH),
       );
-      const breathe = createBreath();
+      const pace = new Pace();
       for (const [key, value] of entries) {
-        await breathe();
+        await pace.giveWay();
         if (!secretName.safeParse(key).success || !isStorable(key))
           throw invalidField(["content"], `${JSON.stringify(key)} cannot be the name of a secret`);
         if (!isStorable(value))

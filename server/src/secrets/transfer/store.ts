@@ -1,4 +1,5 @@
 import { slowSql, sql, type SlowQuery, type Tx } from "../../platform/db/index.ts";
+import { bytesOf, inPortions } from "../changes/store.ts";
 import type { StoredState } from "../model.ts";
 import { VERSION_COLUMNS, type VersionRow } from "../versions/store.ts";
 
@@ -40,27 +41,32 @@ export interface OlderVersion {
  * History that came in a file. For rollbacks here it was written now (before, this folder did not have these secrets);
  * when and by whom it was written there is kept beside it, and nobody's id: a name in a file proves nothing.
  */
-export const writeOlderVersions = (
-  tx: Tx,
-  place: { readonly projectId: string; readonly folderId: string; readonly at: Date },
-  rows: readonly OlderVersion[],
-): void =>
-  tx.later(insertOlder, [
-    place.projectId,
-    place.folderId,
-    place.at,
-    rows.map((row) => row.secretId),
-    rows.map((row) => row.version),
-    rows.map((row) => row.change),
-    rows.map((row) => row.key),
-    rows.map((row) => row.keyId),
-    rows.map((row) => row.state?.value ?? null),
-    rows.map((row) => row.state?.comment ?? null),
-    rows.map((row) => (row.state?.metadata ? JSON.stringify(row.state.metadata) : null)),
-    rows.map((row) => `{${row.state?.tagIds.join(",") ?? ""}}`),
-    rows.map((row) => row.state?.skipMultiline ?? null),
-    rows.map((row) => row.state?.reminderNote ?? null),
-    rows.map((row) => row.state?.reminderDays ?? null),
-    rows.map((row) => row.at),
-    rows.map((row) => row.by),
-  ]);
+export async function writeOlderVersions(tx: Tx, place: Place, rows: readonly OlderVersion[]): Promise<void> {
+  for (const portion of inPortions(rows, bytesOf)) await tx.rows(insertOlder, valuesOf(place, portion));
+}
+
+interface Place {
+  readonly projectId: string;
+  readonly folderId: string;
+  readonly at: Date;
+}
+
+const valuesOf = (place: Place, rows: readonly OlderVersion[]): unknown[] => [
+  place.projectId,
+  place.folderId,
+  place.at,
+  rows.map((row) => row.secretId),
+  rows.map((row) => row.version),
+  rows.map((row) => row.change),
+  rows.map((row) => row.key),
+  rows.map((row) => row.keyId),
+  rows.map((row) => row.state?.value ?? null),
+  rows.map((row) => row.state?.comment ?? null),
+  rows.map((row) => (row.state?.metadata ? JSON.stringify(row.state.metadata) : null)),
+  rows.map((row) => `{${row.state?.tagIds.join(",") ?? ""}}`),
+  rows.map((row) => row.state?.skipMultiline ?? null),
+  rows.map((row) => row.state?.reminderNote ?? null),
+  rows.map((row) => row.state?.reminderDays ?? null),
+  rows.map((row) => row.at),
+  rows.map((row) => row.by),
+];

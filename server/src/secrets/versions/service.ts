@@ -231,7 +231,7 @@ export function createSecretHistory(needs: HistoryNeeds) {
               : { kind: "create", after: draft },
           ];
           const moment = clock.now();
-          writeChanges(tx, { actor, orgId, projectId, vault, at: moment }, changes, affected);
+          await writeChanges(tx, { actor, orgId, projectId, vault, at: moment }, changes, affected);
           tx.audit(actor, {
             event: "rollback-secret",
             orgId,

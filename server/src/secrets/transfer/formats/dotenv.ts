@@ -10,6 +10,7 @@ import {
   type Entries,
   type Reading,
   withoutComment,
+  type Writing,
 } from "./entries.ts";
 
 const KEY = /^[A-Za-z_][A-Za-z0-9_.-]*$/;
@@ -40,17 +41,16 @@ function quote(value: string): string {
   return `"${value.replace(/[\n\r\t"\\$`]/g, (char) => NEEDS_ESCAPE[char] ?? char)}"`;
 }
 
-export function writeDotenv(entries: Entries): string {
-  let text = "";
+export function* dotenvLines(entries: Entries): Writing {
   for (const [key, value] of entries) {
     if (!KEY.test(key))
       throw new FormatError(
         `The name ${JSON.stringify(key)} cannot be written to a .env file; use JSON or YAML.`,
       );
-    text += `${key}=${quote(value)}\n`;
+    yield `${key}=${quote(value)}\n`;
   }
-  return text;
 }
+export const writeDotenv = (entries: Entries): string => [...dotenvLines(entries)].join("");
 
 /** So many lines without an entry are looked at in one go. */
 const BREATH_LINES = 1000;

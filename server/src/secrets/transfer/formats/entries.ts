@@ -2,7 +2,7 @@
  * Names and values in the order in which they stand in a file. Files are large and come from anybody, so they are read
  * entry by entry: whoever reads can stop at the first one too many, and let others have a turn in between.
  */
-import { createBreath } from "../../../platform/breath.ts";
+import { Pace } from "../../../platform/pace.ts";
 
 export type Entries = ReadonlyMap<string, string>;
 export type Entry = readonly [key: string, value: string];
@@ -17,6 +17,8 @@ export function withoutComment(line: string): string {
   const comment = /(?:^|\s)#/.exec(line);
   return comment ? line.slice(0, comment.index) : line;
 }
+/** A file, a line or so at a time. */
+export type Writing = Generator<string, void>;
 
 /** What is wrong with a file, in words for the person who sent it. Never quotes a value. */
 export class FormatError extends Error {
@@ -34,14 +36,14 @@ export const readAll = (reading: Reading): Entries =>
 /** In bites, and no further than one entry beyond the most that anybody wants. */
 export async function readInBites(reading: Reading, most: number): Promise<Entries> {
   const entries = new Map<string, string>();
-  const breathe = createBreath();
+  const pace = new Pace();
   for (const entry of reading) {
     if (entry) entries.set(...(entry as [string, string]));
     if (entries.size > most)
       throw new FormatError(
         `the file holds more than ${most} secrets, which is the most that can be imported at once: split it`,
       );
-    await breathe();
+    await pace.giveWay();
   }
   return entries;
 }

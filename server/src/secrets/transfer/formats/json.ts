@@ -6,13 +6,19 @@ import {
   valueTooLong,
   type Entries,
   type Reading,
+  type Writing,
 } from "./entries.ts";
 
 /** Written entry by entry: an object would reorder numbers and trip over `__proto__`. */
-export function writeJson(entries: Entries): string {
-  const lines = [...entries].map(([key, value]) => `  ${JSON.stringify(key)}: ${JSON.stringify(value)}`);
-  return lines.length === 0 ? "{}\n" : `{\n${lines.join(",\n")}\n}\n`;
+export function* jsonLines(entries: Entries): Writing {
+  let before = "{\n";
+  for (const [key, value] of entries) {
+    yield `${before}  ${JSON.stringify(key)}: ${JSON.stringify(value)}`;
+    before = ",\n";
+  }
+  yield entries.size === 0 ? "{}\n" : "\n}\n";
 }
+export const writeJson = (entries: Entries): string => [...jsonLines(entries)].join("");
 
 function asText(key: string, value: unknown): string {
   if (typeof value === "string") return value;

@@ -11,6 +11,7 @@ import {
   type Entries,
   type Reading,
   withoutComment,
+  type Writing,
 } from "./entries.ts";
 
 const SIMPLE_KEY = /^[A-Za-z_][A-Za-z0-9_-]*$/;
@@ -24,12 +25,12 @@ const quoted = (text: string): string =>
     (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
 
-export function writeYaml(entries: Entries): string {
-  const lines = [...entries].map(
-    ([key, value]) => `${SIMPLE_KEY.test(key) && !WORD.test(key) ? key : quoted(key)}: ${quoted(value)}\n`,
-  );
-  return lines.length === 0 ? "{}\n" : lines.join("");
+export function* yamlLines(entries: Entries): Writing {
+  if (entries.size === 0) yield "{}\n";
+  for (const [key, value] of entries)
+    yield `${SIMPLE_KEY.test(key) && !WORD.test(key) ? key : quoted(key)}: ${quoted(value)}\n`;
 }
+export const writeYaml = (entries: Entries): string => [...yamlLines(entries)].join("");
 
 const ESCAPES: Readonly<Record<string, string>> = {
   "0": "\0",

@@ -3,16 +3,17 @@
  * the ordinary use cases, roles first (they are the likeliest to be refused). It is safe to repeat: what is there
  * already is no longer part of the next plan.
  */
-import { setImmediate } from "node:timers/promises";
 import type { MemberActor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Keyring, Vault } from "../../../platform/crypto/index.ts";
 import { isUniqueViolation, type Db } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
+import { inBites, Pace } from "../../../platform/pace.ts";
+import { JudgingBudget } from "../../../permissions/index.ts";
 import type { Environments } from "../../../projects/index.ts";
 import type { Roles } from "../../../roles/index.ts";
 import { require, type Access, type Ground } from "../../access/service.ts";
-import { MOST_REFERENCES, originsOf, writeChanges, type Change } from "../../changes/service.ts";
+import { MOST_REFERENCES, originsOf, writeChangesNow, type Change } from "../../changes/service.ts";
 import { findDependants } from "../../changes/store.ts";
 import type { Folders } from "../../folders/service.ts";
 import type { Imports } from "../../imports/service.ts";
@@ -65,24 +66,22 @@ const stateOf = (
   reminderDays: secret.reminderDays,
 });
 
-/** So many are asked about in one go. */
-const BREATH = 1000;
-
 /** Whether the caller may do all of it. What the use cases ask besides is asked again when they are called. */
 export async function requireFor({ ability }: Ground, plan: Plan): Promise<void> {
   const at = ({ environment, path }: { environment: string; path: string }) => ({
     environment,
     secretPath: path,
   });
+  const budget = new JudgingBudget();
   const ask = async <T>(
     list: readonly T[],
     action: string,
     subject: string,
     attributes: (one: T) => object = () => ({}),
   ) => {
-    for (const [n, one] of list.entries()) {
+    for (const one of list) {
       require(ability, action, subject, { ...attributes(one) });
-      if (n % BREATH === BREATH - 1) await setImmediate();
+      if (budget.isDue()) await budget.giveWay();
     }
   };
   await ask(plan.roles.created, "create", "role");
@@ -126,21 +125,19 @@ function inBatches(list: readonly ArchivedSecret[]): ArchivedSecret[][] {
   return batches;
 }
 
-function olderOf(vault: Vault, id: string, secret: ArchivedSecret, ids: TagIds): OlderVersion[] {
-  return (secret.history?.versions ?? []).map((old) => ({
-    secretId: id,
-    version: old.version,
-    change: old.change,
-    key: old.key,
-    keyId: vault.keyId,
-    state:
-      old.value === null
-        ? null
-        : encryptState(vault, { id, version: old.version }, stateOf(old, old.value, ids)),
-    at: new Date(old.at),
-    by: old.by,
-  }));
-}
+const olderOf = (vault: Vault, id: string, old: ArchivedVersion, ids: TagIds): OlderVersion => ({
+  secretId: id,
+  version: old.version,
+  change: old.change,
+  key: old.key,
+  keyId: vault.keyId,
+  state:
+    old.value === null
+      ? null
+      : encryptState(vault, { id, version: old.version }, stateOf(old, old.value, ids)),
+  at: new Date(old.at),
+  by: old.by,
+});
 
 export function createApplying(needs: ApplyNeeds) {
   const { db, clock, keyring, access, environments, folders, imports, roles, tags, writes } = needs;
@@ -207,7 +204,9 @@ export function createApplying(needs: ApplyNeeds) {
         const now = clock.now();
         const changes: Change[] = [];
         const older: OlderVersion[] = [];
+        const pace = new Pace();
         for (const secret of batch) {
+          if (pace.isDue()) await pace.rest();
           const id = newId();
           const version = (secret.history?.versions.at(-1)?.version ?? 0) + 1;
           const createdAt = new Date(secret.history?.createdAt ?? now);
@@ -216,11 +215,12 @@ export function createApplying(needs: ApplyNeeds) {
             kind: "create",
             after: { id, folder, key: secret.key, ownerId: null, version, createdAt, state },
           });
-          older.push(...olderOf(vault, id, secret, ids));
+          await inBites(secret.history?.versions ?? [], (old) => older.push(olderOf(vault, id, old, ids)));
         }
         const { orgId, id: projectId } = project;
-        writeChanges(tx, { actor, orgId, projectId, vault, at: now }, changes, affected);
-        if (older.length > 0) writeOlderVersions(tx, { projectId, folderId: folder.id, at: now }, older);
+        await writeChangesNow(tx, { actor, orgId, projectId, vault, at: now }, changes, affected);
+        if (older.length > 0)
+          await writeOlderVersions(tx, { projectId, folderId: folder.id, at: now }, older);
         const metadata = auditOf({ environment, path }, changes);
         tx.audit(actor, { event: "import-secrets", orgId, projectId, metadata });
       });

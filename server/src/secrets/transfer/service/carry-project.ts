@@ -5,7 +5,7 @@
  * that name can be read, they are left out and said to be.
  */
 import type { MemberActor } from "../../../platform/actor.ts";
-import { createBreath } from "../../../platform/breath.ts";
+import { Pace } from "../../../platform/pace.ts";
 import { badRequest, Problem } from "../../../platform/problem.ts";
 import { require, type Ground } from "../../access/service.ts";
 import { findFolder } from "../../store.ts";
@@ -61,7 +61,10 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
   };
 
   const reachable = async (ground: Ground, file: Archive, present: Present): Promise<Set<string>> => {
-    const places = new Set([...foldersOf(file), ...present.folders].map(folderName));
+    const pace = new Pace();
+    const places = new Set(
+      [...(await foldersOf(file, () => pace.giveWay())), ...present.folders].map(folderName),
+    );
     for (const { slug } of [...file.environments, ...ground.project.environments]) places.add(`${slug}:/`);
     const found = new Set<string>();
     for (const one of file.imports) {
@@ -120,7 +123,13 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
       };
       const present = await gathering.present(actor, ground, scope);
       const resolved = await reachable(ground, file, present);
-      const plan = await planImport(file, present, (one) => resolved.has(importName(one)), createBreath());
+      const pace = new Pace();
+      const plan = await planImport(
+        file,
+        present,
+        (one) => resolved.has(importName(one)),
+        () => pace.giveWay(),
+      );
       await requireFor(ground, plan);
       const report = reportOf(plan);
       if (!input.dryRun) {

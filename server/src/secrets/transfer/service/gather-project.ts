@@ -5,13 +5,14 @@
 import type { MemberActor } from "../../../platform/actor.ts";
 import type { Keyring } from "../../../platform/crypto/index.ts";
 import type { Db } from "../../../platform/db/index.ts";
-import { deny, orgOf } from "../../../permissions/index.ts";
+import { inBites, mapInBites } from "../../../platform/pace.ts";
+import { deny, JudgingBudget, orgOf } from "../../../permissions/index.ts";
 import type { Roles } from "../../../roles/index.ts";
 import { require, type Access, type EnvironmentRef, type Ground } from "../../access/service.ts";
 import { folderTree } from "../../folders/store.ts";
 import { importsOfFolder } from "../../imports/store.ts";
 import { attributesOf, decryptState, type ReadSecret, type TagRef } from "../../model.ts";
-import { isWithin } from "../../paths/contract.ts";
+import { parentOf } from "../../paths/contract.ts";
 import type { SecretList, SecretReads } from "../../service/read-secrets.ts";
 import { tagsFor, type Tags } from "../../tags/service.ts";
 import { attributesThen, mayAll, type PlaceThen } from "../../versions/model.ts";
@@ -231,10 +232,10 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
       for (const environment of environments) {
         const list = await secretsIn(actor, id, environment.slug);
         requireAll(ground, environment.slug, list);
-        for (const { value } of list.secrets) charge(value?.open().length ?? 0);
+        await inBites(list.secrets, ({ value }) => charge(value?.open().length ?? 0));
         const gathered = wanted.includeHistory
           ? await withHistory(ground, list.secrets, charge)
-          : list.secrets.map((secret) => {
+          : await mapInBites(list.secrets, (secret) => {
               const { value = "", ...rest } = toArchived(environment.slug, secret);
               return { ...rest, value };
             });
@@ -264,11 +265,17 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
       };
       for (const environment of environments) {
         const { secrets } = await secretsIn(actor, id, environment.slug);
-        for (const secret of secrets) found.secrets.push(toArchived(environment.slug, secret));
+        const above = new Set<string>();
+        await inBites(secrets, (secret) => {
+          found.secrets.push(toArchived(environment.slug, secret));
+          for (let { path } = secret.folder; !above.has(path); path = parentOf(path)) above.add(path);
+        });
+        const budget = new JudgingBudget();
         for (const { path, description } of await foldersIn(ground.project.orgId, environment)) {
+          if (budget.isDue()) await budget.giveWay();
           const isReadable = canAt(ground, "secret-folders", environment, path);
           // Whoever sees a secret knows of the folders it is in, but not what is said about them.
-          if (isReadable || secrets.some(({ folder }) => isWithin(folder.path, path)))
+          if (isReadable || above.has(path))
             found.folders.push({
               environment: environment.slug,
               path,

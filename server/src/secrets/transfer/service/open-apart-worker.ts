@@ -17,7 +17,7 @@ function decode(text: string): Buffer | undefined {
 }
 
 const { file, passphrase } = workerData as OpenOrder;
-const bytes = decode(file);
+const bytes = decode(Buffer.from(file.buffer, file.byteOffset, file.byteLength).toString("latin1"));
 if (bytes)
   try {
     const { secrets, ...rest } = await openArchive(bytes, passphrase);

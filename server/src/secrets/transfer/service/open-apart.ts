@@ -4,13 +4,15 @@
  * on a node, organisations in turn; each may take so much memory and no more.
  */
 import { Worker } from "node:worker_threads";
+import { Pace } from "../../../platform/pace.ts";
 import { invalidField, Problem } from "../../../platform/problem.ts";
 import { createTurns } from "../../../platform/turns.ts";
 import type { Archive, ArchivedSecret } from "../archive/contract.ts";
 import { unreadable } from "./seal-archive.ts";
 
 export interface OpenOrder {
-  readonly file: string;
+  /** Base64, letter by letter. */
+  readonly file: Uint8Array;
   readonly passphrase: string;
 }
 export type Opened =
@@ -37,10 +39,7 @@ function readFrom(worker: Worker): Promise<Archive> {
     const timer = setTimeout(() => reject(unreadable()), IDLE_MS).unref();
     worker.on("message", (said: Opened) => {
       timer.refresh();
-      if (said.kind === "refused")
-        return reject(
-          said.why === "base64" ? invalidField(["file"], "file must be base64 text") : unreadable(),
-        );
+      if (said.kind === "refused") return reject(said.why === "base64" ? notBase64() : unreadable());
       if (said.kind === "head") rest = said.rest;
       else secrets.push(...said.secrets);
       if (said.kind === "bite" && said.secrets.length === 0 && rest) return resolve({ ...rest, secrets });
@@ -57,10 +56,34 @@ function readFrom(worker: Worker): Promise<Archive> {
 const tooManyParts = (): Problem =>
   new Problem(413, "PayloadTooLarge", "The project in this file is too large to be taken in at once.");
 
-export const openApart = (orgId: string, order: OpenOrder): Promise<Archive> =>
+const SLICE = 1024 * 1024;
+
+/** To be given away: a text would be copied as a whole. Undefined where it is not even ASCII. */
+async function lettersOf(text: string): Promise<Uint8Array | undefined> {
+  const letters = Buffer.from(new ArrayBuffer(text.length));
+  const pace = new Pace();
+  for (let at = 0; at < text.length; at += SLICE) {
+    const slice = text.slice(at, at + SLICE);
+    if (letters.write(slice, at, "utf8") !== slice.length) return undefined;
+    if (pace.isDue()) await pace.rest();
+  }
+  return letters;
+}
+
+const notBase64 = () => invalidField(["file"], "file must be base64 text");
+
+export interface SealedFile {
+  readonly file: string;
+  readonly passphrase: string;
+}
+
+export const openApart = (orgId: string, order: SealedFile): Promise<Archive> =>
   turns.run(orgId, async () => {
+    const file = await lettersOf(order.file);
+    if (!file) throw notBase64();
     const worker = new Worker(new URL("./open-apart-worker.js", import.meta.url), {
-      workerData: order,
+      workerData: { file, passphrase: order.passphrase } satisfies OpenOrder,
+      transferList: [file.buffer as ArrayBuffer],
       resourceLimits: { maxOldGenerationSizeMb: MEMORY_MB },
     });
     try {

@@ -5,9 +5,9 @@
 import { randomBytes, scrypt } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 import { z } from "zod";
-import { decrypt, encrypt } from "../../../platform/crypto/index.ts";
-import { createBreath } from "../../../platform/breath.ts";
+import { decrypt, encryptLong } from "../../../platform/crypto/index.ts";
 import { hasMoreParts } from "../../../platform/json-parts.ts";
+import { Pace } from "../../../platform/pace.ts";
 import { badRequest } from "../../../platform/problem.ts";
 import {
   archive,
@@ -33,7 +33,7 @@ const keyOf = (passphrase: string, salt: Buffer): Promise<Buffer> =>
 export async function sealArchive(content: NewArchive, passphrase: string): Promise<Buffer> {
   const salt = randomBytes(16);
   const head = `${MAGIC} scrypt ${salt.toString("base64url")}`;
-  const box = encrypt(await keyOf(passphrase, salt), await write(content), [head]);
+  const box = await encryptLong(await keyOf(passphrase, salt), await write(content), [head]);
   return Buffer.concat([Buffer.from(`${head}\n`), box]);
 }
 
@@ -44,10 +44,10 @@ const SLICE = 1000;
 
 async function write({ secrets, ...rest }: NewArchive): Promise<Buffer> {
   const parts = [Buffer.from(`${JSON.stringify(rest).slice(0, -1)},"secrets":[`)];
-  const breathe = createBreath();
+  const pace = new Pace();
   for (const secret of secrets) {
     parts.push(Buffer.from(`${parts.length > 1 ? "," : ""}${JSON.stringify(secret)}`));
-    await breathe();
+    await pace.giveWay();
   }
   await setImmediate();
   return Buffer.concat([...parts, Buffer.from("]}")]);

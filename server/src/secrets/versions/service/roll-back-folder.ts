@@ -6,7 +6,9 @@
 import type { MemberActor } from "../../../platform/actor.ts";
 import type { Query, SlowQuery, Tx } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
+import { Pace } from "../../../platform/pace.ts";
 import { badRequest } from "../../../platform/problem.ts";
+import { JudgingBudget } from "../../../permissions/index.ts";
 import { require, requireNoGain, type EnvironmentRef, type Ground } from "../../access/service.ts";
 import { deedOf, originsOf, requireFewReferences, writeDeeds, type Change } from "../../changes/service.ts";
 import { findDependants, type Origin } from "../../changes/store.ts";
@@ -162,7 +164,9 @@ export function createRollbacks(needs: RollbackNeeds) {
     const elsewhere = new Set((await aliveSecrets(q, missing)).map((row) => row.id));
     const last = new Map((await lastVersions(q, missing)).map((row) => [row.id, row]));
     const origins = new Map((await lastPlaces(q, missing)).map((row) => [row.id, row]));
+    const pace = new Pace();
     for (const one of past) {
+      if (pace.isDue()) await pace.rest();
       const state = await stateOf(q, one.row);
       const row = now.get(one.row.id);
       if (row) {
@@ -199,7 +203,9 @@ export function createRollbacks(needs: RollbackNeeds) {
       step.kind === "delete" ? [] : step.state.tagIds,
     ]);
     const known = await tags.lookUp(ground.project.id, lists);
+    const budget = new JudgingBudget();
     for (const step of steps) {
+      if (budget.isDue()) await budget.giveWay();
       const place = { environment: environment.slug, path: stepPath(step) };
       require(ground.ability, "create", "secret-rollback", {
         environment: place.environment,
@@ -271,6 +277,7 @@ export function createRollbacks(needs: RollbackNeeds) {
     { present, known }: { present: Present; known: ReadonlyMap<string, TagRef> },
   ): Promise<Change[]> => {
     const changes: Change[] = [];
+    const pace = new Pace();
     const overridesOf = overridesIn(present);
     const places = new Map<string, FolderPlace>();
     const clean = (state: SecretState): SecretState => ({
@@ -278,6 +285,7 @@ export function createRollbacks(needs: RollbackNeeds) {
       tagIds: state.tagIds.filter((id) => known.has(id)),
     });
     for (const step of steps) {
+      if (pace.isDue()) await pace.rest();
       if (step.kind === "delete") {
         changes.push(
           ...(await withOverrides(tx, { kind: "delete", before: step.row, from: step.from }, overridesOf)),
@@ -324,7 +332,6 @@ export function createRollbacks(needs: RollbackNeeds) {
     at: input.at,
     dryRun: input.dryRun,
   });
-
   const open = async (actor: MemberActor, projectRef: string, input: FolderRollback): Promise<Scope> => {
     const ground = await access.ground(actor, projectRef);
     const environment = await access.environment(ground, input.environment);
@@ -369,9 +376,9 @@ export function createRollbacks(needs: RollbackNeeds) {
             ...(change.kind === "create" ? [] : originsOf(change.from, [change.before.key])),
             ...(change.kind === "delete" ? [] : originsOf(change.after.folder, [change.after.key])),
           ]);
-          const deed = deedOf({ actor, vault }, changes, await findDependants(tx, origins));
+          const deed = await deedOf({ actor, vault }, changes, await findDependants(tx, origins));
           requireFewReferences(deed, MOST_REFERENCES);
-          writeDeeds(tx, { orgId, projectId, vault, at: clock.now() }, [deed]);
+          await writeDeeds(tx, { orgId, projectId, vault, at: clock.now() }, [deed]);
           tx.audit(actor, {
             event: "rollback-secrets",
             orgId,
