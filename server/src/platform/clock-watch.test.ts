@@ -45,6 +45,7 @@ describe("a node's clock beside the database's", () => {
     await watch.compare(house.house.database);
     await watch.compare(house.house.database);
     assert.ok(isNow(watch.clock), "by the database's time");
+    assert.ok(Number.isInteger(watch.clock.millis()), "in whole milliseconds: ids are made of them");
     assert.deepEqual(said, ["warn"]);
     assert.equal(watch.clock.isTrusted?.(), true);
     const [measure] = watch.measures;

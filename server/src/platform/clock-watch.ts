@@ -33,7 +33,8 @@ export function createClockWatch(own: Clock, log: Log): ClockWatch {
   let offset = 0;
   let toldAt = Number.NEGATIVE_INFINITY;
   let timer: NodeJS.Timeout | undefined;
-  const correction = (): number => (Math.abs(offset) > WORTH_TELLING_MS ? offset : 0);
+  /** In whole milliseconds, as calendars are: ids are made of them. */
+  const correction = (): number => (Math.abs(offset) > WORTH_TELLING_MS ? Math.round(offset) : 0);
 
   const tell = (): void => {
     const isOff = Math.abs(offset) > WORTH_TELLING_MS;
