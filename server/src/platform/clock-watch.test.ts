@@ -56,6 +56,31 @@ describe("a node's clock beside the database's", () => {
     assert.deepEqual(said, ["warn", "info"]);
   });
 
+  it("does not follow a step before the database was asked, neither away from the right time nor back to it", async () => {
+    const DAY = 86_400_000;
+    const { own, watch } = watchOf(0);
+    const { clock } = watch;
+    await watch.compare(house.house.database);
+    for (const aheadMs of [31 * DAY, 0, -DAY, 0]) {
+      own.aheadMs = aheadMs;
+      assert.ok(isNow(clock), `right after the step to ${aheadMs}`);
+      assert.ok(Number.isInteger(clock.millis()));
+      assert.equal(clock.isTrusted?.(), false, "signs nothing before it knows");
+      await watch.compare(house.house.database);
+      assert.ok(isNow(clock));
+      assert.equal(clock.isTrusted?.(), aheadMs === 0);
+    }
+    watch.start(house.house.database);
+    own.aheadMs = DAY;
+    const until = performance.now() + 5000;
+    while (watch.offsetMs() === 0 && performance.now() < until) {
+      clock.millis();
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    watch.stop();
+    assert.ok(Math.abs(watch.offsetMs() + DAY) < 5000, "compared at once, not after ten seconds");
+  });
+
   for (const minutes of [-5, 5])
     it(`signs nothing where they differ by ${minutes} minutes, and judges tokens by the database's`, async () => {
       const { said, watch } = watchOf(minutes * 60_000);

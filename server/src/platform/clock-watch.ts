@@ -2,6 +2,9 @@
  * Nodes whose clocks differ refuse each other's tokens and issue certificates that begin in the future. All of them can
  * see one clock: the database's. Each compares itself with it; beyond two seconds it says so and goes by the database's
  * time, so that all nodes agree; beyond thirty it also signs nothing, because nobody knows which of the two is right.
+ *
+ * Between two comparisons the stopwatch carries the time on: a calendar that steps, wrong or right again, is not
+ * followed before the database was asked, which happens at once.
  */
 import type { Clock } from "./clock.ts";
 import { sql, type Db } from "./db/index.ts";
@@ -33,8 +36,20 @@ export function createClockWatch(own: Clock, log: Log): ClockWatch {
   let offset = 0;
   let toldAt = Number.NEGATIVE_INFINITY;
   let timer: NodeJS.Timeout | undefined;
-  /** In whole milliseconds, as calendars are: ids are made of them. */
-  const correction = (): number => (Math.abs(offset) > WORTH_TELLING_MS ? Math.round(offset) : 0);
+  /** What the calendar and the right time said when the stopwatch stood at zero, as of the last comparison. */
+  let zero: { readonly own: number; readonly right: number } | undefined;
+  let compareSoon: () => void = () => undefined;
+
+  /** By how much the calendar was set since the last comparison. */
+  const stepped = (): number => (zero ? own.millis() - own.elapsed() - zero.own : 0);
+  const millis = (): number => {
+    const shown = own.millis();
+    if (!zero) return shown;
+    if (Math.abs(stepped()) > WORTH_TELLING_MS) compareSoon();
+    const right = zero.right + own.elapsed();
+    // In whole milliseconds, as calendars are: ids are made of them.
+    return Math.abs(shown - right) > WORTH_TELLING_MS ? Math.round(right) : shown;
+  };
 
   const tell = (): void => {
     const isOff = Math.abs(offset) > WORTH_TELLING_MS;
@@ -64,15 +79,17 @@ export function createClockWatch(own: Clock, log: Log): ClockWatch {
     // It was asked somewhere in between: what the way took is not the clocks' difference.
     const seen = row.at - (beganAt + took / 2);
     offset = Math.abs(seen) <= took / 2 ? 0 : seen;
+    const atZero = beganAt - began;
+    zero = { own: atZero, right: atZero + (Math.abs(offset) > WORTH_TELLING_MS ? offset : 0) };
     tell();
   };
 
   return {
     clock: {
-      now: () => new Date(own.millis() + correction()),
-      millis: () => own.millis() + correction(),
+      now: () => new Date(millis()),
+      millis,
       elapsed: () => own.elapsed(),
-      isTrusted: () => Math.abs(offset) <= WORTH_TRUSTING_MS,
+      isTrusted: () => Math.abs(offset) <= WORTH_TRUSTING_MS && Math.abs(stepped()) <= WORTH_TRUSTING_MS,
     },
     measures: [
       {
@@ -85,11 +102,15 @@ export function createClockWatch(own: Clock, log: Log): ClockWatch {
     offsetMs: () => offset,
     compare,
     start(db) {
-      timer = setInterval(() => {
-        compare(db).catch((error: unknown) =>
-          log.debug({ reason: reasonOf(error) }, "the clocks could not be compared"),
-        );
-      }, COMPARE_MS).unref();
+      let underWay: Promise<void> | undefined;
+      compareSoon = () => {
+        underWay ??= compare(db)
+          .catch((error: unknown) =>
+            log.debug({ reason: reasonOf(error) }, "the clocks could not be compared"),
+          )
+          .finally(() => (underWay = undefined));
+      };
+      timer = setInterval(() => compareSoon(), COMPARE_MS).unref();
     },
     stop: () => clearInterval(timer),
   };
