@@ -13,7 +13,10 @@ const seed = Number(value("seed", Math.floor(Math.random() * 2 ** 31)));
 const seconds = Number(value("seconds", 60));
 const names = value(
   "only",
-  "crashes,everyWrite,badWire,pausedNode,fullDisk,databaseAway,clockSteps,failOver,switchOver,twoRoles",
+  [
+    "crashes,everyWrite,badWire,pausedNode,fullDisk,databaseAway,databaseLate,clockSteps,clocks",
+    "silentConnections,rollingRestart,neighbours,failOver,switchOver,twoRoles,standbyAway",
+  ].join(","),
 ).split(",");
 const unknown = names.filter((name) => !(name in scenarios));
 if (unknown.length > 0 || !(seconds > 0)) {

@@ -35,7 +35,7 @@ describe("a node's clock beside the database's", () => {
   it("is its own while they agree, and nothing is said", async () => {
     const { said, watch } = watchOf(0);
     await watch.compare(house.house.database);
-    assert.equal(watch.offsetMs(), 0);
+    assert.ok(Math.abs(watch.offsetMs()) < 1000, "a calendar shows whole milliseconds");
     assert.deepEqual(said, []);
     assert.equal(watch.clock.isTrusted?.(), true);
   });
@@ -45,6 +45,7 @@ describe("a node's clock beside the database's", () => {
     await watch.compare(house.house.database);
     await watch.compare(house.house.database);
     assert.ok(isNow(watch.clock), "by the database's time");
+    assert.ok(Number.isInteger(watch.clock.millis()), "in whole milliseconds: ids are made of them");
     assert.deepEqual(said, ["warn"]);
     assert.equal(watch.clock.isTrusted?.(), true);
     const [measure] = watch.measures;
@@ -53,6 +54,31 @@ describe("a node's clock beside the database's", () => {
     own.aheadMs = 0;
     await watch.compare(house.house.database);
     assert.deepEqual(said, ["warn", "info"]);
+  });
+
+  it("does not follow a step before the database was asked, neither away from the right time nor back to it", async () => {
+    const DAY = 86_400_000;
+    const { own, watch } = watchOf(0);
+    const { clock } = watch;
+    await watch.compare(house.house.database);
+    for (const aheadMs of [31 * DAY, 0, -DAY, 0]) {
+      own.aheadMs = aheadMs;
+      assert.ok(isNow(clock), `right after the step to ${aheadMs}`);
+      assert.ok(Number.isInteger(clock.millis()));
+      assert.equal(clock.isTrusted?.(), false, "signs nothing before it knows");
+      await watch.compare(house.house.database);
+      assert.ok(isNow(clock));
+      assert.equal(clock.isTrusted?.(), aheadMs === 0);
+    }
+    watch.start(house.house.database);
+    own.aheadMs = DAY;
+    const until = performance.now() + 5000;
+    while (watch.offsetMs() === 0 && performance.now() < until) {
+      clock.millis();
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+    watch.stop();
+    assert.ok(Math.abs(watch.offsetMs() + DAY) < 5000, "compared at once, not after ten seconds");
   });
 
   for (const minutes of [-5, 5])

@@ -2,6 +2,9 @@
  * Nodes whose clocks differ refuse each other's tokens and issue certificates that begin in the future. All of them can
  * see one clock: the database's. Each compares itself with it; beyond two seconds it says so and goes by the database's
  * time, so that all nodes agree; beyond thirty it also signs nothing, because nobody knows which of the two is right.
+ *
+ * Between two comparisons the stopwatch carries the time on: a calendar that steps, wrong or right again, is not
+ * followed before the database was asked, which happens at once.
  */
 import type { Clock } from "./clock.ts";
 import { sql, type Db } from "./db/index.ts";
@@ -35,7 +38,20 @@ export function createClockWatch(own: Clock, log: Log): ClockWatch {
   let timer: NodeJS.Timeout | undefined;
   /** Once it goes by the database's time, it stays with it until they agree well: not to and fro at the border. */
   let isFollowing = false;
-  const correction = (): number => (isFollowing ? offset : 0);
+  /** What the calendar and the right time said when the stopwatch stood at zero, as of the last comparison. */
+  let zero: { readonly own: number; readonly right: number } | undefined;
+  let compareSoon: () => void = () => undefined;
+
+  /** By how much the calendar was set since the last comparison. */
+  const stepped = (): number => (zero ? own.millis() - own.elapsed() - zero.own : 0);
+  const millis = (): number => {
+    const shown = own.millis();
+    if (!zero) return shown;
+    if (Math.abs(stepped()) > WORTH_TELLING_MS) compareSoon();
+    const right = zero.right + own.elapsed();
+    // In whole milliseconds, as calendars are: ids are made of them.
+    return isFollowing || Math.abs(shown - right) > WORTH_TELLING_MS ? Math.round(right) : shown;
+  };
 
   const tell = (): void => {
     const isOff = isFollowing;
@@ -66,15 +82,17 @@ export function createClockWatch(own: Clock, log: Log): ClockWatch {
     const seen = row.at - (beganAt + took / 2);
     offset = Math.abs(seen) <= took / 2 ? 0 : seen;
     isFollowing = Math.abs(offset) > (isFollowing ? WORTH_TELLING_MS / 2 : WORTH_TELLING_MS);
+    const atZero = beganAt - began;
+    zero = { own: atZero, right: atZero + (isFollowing ? offset : 0) };
     tell();
   };
 
   return {
     clock: {
-      now: () => new Date(own.millis() + correction()),
-      millis: () => own.millis() + correction(),
+      now: () => new Date(millis()),
+      millis,
       elapsed: () => own.elapsed(),
-      isTrusted: () => Math.abs(offset) <= WORTH_TRUSTING_MS,
+      isTrusted: () => Math.abs(offset) <= WORTH_TRUSTING_MS && Math.abs(stepped()) <= WORTH_TRUSTING_MS,
     },
     measures: [
       {
@@ -87,11 +105,15 @@ export function createClockWatch(own: Clock, log: Log): ClockWatch {
     offsetMs: () => offset,
     compare,
     start(db) {
-      timer = setInterval(() => {
-        compare(db).catch((error: unknown) =>
-          log.debug({ reason: reasonOf(error) }, "the clocks could not be compared"),
-        );
-      }, COMPARE_MS).unref();
+      let underWay: Promise<void> | undefined;
+      compareSoon = () => {
+        underWay ??= compare(db)
+          .catch((error: unknown) =>
+            log.debug({ reason: reasonOf(error) }, "the clocks could not be compared"),
+          )
+          .finally(() => (underWay = undefined));
+      };
+      timer = setInterval(() => compareSoon(), COMPARE_MS).unref();
     },
     stop: () => clearInterval(timer),
   };

@@ -52,14 +52,9 @@ export function createTurns(options: TurnsOptions): Turns {
   const tooMany = (): Problem =>
     tooManyRequests(secondsOf(patienceMs / 2), `Too many ${what} at the moment.`);
   const tooLate = (): Problem =>
-    new Problem(
-      503,
-      "ServiceUnavailable",
-      `There are too many ${what} at the moment: no turn came in time.`,
-      {
-        retryAfterSeconds: secondsOf(patienceMs / 2),
-      },
-    );
+    new Problem(503, "ServiceUnavailable", `Too many ${what} at the moment: no turn came in time.`, {
+      retryAfterSeconds: secondsOf(patienceMs / 2),
+    });
 
   const enter = (line: Line): void => {
     held += 1;

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import { stopOwnPostgres } from "../postgres.ts";
 import { whyNoDisk } from "./disk.ts";
-import { badWire, crashes, databaseAway, fullDisk, pausedNode } from "./scenarios.ts";
+import { badWire, crashes, databaseAway, fullDisk, pausedNode, silentConnections } from "./scenarios.ts";
 
 const seed = Number(process.env["KEYWARD_FAULTS_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
 
@@ -24,6 +24,10 @@ describe(`real processes under faults (KEYWARD_FAULTS_SEED=${seed})`, () => {
 
   it("R-03 a paused node of three stops nobody else and catches up", async () => {
     assert.deepEqual((await pausedNode({ seed, seconds: 2 })).faults, []);
+  });
+
+  it("P-29 hundreds of connections that say nothing keep nobody from being served, nor the node from ending in time", async () => {
+    assert.deepEqual((await silentConnections({ seed, seconds: 1 })).faults, []);
   });
 
   it("R-04 a full disk means 503 and nothing lost, and room brings everything back", async (t) => {

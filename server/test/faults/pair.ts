@@ -120,6 +120,31 @@ export class Pair {
     if (!(await holds(isOver, 10))) throw new Error("the standby goes on receiving");
   }
 
+  /** From now on a commit waits until the standby has it. */
+  async synchronous(): Promise<void> {
+    await this.query("ALTER SYSTEM SET synchronous_standby_names = '*'");
+    await this.query("SELECT pg_reload_conf()");
+    const isSynchronous = async (): Promise<boolean> =>
+      (await this.query("SELECT FROM pg_stat_replication WHERE sync_state = 'sync'")).length > 0;
+    if (!(await holds(isSynchronous, 20))) throw new Error("the standby is not synchronous");
+  }
+
+  /** The standby is stopped, or its receiver alone stands still on an open connection; answers how to bring it back. */
+  async standbyAway(how: "gone" | "frozen"): Promise<() => Promise<void>> {
+    const standby = this.#standby as Side;
+    if (how === "gone") {
+      await standby.postgres?.stop();
+      return async () => void (await start(standby));
+    }
+    const [receiver] = await ask<{ pid: number }>(
+      this.#follower.connection,
+      "SELECT pid FROM pg_stat_wal_receiver",
+    );
+    if (!receiver) throw new Error("the standby does not receive");
+    process.kill(receiver.pid, "SIGSTOP");
+    return async () => void process.kill(receiver.pid, "SIGCONT");
+  }
+
   /** The primary dies at once, or is stopped in order, which hands the standby all it has. */
   async endPrimary(how: "killed" | "in order"): Promise<void> {
     const { postgres } = this.#primary;

@@ -17,7 +17,7 @@ import { SessionClient, type SessionConfig } from "./session.ts";
 import { sql } from "./statement.ts";
 import { asQuery, transact } from "./transaction.ts";
 import { createTurns } from "../turns.ts";
-import { noneIsFree, UnconfirmedCommits } from "./unconfirmed.ts";
+import { notBegun, UnconfirmedCommits } from "./unconfirmed.ts";
 
 export interface Database extends Db {
   /** Told of a transaction's facts right after its commit, on the node that made it. */
@@ -179,15 +179,19 @@ export function openDatabase(options: DatabaseOptions): Database {
     }
   };
 
+  const transactAndTell: Db["write"] = async (change, wishes) => {
+    const from = wishes?.isChore ? chores : pool;
+    const done = await transact(from, { clock, commits }, change, wishes?.audited !== false);
+    if (done.facts.length > 0) tell(done.facts, done.isCurrent);
+    return done.value;
+  };
+
   const writing: Db["write"] = async (change, wishes) => {
     for (let attempt = 1; ; attempt += 1) {
       try {
-        const from = wishes?.isChore ? chores : pool;
-        // None will be free before the standby is back: nobody need wait to hear that.
-        if (from === pool && commits.heldCount >= connections) throw noneIsFree();
-        const done = await transact(from, { clock, commits }, change, wishes?.audited !== false);
-        if (done.facts.length > 0) tell(done.facts, done.isCurrent);
-        return done.value;
+        // It could not be confirmed before the standby is back: nobody need wait to hear that.
+        if (commits.heldCount > 0) throw notBegun();
+        return await commits.mind(transactAndTell(change, wishes));
       } catch (error) {
         if (!isRetryable(error) || attempt >= ATTEMPTS) throw translate(error);
       }

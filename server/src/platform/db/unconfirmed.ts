@@ -2,7 +2,9 @@
  * Commits that wait for a synchronous standby which is away. PostgreSQL lets them wait for ever, and no time-out of ours
  * ends that: so after a few seconds we ask the server what the commit waits for. If it is the standby, the caller hears
  * that nothing is certain, and the connection is kept aside until the server answers: a new one in its place would only
- * be one more that waits.
+ * be one more that waits. While one is kept aside nobody else's change is begun, because it could not be confirmed
+ * either; and who began before and waits for a lock of one that is kept aside hears of it as well, instead of waiting
+ * the lock's time on top.
  */
 import type pg from "pg";
 import { Problem } from "../problem.ts";
@@ -12,16 +14,20 @@ import { sever } from "./wire.ts";
 const LOOK_MS = 1000;
 /** A commit that takes longer is asked about. */
 const SLOW_MS = 5000;
+/** Where another is known to wait for the standby already. */
+const KNOWN_MS = 1000;
+/** One that is kept aside and no longer waits for the standby has its answer by then, or never. */
+const ANSWERED_MS = 5000;
 
 const waitsFor = sql<{ event: string | null }>(
   `SELECT wait_event AS event FROM pg_stat_activity WHERE pid = $1`,
 );
+/** Also of other nodes, whose locks somebody here may wait for. */
+const anybodyWaits = sql<{ pid: number }>(
+  `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'SyncRep' LIMIT 1`,
+);
 
 const CAUSE = "The database's synchronous standby does not confirm changes at the moment.";
-
-/** No connection is free before the standby is back; nothing was sent. */
-export const noneIsFree = (): Problem =>
-  new Problem(503, "ServiceUnavailable", CAUSE, { retryAfterSeconds: 5 });
 
 /** It may be made yet: the one thing nobody may do is to send it again before that is known. */
 export class Unconfirmed extends Problem {
@@ -37,7 +43,7 @@ export class Unconfirmed extends Problem {
     );
     this.isMade = commit.then(
       () => true,
-      () => false,
+      (error: unknown) => (error instanceof Unconfirmed ? error.isMade : false),
     );
   }
 }
@@ -47,6 +53,11 @@ export function unlessMade(error: unknown, putBack: () => void): void {
   if (error instanceof Unconfirmed) void error.isMade.then((isMade) => isMade || putBack());
   else putBack();
 }
+
+export const notBegun = (): Problem =>
+  new Problem(503, "ServiceUnavailable", `${CAUSE} No further change is begun until it does.`, {
+    retryAfterSeconds: 5,
+  });
 
 type Ask = <Row>(statement: QuickStatement<Row>, values: readonly unknown[]) => Promise<Row[]>;
 
@@ -62,6 +73,7 @@ export class UnconfirmedCommits {
   readonly #ask: Ask;
   readonly #patienceMs: number;
   readonly #open = new Map<pg.ClientBase, Open>();
+  readonly #underWay = new Map<object, Pick<Open, "since" | "reject">>();
   #timer: NodeJS.Timeout | undefined;
   #isLooking = false;
   #heldCount = 0;
@@ -81,6 +93,17 @@ export class UnconfirmedCommits {
     return this.#heldCount;
   }
 
+  /** What the whole change answers; rejects early if it is held up while another's commit waits for a standby. */
+  mind<T>(change: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const key = {};
+      const giveUp = () => reject(new Unconfirmed(change));
+      this.#underWay.set(key, { since: performance.now(), reject: giveUp });
+      this.#timer ??= setInterval(() => void this.#look(), LOOK_MS).unref();
+      change.then(resolve, reject).finally(() => this.#underWay.delete(key));
+    });
+  }
+
   /** What the commit answers; rejects early, with the connection held, if it waits for a standby. */
   watch<T>(client: pg.ClientBase, commit: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
@@ -97,15 +120,31 @@ export class UnconfirmedCommits {
   }
 
   async #look(): Promise<void> {
-    if (this.#open.size === 0) {
+    if (this.#open.size === 0 && this.#underWay.size === 0) {
       clearInterval(this.#timer);
       this.#timer = undefined;
     }
     if (this.#isLooking) return;
     this.#isLooking = true;
-    const slow = [...this.#open].filter(([, { since }]) => performance.now() - since > SLOW_MS);
+    const patience = this.#heldCount > 0 ? KNOWN_MS : SLOW_MS;
+    const slow = [...this.#open].filter(([, { since }]) => performance.now() - since > patience);
     await Promise.all(slow.map(([client, commit]) => this.#lookAt(client, commit)));
+    await this.#release();
     this.#isLooking = false;
+  }
+
+  /** Whoever is held up, by a lock of a change that waits for the standby, on whichever node. */
+  async #release(): Promise<void> {
+    const olderThan = (ms: number) =>
+      [...this.#underWay.values()].filter(({ since }) => performance.now() - since > ms);
+    const late =
+      this.#heldCount > 0
+        ? olderThan(KNOWN_MS)
+        : // One question for all of them, and only if somebody has waited for long.
+          olderThan(SLOW_MS).length > 0 && (await this.#ask(anybodyWaits, []).catch(() => [])).length > 0
+          ? olderThan(SLOW_MS)
+          : [];
+    for (const { reject } of late) reject();
   }
 
   /** A server that has nothing to say about it for too long is taken for gone. */
@@ -119,6 +158,9 @@ export class UnconfirmedCommits {
       commit.isHeld = true;
       this.#heldCount += 1;
       commit.reject();
-    } else if (performance.now() - commit.heardAt > this.#patienceMs) sever(client);
+    } else {
+      const patience = commit.isHeld ? ANSWERED_MS : this.#patienceMs;
+      if (performance.now() - commit.heardAt > patience) sever(client);
+    }
   }
 }

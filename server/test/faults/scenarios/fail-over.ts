@@ -3,50 +3,16 @@ import { randomBytes } from "node:crypto";
 import { anIdentity, aRole, unique } from "../../builders.ts";
 import { openStream, type StreamReader } from "../../event-streams.ts";
 import { clientOf, type Client } from "../../harness.ts";
-import { startServer, type ServerProcess } from "../../process.ts";
-import { holds, pause, READY, watch, type Outcome, type ScenarioOptions } from "../ground.ts";
-import { furnish, type Place } from "../load.ts";
-import { Pair } from "../pair.ts";
-import { openProxy, type Proxy } from "../proxy.ts";
+import type { ServerProcess } from "../../process.ts";
+import { holds, pause, type Outcome, type ScenarioOptions } from "../ground.ts";
+import type { Place } from "../load.ts";
+import type { Pair } from "../pair.ts";
+import { openStage, type Stage } from "../stage.ts";
 
 /** What P-04 asks for: around what a sequence is logged ahead, and far beyond it. */
 const LOSSES = [1, 10, 31, 33, 1000];
 const SERVED_FROM_MEMORY_MS = 1000;
 const LATE_MS = 1500;
-
-interface Stage {
-  readonly pair: Pair;
-  readonly nodes: readonly ServerProcess[];
-  readonly proxies: readonly Proxy[];
-  readonly place: Place;
-  close(): Promise<void>;
-}
-
-async function openStage(count: number): Promise<Stage> {
-  const pair = await Pair.open();
-  const rootKey = randomBytes(32).toString("base64");
-  const proxies: Proxy[] = [];
-  const nodes: ServerProcess[] = [];
-  for (let n = 0; n < count; n += 1) {
-    const proxy = await openProxy(pair.address);
-    proxies.push(proxy);
-    const { user, database } = pair.connection;
-    const url = `postgres://${user}@127.0.0.1:${proxy.port}/${database}?sslmode=disable`;
-    nodes.push(watch(await startServer({ ...READY, DATABASE_URL: url, KEYWARD_ROOT_KEY: rootKey })));
-  }
-  return {
-    pair,
-    nodes,
-    proxies,
-    place: await furnish(nodes[0]?.base ?? ""),
-    async close() {
-      for (const proxy of proxies) proxy.set({ kind: "fair" });
-      for (const node of nodes) await node.stop();
-      for (const proxy of proxies) await proxy.close();
-      await pair.close();
-    },
-  };
-}
 
 const secretAt = (projectId: string, key: string) =>
   [`/api/v4/secrets/${key}`, { projectId, environment: "dev", secretPath: "/", secretValue: "v" }] as const;

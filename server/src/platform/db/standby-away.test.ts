@@ -1,0 +1,97 @@
+import assert from "node:assert/strict";
+import { chmodSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import pg from "pg";
+import { systemClock } from "../clock.ts";
+import { Problem } from "../problem.ts";
+import { startEmbeddedPostgres, type EmbeddedPostgres } from "./embedded/index.ts";
+import { openDatabase, sql, type Database } from "./index.ts";
+
+const raise = sql(`UPDATE counters SET value = value + 1 WHERE name = $1`);
+const valueOf = sql<{ value: number }>(`SELECT value FROM counters WHERE name = $1`);
+
+describe("a synchronous standby that is away", () => {
+  const folder = mkdtempSync(join(tmpdir(), "keyward-unconfirmed-"));
+  let server: EmbeddedPostgres;
+  const nodes: Database[] = [];
+
+  const admin = async (...statements: readonly string[]): Promise<void> => {
+    const client = new pg.Client({ ...server.connection, ssl: false });
+    await client.connect();
+    // What is set here must not wait for it itself.
+    for (const statement of ["SET synchronous_commit = local", ...statements]) await client.query(statement);
+    await client.end();
+  };
+  const nobodyConfirms = () =>
+    admin("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()");
+  const isConfirmedAgain = () =>
+    admin("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()");
+  const change = (node: Database, name: string) =>
+    node.write((tx) => tx.rows(raise, [name]), { audited: false });
+
+  before(async () => {
+    chmodSync(folder, 0o755);
+    server = await startEmbeddedPostgres({ dataDir: folder, log: () => undefined, durable: false });
+    await admin(
+      "CREATE TABLE counters (name text PRIMARY KEY, value int NOT NULL)",
+      "INSERT INTO counters VALUES ('one', 0), ('other', 0), ('third', 0)",
+    );
+    for (let n = 0; n < 2; n += 1)
+      nodes.push(
+        openDatabase({
+          connection: { ...server.connection, ssl: false },
+          ...{ connections: 4, clock: systemClock, onError: () => undefined },
+        }),
+      );
+  });
+  after(async () => {
+    for (const node of nodes) await node.close();
+    await server.stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  const refusal = async (asked: Promise<unknown>): Promise<{ reason: string; ms: number }> => {
+    const from = performance.now();
+    const error = await asked.then(() => undefined).catch((reason: unknown) => reason);
+    assert.ok(error instanceof Problem && error.status === 503, String(error));
+    return { reason: error.message, ms: performance.now() - from };
+  };
+
+  it("keeps nobody waiting: neither who commits, nor who waits for a lock, here or on another node, nor who comes later", async () => {
+    const [here, elsewhere] = nodes as [Database, Database];
+    await change(here, "one");
+    await change(elsewhere, "third");
+    await nobodyConfirms();
+    try {
+      const waiting = [
+        refusal(change(here, "one")),
+        // Behind the lock of the first, which is not given up before the standby is back.
+        new Promise((resolve) => setTimeout(resolve, 4000)).then(() => refusal(change(here, "one"))),
+        new Promise((resolve) => setTimeout(resolve, 500)).then(() => refusal(change(elsewhere, "one"))),
+      ];
+      for (const { reason, ms } of await Promise.all(waiting)) {
+        assert.match(reason, /synchronous standby.*not certain/);
+        assert.ok(ms < 9500, `it took ${ms} ms`);
+      }
+      assert.deepEqual(here.obstacles(), [
+        "changes wait for a synchronous standby that does not confirm them",
+      ]);
+      const later = await refusal(change(here, "other"));
+      assert.match(later.reason, /No further change is begun/);
+      assert.deepEqual(await here.read((q) => q.rows(valueOf, ["other"])), [{ value: 0 }]);
+    } finally {
+      await isConfirmedAgain();
+    }
+    const until = performance.now() + 10_000;
+    while (here.obstacles().length > 0 && performance.now() < until)
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    assert.deepEqual(here.obstacles(), []);
+    await change(here, "other");
+    assert.deepEqual(await here.read((q) => q.rows(valueOf, ["other"])), [{ value: 1 }]);
+    // Once before, and each of the three that were answered that it is not certain: as a whole or not at all.
+    const [{ value } = { value: 0 }] = await here.read((q) => q.rows(valueOf, ["one"]));
+    assert.ok(value >= 2 && value <= 4, `${value}`);
+  });
+});
