@@ -74,6 +74,7 @@ const PROGRAMS = [
         { suite: "certificates", run: revocationRows, planned: 60, options: {} },
         { suite: "alerts", run: dueRows, planned: 60, options: {} },
         { suite: "alerts", run: issuingRows, planned: 100, options: {} },
+        { suite: "alerts", run: issuingRows, planned: 100, options: { matching: 500 } },
       ]),
   { suite: "events", run: eventRows, planned: EVENTS.planned, options: EVENTS },
   {

@@ -235,7 +235,7 @@ describe("keyward events tail", () => {
       response.on("close", () => (dropped += 1));
       stream(response).write(created(`EVENT_${visit}`));
     };
-    const { out, errors } = await tail({ silenceMs: 300, waiting: 10 }, "--project", "p", "--count", "3");
+    const { out, errors } = await tail({ silenceMs: 2000, waiting: 10 }, "--project", "p", "--count", "3");
     clearInterval(collecting);
     assert.deepEqual(
       out.map((line) => line.split("  ").at(-1)),
