@@ -1,5 +1,7 @@
+import type { MemberActor } from "../platform/actor.ts";
 import { Raw, serve, type Route, inProject, inProjectAnyOf } from "../platform/http/index.ts";
 import type { ReplyControl } from "../platform/http/serve.ts";
+import { orgOf } from "../permissions/index.ts";
 import * as contract from "./contract.ts";
 import * as v3 from "./contract.v3.ts";
 import { toView } from "./model.ts";
@@ -40,13 +42,16 @@ async function written(list: SecretList): Promise<WrittenAnswer> {
   return { etag, isNotModified, body };
 }
 
-function listed(reply: ReplyControl, list: WrittenAnswer | SameAnswer | NotModified) {
+function listed(
+  { actor, reply }: { readonly actor: MemberActor; readonly reply: ReplyControl },
+  list: WrittenAnswer | SameAnswer | NotModified,
+) {
   if (list.isNotModified) return notModified(reply, list);
   reply.header("etag", list.etag);
   reply.header("content-type", "application/json");
   if (!Array.isArray(list.body)) return new Raw(list.body);
   reply.header("content-length", String(lengthOf(list.body)));
-  return new Raw(streamOf(list.body));
+  return new Raw(streamOf(orgOf(actor), list.body));
 }
 
 function one(reply: ReplyControl, found: OneSecret | SameAnswer | NotModified) {
@@ -73,7 +78,7 @@ export const secretRoutes = (services: SecretServices): Route[] => [
 
 const readRoutes = ({ reads }: SecretServices): Route[] => [
   serve(contract.listSecrets, async ({ actor, query, headers, reply }) =>
-    listed(reply, await reads.list(actor, query, headers["if-none-match"], written)),
+    listed({ actor, reply }, await reads.list(actor, query, headers["if-none-match"], written)),
   ),
   serve(contract.getSecret, async ({ actor, params, query, headers, reply }) =>
     one(reply, await reads.get(actor, params.secretName, query, headers["if-none-match"])),
@@ -140,7 +145,7 @@ const writeRoutes = ({ writes, transfers }: SecretServices): Route[] => [
 
 const olderRoutes = ({ reads, writes, transfers }: SecretServices): Route[] => [
   serve(v3.listRawSecrets, async ({ actor, query, headers, reply }) =>
-    listed(reply, await reads.list(actor, query, headers["if-none-match"], written)),
+    listed({ actor, reply }, await reads.list(actor, query, headers["if-none-match"], written)),
   ),
   serve(v3.getRawSecret, async ({ actor, params, query, headers, reply }) =>
     one(reply, await reads.get(actor, params.secretName, query, headers["if-none-match"])),

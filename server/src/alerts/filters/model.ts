@@ -20,21 +20,41 @@ export const fold = (text: string): string => text.replace(/[A-Z]+/g, (part) => 
 export const includesAuthorities = (filters: readonly Filter[]): boolean =>
   filters.some((filter) => filter.field === "include_cas" && filter.value === true);
 
-/** `*` is any run of characters, `?` any one. Linear: after a mismatch only the last star moves on. */
-export function wildcardMatches(pattern: readonly string[], text: readonly string[]): boolean {
-  let [at, from, star, resume] = [0, 0, -1, 0];
-  while (from < text.length) {
-    if (pattern[at] === "*") [star, resume, at] = [at, from, at + 1];
-    else if (at < pattern.length && (pattern[at] === "?" || pattern[at] === text[from]))
-      [at, from] = [at + 1, from + 1];
-    else if (star >= 0) [at, resume, from] = [star + 1, resume + 1, resume + 1];
-    else return false;
-  }
-  while (pattern[at] === "*") at += 1;
-  return at === pattern.length;
+const hasAt = (text: readonly string[], part: readonly string[], from: number): boolean =>
+  part.every((letter, at) => letter === "?" || letter === text[from + at]);
+
+/**
+ * `*` is any run of characters, `?` any one. What stands between two stars is taken where it comes first, so the text is
+ * walked once.
+ */
+export function compileWildcard(pattern: string): (text: WildcardText) => boolean {
+  const parts = pattern.split("*").map((plain) => ({ plain, letters: [...plain] }));
+  const [first, last] = [parts[0], parts.at(-1)];
+  if (!first || !last) return () => false;
+  const between = parts.slice(1, -1).filter(({ plain }) => plain !== "");
+  return ({ letters }) => {
+    if (parts.length === 1)
+      return letters.length === first.letters.length && hasAt(letters, first.letters, 0);
+    const end = letters.length - last.letters.length;
+    if (first.letters.length > end || !hasAt(letters, first.letters, 0) || !hasAt(letters, last.letters, end))
+      return false;
+    let at = first.letters.length;
+    for (const { letters: part } of between) {
+      while (at + part.length <= end && !hasAt(letters, part, at)) at += 1;
+      if (at + part.length > end) return false;
+      at += part.length;
+    }
+    return true;
+  };
 }
 
-interface Text {
+/** Letters, not halves of them: `?` takes a whole emoji. */
+interface WildcardText {
+  readonly letters: readonly string[];
+}
+export const wildcardText = (text: string): WildcardText => ({ letters: [...text] });
+
+interface Text extends WildcardText {
   readonly exact: string;
   readonly folded: string;
 }
@@ -45,7 +65,10 @@ export interface Prepared {
   readonly texts: Readonly<Record<Exclude<Filter["field"], "include_cas">, readonly Text[]>>;
 }
 
-const asText = (exact: string): Text => ({ exact, folded: fold(exact) });
+const asText = (exact: string): Text => {
+  const folded = fold(exact);
+  return { exact, folded, ...wildcardText(folded) };
+};
 
 export function prepare({ commonName, san, profileName, isCa }: Candidate): Prepared {
   const profile = profileName === null ? [] : [asText(profileName)];
@@ -70,10 +93,8 @@ function textTest(operator: Filter["operator"], value: string): TextTest {
       return ({ folded }) => folded.startsWith(wanted);
     case "ends_with":
       return ({ folded }) => folded.endsWith(wanted);
-    case "matches": {
-      const pattern = [...wanted];
-      return ({ folded }) => wildcardMatches(pattern, [...folded]);
-    }
+    case "matches":
+      return compileWildcard(wanted);
   }
 }
 

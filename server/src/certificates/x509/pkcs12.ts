@@ -3,7 +3,7 @@
 // what OpenSSL 3 and Java 17 write themselves.
 
 import { createCipheriv, createHmac, hash, pbkdf2, randomBytes, type KeyObject } from "node:crypto";
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { setImmediate } from "node:timers/promises";
 import { promisify } from "node:util";
 import * as der from "./der.ts";
 import { exportPkcs8 } from "./keys.ts";
@@ -112,6 +112,10 @@ async function encodeMac(content: Buffer, { password, iterations, random }: Prot
 }
 
 const TURN_ROUNDS = 2_000;
+
+let line: Promise<void> = Promise.resolve();
+/** One of all that are under way goes on per round of the event loop: of hundreds at once each would take its bite otherwise. */
+const nextTurn = (): Promise<void> => (line = line.then(() => setImmediate()));
 
 /**
  * RFC 7292 appendix B.2 for one block of SHA-256: the digest of (3, salt, password), digested again and again. OpenSSL

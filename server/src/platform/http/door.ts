@@ -16,7 +16,7 @@ import type { Sealed } from "../sealed.ts";
 import { clientAddress, networkOf } from "./client-address.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { asProblem, toEnvelope } from "./envelope.ts";
-import { createGate, type Gate, type GateNeeds } from "./gate.ts";
+import { createGate, FRESH_MS, type Gate, type GateNeeds } from "./gate.ts";
 import { parseInput } from "./input.ts";
 import { createJsonParser, notText } from "./json-body.ts";
 import { createLargeBodies, type LargeBodies } from "./large-bodies.ts";
@@ -307,6 +307,9 @@ function mount(app: FastifyInstance, route: Route, gate: Gate, needs: GateNeeds)
       reply: controlOf(request, reply),
     });
     if (visit.isStream) return reply;
+    // Whatever it waited for (a turn, a key): who was shut out meanwhile is told nothing any more.
+    if (visit.actor && endpoint.method !== "DELETE" && performance.now() - visit.startedAt > FRESH_MS)
+      await needs.confirm(visit.actor, request.headers.authorization ?? "");
     if (value instanceof Raw) return reply.send(bodyOf(value, request, reply));
     reply.type("application/json");
     const text = write(value);

@@ -14,7 +14,7 @@ import type { Route } from "./serve.ts";
 /** A body up to this long is parsed before anybody asks: that costs less than a look at it. */
 const SMALL_BODY = 64 * 1024;
 /** Whoever takes longer than this to send a request is looked at again before it is carried out. */
-const FRESH_MS = 1000;
+export const FRESH_MS = 1000;
 
 interface Entry {
   readonly right: Right;

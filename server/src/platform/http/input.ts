@@ -16,6 +16,8 @@ export interface Input {
 const MOST_PARTS = 1000;
 export const hasTooManyParts = (text: string): boolean => hasMoreParts(text, MOST_PARTS);
 
+const MOST_ISSUES = 50;
+
 /** What can be in a JSON string and in no database: NUL, and one half of a surrogate pair (RFC 8259, 8.2). */
 export const UNSTORABLE_ESCAPES = /\\u(?:0000|d[89a-f])/i;
 
@@ -24,16 +26,25 @@ export const UNSTORABLE_ESCAPES = /\\u(?:0000|d[89a-f])/i;
  * nobody means to send one: refused at the door, with its place.
  */
 export function findUnstorable(value: unknown, path: (string | number)[], issues: Issue[]): void {
+  if (issues.length >= MOST_ISSUES) return;
   if (typeof value === "string") {
+    // The path is one for the whole walk, and copied only for a complaint: copies for each part cost more than all the rest.
     if (value.includes("\0"))
-      issues.push({ code: "custom", path, message: "must not contain the NUL character" });
+      issues.push({ code: "custom", path: [...path], message: "must not contain the NUL character" });
     else if (!isWellFormed(value))
-      issues.push({ code: "custom", path, message: "must be well-formed Unicode, without lone surrogates" });
-  } else if (typeof value === "object" && value !== null && issues.length < 50 && path.length < 64) {
-    for (const [key, part] of Object.entries(value)) {
-      const at = [...path, Array.isArray(value) ? Number(key) : key.slice(0, 300)];
-      findUnstorable(key, at, issues);
-      findUnstorable(part, at, issues);
+      issues.push({
+        code: "custom",
+        path: [...path],
+        message: "must be well-formed Unicode, without lone surrogates",
+      });
+  } else if (typeof value === "object" && value !== null && path.length < 64) {
+    const isList = Array.isArray(value);
+    for (const key in value) {
+      path.push(isList ? Number(key) : key.slice(0, 300));
+      if (!isList) findUnstorable(key, path, issues);
+      findUnstorable((value as Record<string, unknown>)[key], path, issues);
+      path.pop();
+      if (issues.length >= MOST_ISSUES) return;
     }
   }
 }

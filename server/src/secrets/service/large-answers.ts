@@ -5,6 +5,7 @@
 import { Readable } from "node:stream";
 import { LRUCache } from "lru-cache";
 import { Pace } from "../../platform/pace.ts";
+import { tooManyRequests } from "../../platform/problem.ts";
 import { createTurns } from "../../platform/turns.ts";
 import { toView, type ReadSecret } from "../model.ts";
 import type { ImportBlock } from "../resolution/service.ts";
@@ -40,7 +41,11 @@ export function createLargeAnswers(): LargeAnswers {
           known.set(what, true);
         }
       }
-      return turns.run(orgId, () => work(true));
+      refuseUnread(orgId);
+      return turns.run(orgId, () => {
+        refuseUnread(orgId);
+        return work(true);
+      });
     },
   };
 }
@@ -93,12 +98,34 @@ export async function writeLargeList({ secrets, imports }: WrittenList): Promise
 export const lengthOf = (chunks: readonly Buffer[]): number =>
   chunks.reduce((sum, { length }) => sum + length, 0);
 
+/** Made and not sent yet, by organisation: whoever asks for much and reads nothing fills nobody's memory. */
+const unsent = new Map<string, number>();
+const MOST_UNSENT = 256 * 1024 * 1024;
+
+const note = (orgId: string, bytes: number): void => {
+  const now = (unsent.get(orgId) ?? 0) + bytes;
+  if (now > 0) unsent.set(orgId, now);
+  else unsent.delete(orgId);
+};
+
+export function refuseUnread(orgId: string): void {
+  if ((unsent.get(orgId) ?? 0) >= MOST_UNSENT)
+    throw tooManyRequests(10, "Large lists that were asked for before have not been read yet.");
+}
+
 /** Let go of piece by piece, as they are sent. */
-export const streamOf = (chunks: Buffer[]): Readable => {
+export const streamOf = (orgId: string, chunks: Buffer[]): Readable => {
   const left = chunks.reverse();
+  note(orgId, lengthOf(left));
   return new Readable({
     read() {
-      this.push(left.pop() ?? null);
+      const chunk = left.pop();
+      note(orgId, -(chunk?.length ?? 0));
+      this.push(chunk ?? null);
+    },
+    destroy(error, done) {
+      note(orgId, -lengthOf(left.splice(0)));
+      done(error);
     },
   });
 };

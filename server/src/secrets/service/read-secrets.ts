@@ -1,8 +1,7 @@
 /** Reading. One statement for a secret or a folder; more only where imports or references lead elsewhere. */
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Db } from "../../platform/db/index.ts";
-import { inBites } from "../../platform/pace.ts";
-import { deny, orgOf } from "../../permissions/index.ts";
+import { deny, JudgingBudget, orgOf } from "../../permissions/index.ts";
 import { require, type Access, type EnvironmentRef, type Ground } from "../access/service.ts";
 import type { ListQuery, ReadQuery } from "../contract.ts";
 import {
@@ -355,7 +354,8 @@ async function seeAll(
   await resolution.prepare(ground.project.id, rows);
   let folder: FolderPlace | undefined;
   const seen: ReadSecret[] = [];
-  await inBites(rows, (row) => {
+  const budget = new JudgingBudget();
+  for (const row of rows) {
     if (folder?.id !== row.foundFolderId) {
       folder = {
         id: row.foundFolderId,
@@ -367,7 +367,8 @@ async function seeAll(
     }
     const secret = resolution.view(row, folder, query.viewSecretValue);
     if (secret) seen.push(secret);
-  });
+    if (budget.isDue()) await budget.giveWay();
+  }
   return seen;
 }
 

@@ -128,11 +128,18 @@ export async function foldersOf(file: Archive, breathe: Breathe): Promise<Folder
     if (seen.has(folderName(place))) continue;
     seen.add(folderName(place));
     const names = path.split("/").filter((name) => name !== "");
-    for (let depth = 1; depth <= names.length; depth += 1)
-      add({ environment, path: `/${names.slice(0, depth).join("/")}`, description: null });
+    let above = "";
+    for (const name of names) add({ environment, path: (above += `/${name}`), description: null });
   }
-  const depthOf = ({ path }: Folder) => path.split("/").length;
-  return [...all.values()].sort((a, b) => depthOf(a) - depthOf(b));
+  // By depth, without comparing: a shelf for each.
+  const byDepth: Folder[][] = [];
+  for (const folder of all.values()) {
+    await breathe();
+    let depth = 0;
+    for (let at = folder.path.indexOf("/"); at >= 0; at = folder.path.indexOf("/", at + 1)) depth += 1;
+    (byDepth[depth] ??= []).push(folder);
+  }
+  return byDepth.flat();
 }
 
 /** In folders, each with its imports in their order. */

@@ -1,4 +1,5 @@
 import { Raw, serve, type Route, inProject, inProjectAnyOf } from "../../platform/http/index.ts";
+import { orgOf } from "../../permissions/index.ts";
 import * as contract from "./contract.ts";
 import { lengthOf, streamOf } from "../service/large-answers.ts";
 import type { ProjectFiles } from "./service/carry-project.ts";
@@ -29,7 +30,7 @@ export const transferRoutes = (files: SecretFiles, projects: ProjectFiles): Rout
     reply.header("content-type", type);
     reply.header("content-disposition", `attachment; filename="${name}"`);
     reply.header("content-length", String(lengthOf(chunks)));
-    return new Raw(streamOf(chunks));
+    return new Raw(streamOf(orgOf(actor), chunks));
   }),
   serve(
     contract.importSecrets,

@@ -54,8 +54,8 @@ function once<T>(make: () => T): () => T {
   return () => (made ??= { value: make() }).value;
 }
 
-function occasionsOf(row: CertificateRow, audience: Audience, now: Date): Waiting[] {
-  return audience(row).map((alert) => ({
+async function occasionsOf(row: CertificateRow, audience: Audience, now: Date): Promise<Waiting[]> {
+  return (await audience(row)).map((alert) => ({
     certificateId: row.id,
     alertId: alert.id,
     occasion: expiryOccasion(alert, now),
@@ -105,7 +105,7 @@ export function createLooker({ db, clock }: OccasionNeeds) {
         last = row;
         if (pace.isDue()) await pace.rest();
         if (!isDue(row.notAfter, watch.alertBefore, now)) continue;
-        const found = occasionsOf(row, await watch.audience(), now);
+        const found = await occasionsOf(row, await watch.audience(), now);
         written += found.length;
         waiting.push(...found);
         if (waiting.length >= OCCASION_BATCH) await write(waiting, now);
@@ -149,13 +149,13 @@ export function createLooker({ db, clock }: OccasionNeeds) {
     const pace = new Pace();
     const waiting: Waiting[] = [];
     for (const row of rows) {
-      const audience = audiences.get(row.projectId) ?? (() => []);
+      const audience = audiences.get(row.projectId) ?? (async () => []);
       waiting.push(
-        ...occasionsOf(
+        ...(await occasionsOf(
           row,
-          (one) => audience(one).filter((alert) => isDue(row.notAfter, alert.alertBefore, now)),
+          async (one) => (await audience(one)).filter((alert) => isDue(row.notAfter, alert.alertBefore, now)),
           now,
-        ),
+        )),
       );
       if (waiting.length >= OCCASION_BATCH) await write(waiting, now);
       if (pace.isDue()) await pace.rest();

@@ -19,7 +19,7 @@ export interface OccasionNeeds {
 export const UPKEEP = { audited: false } as const;
 
 /** Those of some alerts that a certificate concerns. */
-export type Audience = (certificate: CertificateRow) => AlertRow[];
+export type Audience = (certificate: CertificateRow) => Promise<AlertRow[]>;
 
 export async function audienceOf(alerts: readonly AlertRow[]): Promise<Audience> {
   const pace = new Pace();
@@ -29,15 +29,17 @@ export async function audienceOf(alerts: readonly AlertRow[]): Promise<Audience>
     if (pace.isDue()) await pace.rest();
   }
   const shortlist = shortlistOf(compiled, ({ alert }) => alert.filters);
-  return (certificate) => {
+  return async (certificate) => {
     const prepared = prepare(certificate);
     const concerned: AlertRow[] = [];
-    for (const { alert, matches } of shortlist(prepared))
+    for (const { alert, matches } of shortlist(prepared)) {
       if (
         (alert.applicationId === null || alert.applicationId === certificate.applicationId) &&
         matches(prepared)
       )
         concerned.push(alert);
+      if (pace.isDue()) await pace.rest();
+    }
     return concerned;
   };
 }

@@ -49,7 +49,7 @@ interface Roster {
   readonly audiences: ReadonlyMap<string, Audience>;
 }
 
-const nobody: Audience = () => [];
+const nobody: Audience = async () => [];
 
 async function rosterOf(stamp: number, alerts: readonly AlertRow[]): Promise<Roster> {
   const audiences = new Map<string, Audience>();
@@ -166,18 +166,18 @@ function messagesOf(
   });
 }
 
-function follow({ audiences }: Roster, found: Found, into: Consequences): void {
+async function follow({ audiences }: Roster, found: Found, into: Consequences): Promise<void> {
   const { fact, certificate, now } = found;
   const type = EVENT_OF.get(fact.name);
   // Facts of this kind wait to be told together: one broken authority has thousands of them.
-  for (const alert of type === undefined ? [] : (audiences.get(type) ?? nobody)(certificate)) {
+  for (const alert of type === undefined ? [] : await (audiences.get(type) ?? nobody)(certificate)) {
     if (alert.eventType === "renewal-failed") into.wait(alert, failureOccasion(now), found);
     else if (alert.digest === null) into.tell(alert, found);
     else into.wait(alert, factOccasion(alert.eventType, fact.id), found);
   }
   // Also one that was imported, or let go from hold: it may be past the moment at which a look would find it.
   const isNew = type !== "revocation" && type !== "renewal-failed" && certificate.revokedAt === null;
-  for (const alert of isNew ? (audiences.get("expiration") ?? nobody)(certificate) : [])
+  for (const alert of isNew ? await (audiences.get("expiration") ?? nobody)(certificate) : [])
     if (isDue(certificate.notAfter, alert.alertBefore, now))
       into.wait(alert, expiryOccasion(alert, now), found);
 }
@@ -243,7 +243,7 @@ export function createFactReader({ clock, publicUrl, resolvingTypes }: OccasionN
         for (const alert of told.get(overId) ?? []) what.tell(alert, { fact, certificate: over, now }, true);
       told.delete(overId); // once, though it was replaced and revoked
       const certificate = certificates.get(fact.certificateId);
-      if (certificate) follow(roster, { fact, certificate, now }, what);
+      if (certificate) await follow(roster, { fact, certificate, now }, what);
     }
     return { taken: taken.length, written: await writeDown(tx, taken, what, now) };
   };

@@ -10,7 +10,7 @@ import { parentPort } from "node:worker_threads";
 try {
   // Linux gives each thread a priority of its own; "<pid>/task/<tid>" is this one.
   const [thread] = readlinkSync("/proc/thread-self").split("/").slice(-1);
-  setPriority(Number(thread), constants.priority.PRIORITY_LOW);
+  setPriority(Number(thread), constants.priority.PRIORITY_BELOW_NORMAL);
 } catch {
   // Elsewhere it works at the priority of the process.
 }
