@@ -6,12 +6,12 @@ import * as store from "../store.ts";
 import type { WaitingProject } from "../store.ts";
 
 /**
- * What one message or occasion has its organisation wait, and when that begins to count. A hundred alerts that wait for
- * every certificate speak every three seconds then, of all certificates since; and issuing does not feel it.
+ * So many messages and occasions an organisation may cause at once, and so many per second in the long run; who has caused
+ * more rests until that is made up for. Five hundred alerts that wait for every certificate speak every ten seconds then, of
+ * all certificates since, and issuing does not feel it.
  */
-const REST_MS = 30;
-const FREE = 20;
-const LONGEST_REST_MS = 600_000;
+const AT_ONCE = 1000;
+const PER_SECOND = 50;
 
 export interface Taken {
   readonly taken: number;
@@ -25,12 +25,17 @@ export function createFactTurns(needs: OccasionNeeds) {
   const { db, clock } = needs;
   const takeSome = createFactReader(needs);
   const restsUntil = new Map<string, number>();
+  /** What each has caused and not made up for, as of when. Forgotten once it is nothing. */
+  const caused = new Map<string, { readonly count: number; readonly at: number }>();
   /** By organisation, so that its projects take turns, too. */
   const lastProject = new Map<string, string>();
 
   const note = (owner: string, written: number): void => {
-    if (written <= FREE) return;
-    restsUntil.set(owner, clock.elapsed() + Math.min(LONGEST_REST_MS, written * REST_MS));
+    const now = clock.elapsed();
+    const { count, at } = caused.get(owner) ?? { count: 0, at: now };
+    const left = Math.max(0, count - ((now - at) / 1000) * PER_SECOND) + written;
+    if (left > 0) caused.set(owner, { count: left, at: now });
+    if (left > AT_ONCE) restsUntil.set(owner, now + ((left - AT_ONCE) / PER_SECOND) * 1000);
   };
 
   /** One project of each, the next one after its last. */
@@ -45,6 +50,8 @@ export function createFactTurns(needs: OccasionNeeds) {
     for (let taken = 0; ;) {
       const now = clock.elapsed();
       for (const [owner, until] of restsUntil) if (until <= now) restsUntil.delete(owner);
+      for (const [owner, { count, at }] of caused)
+        if (count <= ((now - at) / 1000) * PER_SECOND) caused.delete(owner);
       const waiting = await db.read(store.readWaitingProjects, UPKEEP_TURN);
       const owners = new Set(waiting.map(ownerOf));
       for (const owner of lastProject.keys()) if (!owners.has(owner)) lastProject.delete(owner);
