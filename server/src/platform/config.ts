@@ -228,8 +228,8 @@ export const VARIABLES = {
   ),
   auditReads: choice(
     "KEYWARD_AUDIT_READS",
-    "When a reading of secret values is in the audit log: within a second, before the answer, or never.",
-    ["async", "strict", "off"],
+    "When a reading of secret values is in the audit log: within a second, before the answer, once a minute for the same reader, thing and address (with a count), or never.",
+    ["async", "strict", "grouped", "off"],
   ),
   auditRetentionDays: integer(
     "KEYWARD_AUDIT_RETENTION_DAYS",

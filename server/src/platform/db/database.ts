@@ -17,7 +17,7 @@ import { SessionClient, type SessionConfig } from "./session.ts";
 import { sql } from "./statement.ts";
 import { asQuery, transact } from "./transaction.ts";
 import { createTurns } from "../turns.ts";
-import { notBegun, UnconfirmedCommits } from "./unconfirmed.ts";
+import { notBegun, UnconfirmedCommits, type Ask } from "./unconfirmed.ts";
 
 export interface Database extends Db {
   /** Told of a transaction's facts right after its commit, on the node that made it. */
@@ -152,7 +152,8 @@ export function openDatabase(options: DatabaseOptions): Database {
     },
     READING_LANES,
   );
-  const commits = new UnconfirmedCommits((statement, values) => lanes.rows(statement, values), WIRE_MS);
+  const ask: Ask = (statement, values) => lanes.rows(statement, values);
+  const commits = new UnconfirmedCommits(ask, WIRE_MS);
   const listeners: Parameters<Database["onCommitted"]>[0][] = [];
 
   const lookingFor = (turn: TurnOf | undefined): SlowQuery =>
@@ -181,7 +182,7 @@ export function openDatabase(options: DatabaseOptions): Database {
 
   const transactAndTell: Db["write"] = async (change, wishes) => {
     const from = wishes?.isChore ? chores : pool;
-    const done = await transact(from, { clock, commits }, change, wishes?.audited !== false);
+    const done = await transact(from, { clock, commits, ask }, change, wishes ?? {});
     if (done.facts.length > 0) tell(done.facts, done.isCurrent);
     return done.value;
   };

@@ -68,6 +68,8 @@ export interface WriteOptions {
    * soon, so that it never takes one that somebody's change waits for.
    */
   readonly isChore?: boolean;
+  /** Whoever writes it writes it again if it fails: then what became of it is found out first (see `unlessMade`). */
+  readonly isTraced?: boolean;
   /** Whose change it is, where one organisation may send many that take long or wait for each other: it never has all connections. */
   readonly tenant?: string;
 }

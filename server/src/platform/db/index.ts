@@ -1,6 +1,7 @@
 export type { Database } from "./database.ts";
 export { UPKEEP_TURN } from "./handles.ts";
 export type { AuditEntry, Db, Pen, Query, SlowQuery, TurnOf, Tx } from "./handles.ts";
+export { auditRow, insertAuditRows, type AuditRow } from "./audit-rows.ts";
 export { openDatabase } from "./database.ts";
 export { isForeignKeyViolation, isFullOrStarting, isUniqueViolation } from "./errors.ts";
 export { copyDatabase, CopyError } from "./copy.ts";

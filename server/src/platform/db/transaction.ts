@@ -3,24 +3,19 @@
  * case with one statement costs two round trips, not five.
  */
 import type pg from "pg";
-import type { Actor } from "../actor.ts";
 import type { Clock } from "../clock.ts";
-import { newId } from "../ids.ts";
 import type { Fact, NumberedFact } from "../outbox/fact.ts";
+import { auditRow, insertAudit, type AuditRow } from "./audit-rows.ts";
 import { isAway } from "./errors.ts";
-import type { AuditEntry, SlowQuery, Tx } from "./handles.ts";
+import type { SlowQuery, Tx, WriteOptions } from "./handles.ts";
 import { borrow, isCurrent } from "./pools.ts";
 import { sql, type Statement } from "./statement.ts";
-import type { UnconfirmedCommits } from "./unconfirmed.ts";
+import { becameOf, lostAnswer, type Ask, type UnconfirmedCommits } from "./unconfirmed.ts";
 import { NeverRan, Wire } from "./wire.ts";
 
 const insertFact = sql<{ seq: number; xid: number; at: number }>(
   "INSERT INTO outbox (name, data) VALUES ($1, $2) RETURNING seq, xid::text::bigint AS xid, (extract(epoch FROM at) * 1000000)::bigint AS at",
 );
-const insertAudit = sql(`
-  INSERT INTO audit_log (id, at, org_id, project_id, event, actor_type, actor_id, actor_name, ip, user_agent, request_id, metadata)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`);
-
 type Send = <Row>(statement: Statement<Row>, values: readonly unknown[]) => Promise<Row[]>;
 
 export const asQuery = (send: Send): SlowQuery => ({
@@ -41,25 +36,7 @@ function wireOf(client: pg.ClientBase): Wire {
 interface Pending {
   readonly statements: { readonly statement: Statement<unknown>; readonly values: readonly unknown[] }[];
   readonly facts: Fact[];
-  readonly audits: unknown[][];
-}
-
-function auditRow(at: Date, actor: Actor, entry: AuditEntry): unknown[] {
-  const { caller } = actor;
-  return [
-    newId(at.getTime()),
-    at,
-    entry.orgId,
-    entry.projectId ?? null,
-    entry.event,
-    actor.kind,
-    actor.id,
-    actor.name,
-    caller?.ip ?? null,
-    caller?.userAgent ?? null,
-    caller?.requestId ?? null,
-    JSON.stringify(entry.metadata ?? {}),
-  ];
+  readonly audits: AuditRow[];
 }
 
 const planAnew = sql("SET LOCAL plan_cache_mode = force_custom_plan");
@@ -115,18 +92,23 @@ async function commit(wire: Wire, pending: Pending): Promise<NumberedFact[]> {
 export interface Ledger {
   readonly clock: Clock;
   readonly commits: UnconfirmedCommits;
+  readonly ask: Ask;
 }
+
+const ownXid = sql<{ xid: string }>("SELECT pg_current_xact_id()::text AS xid");
 
 export async function transact<T>(
   pool: pg.Pool,
-  { clock, commits }: Ledger,
+  { clock, commits, ask }: Ledger,
   change: (tx: Tx) => Promise<T>,
-  mustAudit: boolean,
+  { audited: mustAudit = true, isTraced = false }: Pick<WriteOptions, "audited" | "isTraced">,
 ) {
   const client = await borrow(pool);
   const wire = wireOf(client);
   let broken = false;
   let committing: Promise<NumberedFact[]> | undefined;
+  /** Asked for when it is known how the commit ended: an answer that was lost says nothing. */
+  let isMade: Promise<boolean> | undefined;
   // pg takes a failure of a connection that is lent out for nobody's business unless someone listens.
   const lost = () => {
     broken = true;
@@ -137,10 +119,16 @@ export async function transact<T>(
     // Waits for the first statement and travels with it.
     const begun = wire.run(begin);
     begun.catch(() => undefined); // a failure shows again at the first statement; this one must not go unhandled
+    // Before anything is sent that is to be committed: with the answer to COMMIT this one would be lost, too.
+    const xid = isTraced ? (await wire.rows(ownXid, []))[0]?.xid : undefined;
     const value = await change(asTx(wire, pending, clock));
     if (mustAudit && pending.audits.length === 0) throw new Error("a write left no audit row");
     committing = commit(wire, pending);
-    const facts = await commits.watch(client, committing);
+    isMade = committing.then(
+      () => true,
+      (error: unknown) => (xid !== undefined && isAway(error) ? becameOf(ask, xid) : false),
+    );
+    const facts = await commits.watch(client, committing, isMade);
     await begun;
     return { value, facts, isCurrent: isCurrent(pool, client) };
   } catch (failure) {
@@ -151,7 +139,7 @@ export async function transact<T>(
         broken = true;
       });
     }
-    throw error;
+    throw isTraced && isMade && broken ? lostAnswer(isMade) : error;
   } finally {
     const release = () => {
       client.release(broken);

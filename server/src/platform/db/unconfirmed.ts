@@ -6,6 +6,7 @@
  * either; and who began before and waits for a lock of one that is kept aside hears of it as well, instead of waiting
  * the lock's time on top.
  */
+import { setTimeout } from "node:timers/promises";
 import type pg from "pg";
 import { Problem } from "../problem.ts";
 import { sql, type QuickStatement } from "./statement.ts";
@@ -34,21 +35,42 @@ export class Unconfirmed extends Problem {
   /** Was it made after all? */
   readonly isMade: Promise<boolean>;
 
-  constructor(commit: Promise<unknown>) {
+  constructor(isMade: Promise<boolean>, cause: string = CAUSE) {
     super(
       503,
       "ServiceUnavailable",
-      `${CAUSE} Whether this one was made is not certain: look before you repeat it.`,
+      `${cause} Whether this one was made is not certain: look before you repeat it.`,
       { retryAfterSeconds: 5 },
     );
-    this.isMade = commit.then(
-      () => true,
-      (error: unknown) => (error instanceof Unconfirmed ? error.isMade : false),
-    );
+    this.isMade = isMade;
   }
 }
 
-/** For whoever writes in the background: what failed is put back, unless it was made, or as soon as it is known that it was not. */
+const isMadeBy = (change: Promise<unknown>): Promise<boolean> =>
+  change.then(
+    () => true,
+    (error: unknown) => (error instanceof Unconfirmed ? error.isMade : false),
+  );
+
+const fate = sql<{ status: string | null }>(`SELECT pg_xact_status($1::text::xid8) AS status`);
+const FATE_MS = 500;
+/** So long the server is asked again; a transaction is over long before. */
+const FATE_TRIES = 1200;
+
+/** What became of a transaction whose COMMIT was sent and never answered: the server knows. */
+export async function becameOf(ask: Ask, xid: string): Promise<boolean> {
+  for (let tries = 0; tries < FATE_TRIES; tries += 1) {
+    const [row] = await ask(fate, [xid]).catch(() => []);
+    if (row && row.status !== "in progress") return row.status === "committed";
+    await setTimeout(FATE_MS, undefined, { ref: false });
+  }
+  return false;
+}
+
+export const lostAnswer = (isMade: Promise<boolean>): Unconfirmed =>
+  new Unconfirmed(isMade, "The database's answer was lost.");
+
+/** For whoever writes in the background (with `isTraced`): what failed is put back, unless it was made, or as soon as it is known that it was not. */
 export function unlessMade(error: unknown, putBack: () => void): void {
   if (error instanceof Unconfirmed) void error.isMade.then((isMade) => isMade || putBack());
   else putBack();
@@ -59,7 +81,7 @@ export const notBegun = (): Problem =>
     retryAfterSeconds: 5,
   });
 
-type Ask = <Row>(statement: QuickStatement<Row>, values: readonly unknown[]) => Promise<Row[]>;
+export type Ask = <Row>(statement: QuickStatement<Row>, values: readonly unknown[]) => Promise<Row[]>;
 
 interface Open {
   readonly since: number;
@@ -97,7 +119,7 @@ export class UnconfirmedCommits {
   mind<T>(change: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const key = {};
-      const giveUp = () => reject(new Unconfirmed(change));
+      const giveUp = () => reject(new Unconfirmed(isMadeBy(change)));
       this.#underWay.set(key, { since: performance.now(), reject: giveUp });
       this.#timer ??= setInterval(() => void this.#look(), LOOK_MS).unref();
       change.then(resolve, reject).finally(() => this.#underWay.delete(key));
@@ -105,10 +127,10 @@ export class UnconfirmedCommits {
   }
 
   /** What the commit answers; rejects early, with the connection held, if it waits for a standby. */
-  watch<T>(client: pg.ClientBase, commit: Promise<T>): Promise<T> {
+  watch<T>(client: pg.ClientBase, commit: Promise<T>, isMade = isMadeBy(commit)): Promise<T> {
     return new Promise((resolve, reject) => {
       const since = performance.now();
-      const giveUp = () => reject(new Unconfirmed(commit));
+      const giveUp = () => reject(new Unconfirmed(isMade));
       this.#open.set(client, { since, reject: giveUp, isHeld: false, heardAt: since });
       this.#timer ??= setInterval(() => void this.#look(), LOOK_MS).unref();
       const end = () => {

@@ -101,7 +101,7 @@ export function createRateLimits(needs: {
           sent.map(({ count }) => count),
         ]);
       },
-      { audited: false, isChore: true },
+      { audited: false, isChore: true, isTraced: true },
     );
 
   const share = oneAtATime(async () => {

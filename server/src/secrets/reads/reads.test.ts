@@ -1,8 +1,8 @@
-/** KEYWARD_AUDIT_READS, each of its words kept: strict, async, off. */
+/** KEYWARD_AUDIT_READS, each of its words kept: strict, async, grouped, off. */
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { after, test } from "node:test";
-import { aProject, until } from "../../../test/builders.ts";
+import { aProject, anIdentity, until } from "../../../test/builders.ts";
 import { clientOf, openTestHouse, OWNER, type Answer, type Client } from "../../../test/harness.ts";
 import {
   createTestDatabase,
@@ -101,6 +101,43 @@ test("async: a reading is in the audit log within a second, without anybody aski
   await house.close();
 });
 
+test("P-03 grouped: what one reader reads again within a minute is one row that says how often", async () => {
+  const house = await openTestHouse({ env: { KEYWARD_AUDIT_READS: "grouped" } });
+  const { id: projectId } = await aProject(house.owner);
+  const other = await anIdentity(house.owner, house.base, projectId, { roles: [{ role: "admin" }] });
+  for (const name of ["A", "B"])
+    await house.owner.post(`/api/v4/secrets/${name}`, { projectId, environment: "dev", secretValue: "1" });
+  const read = async (client: Client, name: string, times: number) => {
+    for (let n = 0; n < times; n += 1)
+      assert.equal(
+        (await client.get(`/api/v4/secrets/${name}?projectId=${projectId}&environment=dev`)).status,
+        200,
+      );
+  };
+  const rows = async () => {
+    await house.house.secrets.flush();
+    const path = `/api/v1/organization/audit-logs?projectId=${projectId}&eventType=get-secret`;
+    const { auditLogs } = (await house.owner.get(path)).body as {
+      auditLogs: { event: { metadata: Record<"secretKey" | "count" | "firstAt" | "lastAt", string> } }[];
+    };
+    return auditLogs.map(({ event: { metadata } }) => metadata);
+  };
+  const counts = async () => (await rows()).map(({ secretKey, count }) => `${secretKey} ${count}`).sort();
+  await read(house.owner, "A", 3);
+  house.clock.advance(20_000);
+  await read(house.owner, "A", 4);
+  await read(house.owner, "B", 1);
+  await read(other.client, "A", 2);
+  assert.deepEqual(await counts(), ["A 2", "A 7", "B 1"], "another secret or another reader is another row");
+  const seven = (await rows()).find(({ count }) => Number(count) === 7);
+  assert.ok(Date.parse(seven?.lastAt ?? "") - Date.parse(seven?.firstAt ?? "") >= 20_000);
+  await read(house.owner, "B", 1);
+  house.clock.advance(61_000);
+  await read(house.owner, "B", 1);
+  assert.deepEqual(await counts(), ["A 2", "A 7", "B 1", "B 1", "B 1"], "another minute is another row");
+  await house.close();
+});
+
 test("off: readings leave no rows, changes still do", async () => {
   const house = await openTestHouse({ env: { KEYWARD_AUDIT_READS: "off" } });
   const { id: projectId } = await aProject(house.owner);
@@ -115,29 +152,36 @@ test("off: readings leave no rows, changes still do", async () => {
   await house.close();
 });
 
-test("async: what was read right before a stop is in the audit log after it", async () => {
-  const database = await createTestDatabase();
-  const { host, port, user } = database.server;
-  const server = await startServer({
-    DATABASE_URL: `postgres://${user}@localhost:${port}/${database.connection.database}?host=${encodeURIComponent(host)}&sslmode=disable`,
-    KEYWARD_ROOT_KEY: randomBytes(32).toString("base64"),
-    KEYWARD_AUDIT_READS: "async",
+for (const [mode, rows] of [
+  ["async", 30],
+  ["grouped", 1],
+] as const)
+  test(`${mode}: what was read right before a stop is in the audit log after it`, async () => {
+    const database = await createTestDatabase();
+    const { host, port, user } = database.server;
+    const server = await startServer({
+      DATABASE_URL: `postgres://${user}@localhost:${port}/${database.connection.database}?host=${encodeURIComponent(host)}&sslmode=disable`,
+      KEYWARD_ROOT_KEY: randomBytes(32).toString("base64"),
+      KEYWARD_AUDIT_READS: mode,
+    });
+    const booted = await clientOf(server.base).post("/api/v1/admin/bootstrap", {
+      ...OWNER,
+      organization: "A",
+    });
+    const owner = clientOf(server.base, booted.body.identity.credentials.token as string);
+    const { id: projectId } = await aProject(owner);
+    await owner.post("/api/v4/secrets/A", { projectId, environment: "dev", secretValue: "1" });
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, () => owner.get(`/api/v4/secrets/A?projectId=${projectId}&environment=dev`)),
+    );
+    assert.equal(await server.stop(), 0);
+    const seen = await eventsOf(database, answers.map(requestOf));
+    assert.deepEqual(
+      seen,
+      Array.from({ length: rows }, () => "get-secret"),
+    );
+    await database.drop();
   });
-  const booted = await clientOf(server.base).post("/api/v1/admin/bootstrap", { ...OWNER, organization: "A" });
-  const owner = clientOf(server.base, booted.body.identity.credentials.token as string);
-  const { id: projectId } = await aProject(owner);
-  await owner.post("/api/v4/secrets/A", { projectId, environment: "dev", secretValue: "1" });
-  const answers = await Promise.all(
-    Array.from({ length: 30 }, () => owner.get(`/api/v4/secrets/A?projectId=${projectId}&environment=dev`)),
-  );
-  assert.equal(await server.stop(), 0);
-  const seen = await eventsOf(database, answers.map(requestOf));
-  assert.deepEqual(
-    seen,
-    Array.from({ length: 30 }, () => "get-secret"),
-  );
-  await database.drop();
-});
 
 test("a 304 opens nothing: it is given also where the value can no longer be decrypted", async () => {
   const house = await openTestHouse();

@@ -1,18 +1,18 @@
 /**
  * Who read which values. Readings come by the thousand, so they are written in batches: while one batch is being
  * committed the next one gathers. `async` answers at once and writes within a second; `strict` answers when the
- * batch is durable; `off` writes nothing. If the database does not take them, `async` keeps them and, once too many
- * wait, turns strict: a reading is never silently forgotten while the process lives.
+ * batch is durable; `grouped` writes one row for what the same reader reads from the same address again and again
+ * within a minute; `off` writes nothing. If the database does not take them, `async` and `grouped` keep them and, once
+ * too many wait, answer only when they are durable: a reading is never silently forgotten while the process lives.
  */
+import { createAuditGroups } from "../../audit/index.ts";
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
-import { unlessMade, type Db } from "../../platform/db/index.ts";
-import { newId } from "../../platform/ids.ts";
+import { auditRow, insertAuditRows, unlessMade, type AuditRow, type Db } from "../../platform/db/index.ts";
 import type { Log } from "../../platform/log.ts";
 import type { ProjectRow } from "../../projects/index.ts";
-import { insertReads, type ReadEntry } from "./store.ts";
 
-export type ReadAuditMode = "async" | "strict" | "off";
+export type ReadAuditMode = "async" | "strict" | "grouped" | "off";
 
 export interface ReadAuditNeeds {
   readonly db: Db;
@@ -36,8 +36,25 @@ const DELAY_MS = 250;
 const BATCH = 2000;
 const MAX_WAITING = 50_000;
 
-export function createReadAudit({ db, clock, log, mode }: ReadAuditNeeds): ReadAudit {
-  let waiting: ReadEntry[] = [];
+export function createReadAudit(needs: ReadAuditNeeds): ReadAudit {
+  if (needs.mode === "off") return { note: async () => undefined, flush: async () => undefined };
+  return needs.mode === "grouped" ? createGroupedReads(needs) : createSingleReads(needs);
+}
+
+function createGroupedReads(needs: ReadAuditNeeds): ReadAudit {
+  const groups = createAuditGroups({ ...needs, what: "readings", maxGroups: MAX_WAITING });
+  return {
+    flush: groups.flush,
+    note(actor, project, event, metadata) {
+      const entry = { event, orgId: project.orgId, projectId: project.id, metadata };
+      const key = JSON.stringify([actor.id, project.id, event, metadata, actor.caller.ip]);
+      return groups.note(key, actor, entry);
+    },
+  };
+}
+
+function createSingleReads({ db, clock, log, mode }: ReadAuditNeeds): ReadAudit {
+  let waiting: AuditRow[] = [];
   let writing: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
 
@@ -45,7 +62,7 @@ export function createReadAudit({ db, clock, log, mode }: ReadAuditNeeds): ReadA
     while (waiting.length > 0) {
       const batch = waiting.splice(0, BATCH);
       try {
-        await db.write((tx) => insertReads(tx, batch), { audited: false });
+        await db.write((tx) => insertAuditRows(tx, batch), { audited: false, isTraced: true });
       } catch (error) {
         unlessMade(error, () => {
           waiting = [...batch, ...waiting];
@@ -83,23 +100,8 @@ export function createReadAudit({ db, clock, log, mode }: ReadAuditNeeds): ReadA
   return {
     flush,
     async note(actor, project, event, metadata) {
-      if (mode === "off") return;
-      const at = clock.now();
-      const { caller } = actor;
-      waiting.push({
-        id: newId(at.getTime()),
-        at,
-        orgId: project.orgId,
-        projectId: project.id,
-        event,
-        actorType: actor.kind,
-        actorId: actor.id,
-        actorName: actor.name,
-        ip: caller.ip,
-        userAgent: caller.userAgent,
-        requestId: caller.requestId,
-        metadata: JSON.stringify(metadata),
-      });
+      const entry = { event, orgId: project.orgId, projectId: project.id, metadata };
+      waiting.push(auditRow(clock.now(), actor, entry));
       if (mode === "strict" || waiting.length > MAX_WAITING) return flush();
       flushLater();
     },

@@ -194,7 +194,11 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
       if (noted.size === 0) return;
       const batch = noted;
       noted = new Map();
-      const flush = db.write((tx) => noteClientSecretUses(tx, batch), { audited: false, isChore: true });
+      const flush = db.write((tx) => noteClientSecretUses(tx, batch), {
+        audited: false,
+        isChore: true,
+        isTraced: true,
+      });
       const { heldSecrets, heldIdentities } = await flush.catch((error: unknown) => {
         unlessMade(error, () => {
           for (const [secretId, use] of batch) note({ secretId, ...use });

@@ -1,0 +1,45 @@
+/** A row of the audit log, as it travels: with the change it tells of, or many at once from whoever gathers them. */
+import type { Actor } from "../actor.ts";
+import { newId } from "../ids.ts";
+import type { AuditEntry, SlowQuery } from "./handles.ts";
+import { sql } from "./statement.ts";
+
+const COLUMNS =
+  "id, at, org_id, project_id, event, actor_type, actor_id, actor_name, ip, user_agent, request_id, metadata";
+
+/** Its values in the order of the columns. */
+export type AuditRow = readonly unknown[];
+
+export function auditRow(at: Date, actor: Actor, entry: AuditEntry): AuditRow {
+  const { caller } = actor;
+  return [
+    newId(at.getTime()),
+    at,
+    entry.orgId,
+    entry.projectId ?? null,
+    entry.event,
+    actor.kind,
+    actor.id,
+    actor.name,
+    caller?.ip ?? null,
+    caller?.userAgent ?? null,
+    caller?.requestId ?? null,
+    JSON.stringify(entry.metadata ?? {}),
+  ];
+}
+
+export const insertAudit = sql(`
+  INSERT INTO audit_log (${COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`);
+
+const insertMany = sql(`
+  INSERT INTO audit_log (${COLUMNS})
+  SELECT r.id, r.at, r.org_id, r.project_id, r.event, r.actor_type, r.actor_id, r.actor_name, r.ip, r.user_agent, r.request_id, r.metadata::jsonb
+  FROM unnest($1::uuid[], $2::timestamptz[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::uuid[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[])
+    AS r (${COLUMNS})`);
+
+/** Many in one statement. */
+export const insertAuditRows = (tx: SlowQuery, rows: readonly AuditRow[]) =>
+  tx.rows(
+    insertMany,
+    (rows[0] ?? []).map((_, column) => rows.map((row) => row[column])),
+  );
