@@ -11,11 +11,14 @@ export type Weather =
   | { readonly kind: "away" }
   /** Bytes go nowhere and nobody says so: a pulled cable. */
   | { readonly kind: "silent" }
+  /** The same, but only on connections on which something was ever begun: whoever only looks notices nothing. */
+  | { readonly kind: "silent-changes" }
   /** Every n-th COMMIT goes through and its answer does not. */
   | { readonly kind: "cut-after-commit"; readonly every: number };
 
 /** What PostgreSQL says when it has committed, however it was told to. */
 const COMMIT = Buffer.from("COMMIT\0");
+const BEGIN = Buffer.from("BEGIN");
 
 export interface Proxy {
   readonly port: number;
@@ -34,10 +37,11 @@ export async function openProxy(target: { readonly host: string; readonly port: 
   const pairs = new Set<() => void>();
 
   /** Bytes in one direction: late or not at all, but never one before the other, also when the weather changes. */
-  const lane = (to: Socket) => {
+  const lane = (to: Socket, pair: { isForChanges: boolean }) => {
     let tail = Promise.resolve();
     return (chunk: Buffer): void => {
-      if (weather.kind === "silent") return;
+      pair.isForChanges ||= chunk.includes(BEGIN);
+      if (weather.kind === "silent" || (weather.kind === "silent-changes" && pair.isForChanges)) return;
       const dueAt = performance.now() + (weather.kind === "slow" ? weather.ms : 0);
       tail = tail.then(async () => {
         const left = dueAt - performance.now();
@@ -58,7 +62,8 @@ export async function openProxy(target: { readonly host: string; readonly port: 
       database.destroy();
     };
     pairs.add(end);
-    const [toDatabase, toClient] = [lane(database), lane(client)];
+    const pair = { isForChanges: false };
+    const [toDatabase, toClient] = [lane(database, pair), lane(client, pair)];
     const isWithheld = (chunk: Buffer): boolean => {
       if (weather.kind !== "cut-after-commit" || !chunk.includes(COMMIT)) return false;
       commits += 1;

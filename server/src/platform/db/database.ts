@@ -14,6 +14,7 @@ import { openLanes } from "./lanes.ts";
 import { borrow, renewPool } from "./pools.ts";
 import { openSlowLooks } from "./slow.ts";
 import { SessionClient, type SessionConfig } from "./session.ts";
+import { Standstill } from "./standstill.ts";
 import { sql } from "./statement.ts";
 import { asQuery, transact } from "./transaction.ts";
 import { createTurns } from "../turns.ts";
@@ -153,6 +154,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     READING_LANES,
   );
   const commits = new UnconfirmedCommits((statement, values) => lanes.rows(statement, values), WIRE_MS);
+  const standstill = new Standstill(pool, () => commits.heldCount > 0);
   const listeners: Parameters<Database["onCommitted"]>[0][] = [];
 
   const lookingFor = (turn: TurnOf | undefined): SlowQuery =>
@@ -181,7 +183,9 @@ export function openDatabase(options: DatabaseOptions): Database {
 
   const transactAndTell: Db["write"] = async (change, wishes) => {
     const from = wishes?.isChore ? chores : pool;
-    const done = await transact(from, { clock, commits }, change, wishes?.audited !== false);
+    const transaction = transact(from, { clock, commits }, change, wishes?.audited !== false);
+    // Chores have connections of their own: what they meet says nothing about everybody else's.
+    const done = await (wishes?.isChore ? transaction : standstill.mind(transaction));
     if (done.facts.length > 0) tell(done.facts, done.isCurrent);
     return done.value;
   };
@@ -222,7 +226,9 @@ export function openDatabase(options: DatabaseOptions): Database {
     },
     measures: measuresOf(pool),
     obstacles: () =>
-      commits.heldCount > 0 ? ["changes wait for a synchronous standby that does not confirm them"] : [],
+      commits.heldCount > 0
+        ? ["changes wait for a synchronous standby that does not confirm them"]
+        : standstill.obstacles(),
     async hasOwnSettings() {
       const shown = await looking.first(ownSettings);
       return shown?.timeout === `${LANE_LOOK_MS / 1000}s` && shown.isReadOnly === "on";
@@ -241,6 +247,7 @@ export function openDatabase(options: DatabaseOptions): Database {
       }
     },
     async close() {
+      standstill.stop();
       await Promise.all([pool.end(), chores.end(), slow.close(), lanes.close()]);
     },
   };

@@ -65,6 +65,16 @@ export const isForeignKeyViolation = (error: unknown, constraint?: string): bool
 const isBusy = (error: unknown): boolean =>
   ["55P03", "57014"].includes(look(error).code ?? "") || isRetryable(error);
 
+/**
+ * Nobody knows from it whether the database could do it: it came to nothing while it waited for a lock, for a connection,
+ * or for any word at all. Whatever else has a code of PostgreSQL's own is an answer.
+ */
+export function isUnanswered(error: unknown): boolean {
+  const { code = "" } = look(error);
+  const isPostgres = code.length === 5 && /\d/.test(code);
+  return isPostgres ? ["55P03", "57014", "53300"].includes(code) : isAway(error);
+}
+
 /** The database takes no further connection from us. */
 export const isFull = (error: unknown): boolean => look(error).code === "53300";
 
