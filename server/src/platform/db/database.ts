@@ -20,6 +20,9 @@ import { asQuery, transact } from "./transaction.ts";
 import { createTurns } from "../turns.ts";
 import { notBegun, UnconfirmedCommits } from "./unconfirmed.ts";
 
+/** What a connection of its own is for; only migrations may take as long as they need. */
+export type Purpose = "listen" | "look" | "migrate";
+
 export interface Database extends Db {
   /** Told of a transaction's facts right after its commit, on the node that made it. */
   onCommitted(listener: (facts: readonly NumberedFact[], isCurrent: boolean) => void): void;
@@ -30,8 +33,7 @@ export interface Database extends Db {
   renew(): void;
   /** What keeps changes from being made at the moment, in words. */
   obstacles(): readonly string[];
-  /** A connection of its own, for LISTEN and for migrations; only the latter may take as long as they need. */
-  connect(options?: { readonly isPatient?: boolean }): Promise<pg.Client>;
+  connect(purpose?: Purpose): Promise<pg.Client>;
   readonly measures: readonly Measure[];
   /** Are the limits in force that we connect with? Not behind a pooler that ignores them. */
   hasOwnSettings(): Promise<boolean>;
@@ -64,7 +66,7 @@ const STATEMENT_MS = 30_000;
 const WIRE_MS = STATEMENT_MS + 5000;
 /** Whoever has not come to write by then hears of it, instead of a proxy's time-out. */
 const WRITE_TURN_MS = 8000;
-const TAIL_WIRE_MS = 10_000;
+const OWN_WIRE_MS = 10_000;
 
 /** What a role or a database may be set to differently, and what our statements and their reading rely on. */
 const UNIFORM = {
@@ -81,7 +83,17 @@ const LIMITS = {
   max_parallel_workers_per_gather: 0,
 };
 const LOOK_ONLY = { default_transaction_read_only: "on" };
-const PATIENT = { statement_timeout: 0, lock_timeout: 0, idle_in_transaction_session_timeout: 0 };
+/** One that is cut off must not hold the migrations' lock for the hours that TCP takes to notice. */
+const NOTICED = { tcp_keepalives_idle: 15, tcp_keepalives_interval: 5, tcp_keepalives_count: 3 };
+const OWN_SETTINGS = {
+  listen: UNIFORM,
+  look: { ...UNIFORM, ...NOTICED, statement_timeout: 8000, lock_timeout: 5000 },
+  migrate: {
+    ...UNIFORM,
+    ...NOTICED,
+    ...{ statement_timeout: 0, lock_timeout: 0, idle_in_transaction_session_timeout: 0 },
+  },
+} as const;
 
 // int8 arrives as text because it may pass 2^53; our counters never do.
 pg.types.setTypeParser(pg.types.builtins.INT8, Number);
@@ -233,12 +245,11 @@ export function openDatabase(options: DatabaseOptions): Database {
       const shown = await looking.first(ownSettings);
       return shown?.timeout === `${LANE_LOOK_MS / 1000}s` && shown.isReadOnly === "on";
     },
-    async connect(wishes) {
-      const { query_timeout: _ours, ...patient } = { ...base, settings: { ...UNIFORM, ...PATIENT } };
+    async connect(purpose = "listen") {
+      const { query_timeout: _ours, ...patient } = base;
+      const config = purpose === "migrate" ? patient : { ...base, query_timeout: OWN_WIRE_MS };
       try {
-        const client = new SessionClient(
-          wishes?.isPatient ? patient : { ...base, settings: UNIFORM, query_timeout: TAIL_WIRE_MS },
-        );
+        const client = new SessionClient({ ...config, settings: OWN_SETTINGS[purpose] });
         client.on("error", onError);
         await client.connect();
         return client;
