@@ -35,6 +35,7 @@ export async function openProxy(target: { readonly host: string; readonly port: 
   let commits = 0;
   let cuts = 0;
   const pairs = new Set<() => void>();
+  const unheard = new Set<() => void>();
 
   /** Bytes in one direction: late or not at all, but never one before the other, also when the weather changes. */
   const lane = (to: Socket, pair: { isForChanges: boolean }) => {
@@ -75,9 +76,11 @@ export async function openProxy(target: { readonly host: string; readonly port: 
       cuts += 1;
       end();
     });
+    // Nor does anybody hear that the other side has gone.
+    const endAloud = (): void => (weather.kind === "silent" ? void unheard.add(end) : end());
     for (const side of [client, database]) {
-      side.on("error", end);
-      side.on("close", end);
+      side.on("error", endAloud);
+      side.on("close", endAloud);
     }
   };
 
@@ -90,6 +93,9 @@ export async function openProxy(target: { readonly host: string; readonly port: 
     set(next) {
       weather = next;
       if (next.kind === "away") cut();
+      if (next.kind === "silent") return;
+      for (const end of unheard) end();
+      unheard.clear();
     },
     cut,
     async close() {

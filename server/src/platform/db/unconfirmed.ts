@@ -18,6 +18,8 @@ const SLOW_MS = 5000;
 const KNOWN_MS = 1000;
 /** One that is kept aside and no longer waits for the standby has its answer by then, or never. */
 const ANSWERED_MS = 5000;
+/** A question that takes longer meets the same silence, and others are to be looked at meanwhile. */
+const ASK_MS = 3000;
 
 const waitsFor = sql<{ event: string | null }>(
   `SELECT wait_event AS event FROM pg_stat_activity WHERE pid = $1`,
@@ -79,7 +81,13 @@ export class UnconfirmedCommits {
   #heldCount = 0;
 
   constructor(ask: Ask, patienceMs: number) {
-    this.#ask = ask;
+    this.#ask = async (statement, values) => {
+      let timer: NodeJS.Timeout | undefined;
+      const late = new Promise<never>((_resolve, reject) => {
+        timer = setTimeout(() => reject(new Error("no answer in time")), ASK_MS);
+      });
+      return Promise.race([ask(statement, values), late]).finally(() => clearTimeout(timer));
+    };
     this.#patienceMs = patienceMs;
   }
 
@@ -124,6 +132,9 @@ export class UnconfirmedCommits {
       clearInterval(this.#timer);
       this.#timer = undefined;
     }
+    // Not behind the questions, which may meet the same silence.
+    for (const [client, { isHeld, heardAt }] of this.#open)
+      if (!isHeld && performance.now() - heardAt > this.#patienceMs) sever(client);
     if (this.#isLooking) return;
     this.#isLooking = true;
     const patience = this.#heldCount > 0 ? KNOWN_MS : SLOW_MS;
@@ -147,7 +158,7 @@ export class UnconfirmedCommits {
     for (const { reject } of late) reject();
   }
 
-  /** A server that has nothing to say about it for too long is taken for gone. */
+  /** A server that no longer waits for the standby and has nothing to say for too long is taken for gone. */
   async #lookAt(client: pg.ClientBase, commit: Open): Promise<void> {
     const { processID } = client as unknown as { readonly processID: number | null };
     const rows = await this.#ask(waitsFor, [processID]).catch(() => []);
@@ -158,9 +169,6 @@ export class UnconfirmedCommits {
       commit.isHeld = true;
       this.#heldCount += 1;
       commit.reject();
-    } else {
-      const patience = commit.isHeld ? ANSWERED_MS : this.#patienceMs;
-      if (performance.now() - commit.heardAt > patience) sever(client);
-    }
+    } else if (commit.isHeld && performance.now() - commit.heardAt > ANSWERED_MS) sever(client);
   }
 }
