@@ -171,6 +171,12 @@ function stopOnSignal({ house, postgres }: Running, { drainSeconds }: Config, lo
     await Promise.race([sleep(drainSeconds * 1000), hurried]);
     const isClosed = await Promise.race([house.close().then(() => true), sleep(CLOSE_MS).then(() => false)]);
     if (!isClosed) log.warn({}, "something is still under way; it is left to another node or the next start");
+    const readings = house.secrets.unwrittenReads();
+    if (readings > 0)
+      log.error(
+        { readings },
+        "readings of secrets are lost to the audit log: they could not be written down before the end (KEYWARD_AUDIT_READS=strict answers none before it is)",
+      );
     if (postgres) {
       setTimeout(() => process.exit(1), POSTGRES_STOP_MS).unref();
       await postgres.stop();

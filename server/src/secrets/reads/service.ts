@@ -30,6 +30,8 @@ export interface ReadAudit {
   ): Promise<void>;
   /** Everything noted so far is durable when this resolves. */
   flush(): Promise<void>;
+  /** How many would be lost if the process ended now. */
+  unwritten(): number;
 }
 
 const DELAY_MS = 250;
@@ -38,12 +40,14 @@ const MAX_WAITING = 50_000;
 
 export function createReadAudit({ db, clock, log, mode }: ReadAuditNeeds): ReadAudit {
   let waiting: ReadEntry[] = [];
+  let sent = 0;
   let writing: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
 
   const writeAll = async (): Promise<void> => {
     while (waiting.length > 0) {
       const batch = waiting.splice(0, BATCH);
+      sent = batch.length;
       try {
         await db.write((tx) => insertReads(tx, batch), { audited: false });
       } catch (error) {
@@ -52,6 +56,8 @@ export function createReadAudit({ db, clock, log, mode }: ReadAuditNeeds): ReadA
           flushLater();
         });
         throw error;
+      } finally {
+        sent = 0;
       }
     }
   };
@@ -82,6 +88,7 @@ export function createReadAudit({ db, clock, log, mode }: ReadAuditNeeds): ReadA
 
   return {
     flush,
+    unwritten: () => waiting.length + sent,
     async note(actor, project, event, metadata) {
       if (mode === "off") return;
       const at = clock.now();
