@@ -60,6 +60,7 @@ import { createOutbound } from "./platform/outbound.ts";
 import { prepareDatabase } from "./platform/prepare-database.ts";
 import { createTail, outboxJobs, type Tail } from "./platform/outbox/index.ts";
 import type { Sealed } from "./platform/sealed.ts";
+import { telling } from "./platform/telling.ts";
 import {
   createEnvironments,
   createJudge,
@@ -105,6 +106,8 @@ export interface House {
 }
 
 const FLUSH_MS = 2000;
+/** For closing what a start that failed has opened. */
+const GOODBYE_MS = 1000;
 
 /** What nearly every room stands on. */
 async function openGround({ config, clock, log, rootKey }: HouseOptions, db: Database, tail: Tail) {
@@ -273,13 +276,20 @@ export async function openHouse(options: HouseOptions): Promise<House> {
   });
   try {
     await prepareDatabase(database, options);
-    await options.clockWatch?.compare(database);
+    await telling(log, "the database to say what time it is", async () =>
+      options.clockWatch?.compare(database),
+    );
     const tail = createTail({ database, clock, log });
-    const rooms = await openRooms(options, database, tail);
-    await tail.start();
+    const rooms = await telling(
+      log,
+      "the database to show keys and licences, and to make months of the audit log",
+      () => openRooms(options, database, tail),
+    );
+    await telling(log, "changes to end that were under way when it began", () => tail.start());
     return assemble(options, { database, tail, ...rooms });
   } catch (error) {
-    await database.close();
+    // Whoever waits to hear why it failed does not wait for connections that answer nothing.
+    await Promise.race([database.close(), new Promise((resolve) => setTimeout(resolve, GOODBYE_MS))]);
     throw error;
   }
 }

@@ -4,7 +4,7 @@ import { systemClock } from "./platform/clock.ts";
 import { createClockWatch } from "./platform/clock-watch.ts";
 import { configHelp, ConfigError, readConfig, type Config } from "./platform/config.ts";
 import { RootKeyError } from "./platform/crypto/index.ts";
-import { isFullOrStarting, MigrationError } from "./platform/db/index.ts";
+import { isWorthWaitingFor, MigrationError } from "./platform/db/index.ts";
 import {
   EmbeddedPostgresError,
   startEmbeddedPostgres,
@@ -117,14 +117,14 @@ function tryPort({ host, port }: Config): Promise<void> {
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 const ROOM_PAUSE_MS = 2000;
 
-/** A database that has no connection to spare, or is just starting, is not a mistake in the configuration: it is waited for. */
+/** A database that has no connection to spare, is just starting, or is locked, is not a mistake in the configuration: it is waited for. */
 async function whenThereIsRoom<T>(open: () => Promise<T>, log: Log): Promise<T> {
   for (;;) {
     try {
       return await open();
     } catch (error) {
-      if (!isFullOrStarting(error)) throw error;
-      log.warn({ reason: reasonOf(error) }, "the database takes no connection yet; waiting for it");
+      if (!isWorthWaitingFor(error)) throw error;
+      log.warn({ reason: reasonOf(error) }, "the database does not let us begin yet; waiting for it");
       await sleep(ROOM_PAUSE_MS);
     }
   }
@@ -171,6 +171,12 @@ function stopOnSignal({ house, postgres }: Running, { drainSeconds }: Config, lo
     await Promise.race([sleep(drainSeconds * 1000), hurried]);
     const isClosed = await Promise.race([house.close().then(() => true), sleep(CLOSE_MS).then(() => false)]);
     if (!isClosed) log.warn({}, "something is still under way; it is left to another node or the next start");
+    const readings = house.secrets.unwrittenReads();
+    if (readings > 0)
+      log.error(
+        { readings },
+        "readings of secrets are lost to the audit log: they could not be written down before the end (KEYWARD_AUDIT_READS=strict answers none before it is)",
+      );
     if (postgres) {
       setTimeout(() => process.exit(1), POSTGRES_STOP_MS).unref();
       await postgres.stop();

@@ -36,9 +36,30 @@ function launch(env: Record<string, string>) {
   return { child, exited, errors: () => errors };
 }
 
-export async function startServer(env: Record<string, string>): Promise<ServerProcess> {
+export interface BeginningServer extends Pick<ServerProcess, "child" | "lines" | "exited"> {
+  readonly ready: Promise<ServerProcess>;
+  /** What it said on its way out. */
+  readonly errors: () => string;
+}
+
+export const startServer = (env: Record<string, string>): Promise<ServerProcess> => beginServer(env).ready;
+
+/** For a start that is expected to take its time. */
+export function beginServer(env: Record<string, string>): BeginningServer {
   const { child, exited, errors } = launch(env);
   const lines: string[] = [];
+  const ready = whenReady({ child, exited, errors, lines });
+  // Who only waits for its end does not ask whether it was ever ready.
+  ready.catch(() => undefined);
+  return { child, exited, errors, lines, ready };
+}
+
+async function whenReady({
+  child,
+  exited,
+  errors,
+  lines,
+}: Omit<BeginningServer, "ready">): Promise<ServerProcess> {
   const base = await new Promise<string>((resolve, reject) => {
     createInterface({ input: child.stdout as NodeJS.ReadableStream }).on("line", (line) => {
       lines.push(line);

@@ -80,6 +80,7 @@ export function createSecrets(needs: SecretsNeeds) {
     tags,
     /** Readings that wait to be written down are written when this resolves. */
     flush: audit.flush,
+    unwrittenReads: audit.unwritten,
   };
 }
 

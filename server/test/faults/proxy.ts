@@ -11,11 +11,14 @@ export type Weather =
   | { readonly kind: "away" }
   /** Bytes go nowhere and nobody says so: a pulled cable. */
   | { readonly kind: "silent" }
+  /** The same, but only on connections on which something was ever begun: whoever only looks notices nothing. */
+  | { readonly kind: "silent-changes" }
   /** Every n-th COMMIT goes through and its answer does not. */
   | { readonly kind: "cut-after-commit"; readonly every: number };
 
 /** What PostgreSQL says when it has committed, however it was told to. */
 const COMMIT = Buffer.from("COMMIT\0");
+const BEGIN = Buffer.from("BEGIN");
 
 export interface Proxy {
   readonly port: number;
@@ -32,12 +35,14 @@ export async function openProxy(target: { readonly host: string; readonly port: 
   let commits = 0;
   let cuts = 0;
   const pairs = new Set<() => void>();
+  const unheard = new Set<() => void>();
 
   /** Bytes in one direction: late or not at all, but never one before the other, also when the weather changes. */
-  const lane = (to: Socket) => {
+  const lane = (to: Socket, pair: { isForChanges: boolean }) => {
     let tail = Promise.resolve();
     return (chunk: Buffer): void => {
-      if (weather.kind === "silent") return;
+      pair.isForChanges ||= chunk.includes(BEGIN);
+      if (weather.kind === "silent" || (weather.kind === "silent-changes" && pair.isForChanges)) return;
       const dueAt = performance.now() + (weather.kind === "slow" ? weather.ms : 0);
       tail = tail.then(async () => {
         const left = dueAt - performance.now();
@@ -58,7 +63,8 @@ export async function openProxy(target: { readonly host: string; readonly port: 
       database.destroy();
     };
     pairs.add(end);
-    const [toDatabase, toClient] = [lane(database), lane(client)];
+    const pair = { isForChanges: false };
+    const [toDatabase, toClient] = [lane(database, pair), lane(client, pair)];
     const isWithheld = (chunk: Buffer): boolean => {
       if (weather.kind !== "cut-after-commit" || !chunk.includes(COMMIT)) return false;
       commits += 1;
@@ -70,9 +76,11 @@ export async function openProxy(target: { readonly host: string; readonly port: 
       cuts += 1;
       end();
     });
+    // Nor does anybody hear that the other side has gone.
+    const endAloud = (): void => (weather.kind === "silent" ? void unheard.add(end) : end());
     for (const side of [client, database]) {
-      side.on("error", end);
-      side.on("close", end);
+      side.on("error", endAloud);
+      side.on("close", endAloud);
     }
   };
 
@@ -85,6 +93,9 @@ export async function openProxy(target: { readonly host: string; readonly port: 
     set(next) {
       weather = next;
       if (next.kind === "away") cut();
+      if (next.kind === "silent") return;
+      for (const end of unheard) end();
+      unheard.clear();
     },
     cut,
     async close() {

@@ -33,20 +33,31 @@ const BATCH = 1000;
 const toRow = ({ actor, entry, firstAt, lastAt, count }: Group) =>
   auditRow(firstAt, actor, { ...entry, metadata: { ...entry.metadata, count, firstAt, lastAt } });
 
+function countOf(groups: Iterable<Group>): number {
+  let sum = 0;
+  for (const { count } of groups) sum += count;
+  return sum;
+}
+
 export type AuditGroups = ReturnType<typeof createAuditGroups>;
 
 export function createAuditGroups({ db, clock, log, what, maxGroups }: AuditGroupNeeds) {
   let groups = new Map<string, Group>();
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> = Promise.resolve();
+  /** How often what is on its way happened, or what belongs to a commit whose answer was lost. */
+  let unsettled = 0;
 
   const write = async (closed: Group[]): Promise<void> => {
     while (closed.length > 0) {
       const batch = closed.splice(0, BATCH);
+      const settle = () => void (unsettled -= countOf(batch));
       try {
         await db.write((tx) => insertAuditRows(tx, batch.map(toRow)), { audited: false, isTraced: true });
+        settle();
       } catch (error) {
-        unlessMade(error, () => keep(batch));
+        void unlessMade(error, () => keep(batch)).then(settle);
+        unsettled -= countOf(closed);
         keep(closed);
         log.warn(
           { waiting: groups.size, reason: reasonOf(error) },
@@ -68,6 +79,7 @@ export function createAuditGroups({ db, clock, log, what, maxGroups }: AuditGrou
     timer = undefined;
     const closed = [...groups.values()];
     groups = new Map();
+    unsettled += countOf(closed);
     if (closed.length > 0) writing = writing.catch(() => undefined).then(() => write(closed));
     return writing;
   };
@@ -80,6 +92,8 @@ export function createAuditGroups({ db, clock, log, what, maxGroups }: AuditGrou
   return {
     /** Everything noted so far is durable when this resolves. */
     flush,
+    /** How many would be lost if the process ended now. */
+    unwritten: () => unsettled + countOf(groups.values()),
     isFull: () => groups.size >= maxGroups,
 
     /** `key` says what is the same. Resolves at once while there is room, else when what was gathered is written. */

@@ -14,10 +14,14 @@ import { openLanes } from "./lanes.ts";
 import { borrow, renewPool } from "./pools.ts";
 import { openSlowLooks } from "./slow.ts";
 import { SessionClient, type SessionConfig } from "./session.ts";
+import { Standstill } from "./standstill.ts";
 import { sql } from "./statement.ts";
 import { asQuery, transact } from "./transaction.ts";
 import { createTurns } from "../turns.ts";
 import { notBegun, UnconfirmedCommits, type Ask } from "./unconfirmed.ts";
+
+/** What a connection of its own is for; only migrations may take as long as they need. */
+export type Purpose = "listen" | "look" | "migrate";
 
 export interface Database extends Db {
   /** Told of a transaction's facts right after its commit, on the node that made it. */
@@ -29,8 +33,7 @@ export interface Database extends Db {
   renew(): void;
   /** What keeps changes from being made at the moment, in words. */
   obstacles(): readonly string[];
-  /** A connection of its own, for LISTEN and for migrations; only the latter may take as long as they need. */
-  connect(options?: { readonly isPatient?: boolean }): Promise<pg.Client>;
+  connect(purpose?: Purpose): Promise<pg.Client>;
   readonly measures: readonly Measure[];
   /** Are the limits in force that we connect with? Not behind a pooler that ignores them. */
   hasOwnSettings(): Promise<boolean>;
@@ -55,15 +58,16 @@ const CHORE_LIMITS = { statement_timeout: 5000, lock_timeout: 1000 };
 /** Ended by the database before that, so that the lane and whoever else is in it go on. */
 const LANE_LOOK_MS = 8000;
 const ATTEMPTS = 4;
-const STATEMENT_MS = 30_000;
+const STATEMENT_MS = 22_000;
 /**
  * Our own patience, a little longer than the database's. A database that is alive ends a slow statement itself; only
- * behind a wire that swallows everything (a pulled cable, a firewall that forgot us) would we wait for ever.
+ * behind a wire that swallows everything (a pulled cable, a firewall that forgot us) would we wait for ever. Proxies
+ * give up after thirty seconds, as a rule: who waits should hear it from us.
  */
-const WIRE_MS = STATEMENT_MS + 5000;
+const WIRE_MS = 25_000;
 /** Whoever has not come to write by then hears of it, instead of a proxy's time-out. */
 const WRITE_TURN_MS = 8000;
-const TAIL_WIRE_MS = 10_000;
+const OWN_WIRE_MS = 10_000;
 
 /** What a role or a database may be set to differently, and what our statements and their reading rely on. */
 const UNIFORM = {
@@ -80,7 +84,17 @@ const LIMITS = {
   max_parallel_workers_per_gather: 0,
 };
 const LOOK_ONLY = { default_transaction_read_only: "on" };
-const PATIENT = { statement_timeout: 0, lock_timeout: 0, idle_in_transaction_session_timeout: 0 };
+/** One that is cut off must not hold the migrations' lock for the hours that TCP takes to notice. */
+const NOTICED = { tcp_keepalives_idle: 15, tcp_keepalives_interval: 5, tcp_keepalives_count: 3 };
+const OWN_SETTINGS = {
+  listen: UNIFORM,
+  look: { ...UNIFORM, ...NOTICED, statement_timeout: 8000, lock_timeout: 5000 },
+  migrate: {
+    ...UNIFORM,
+    ...NOTICED,
+    ...{ statement_timeout: 0, lock_timeout: 0, idle_in_transaction_session_timeout: 0 },
+  },
+} as const;
 
 // int8 arrives as text because it may pass 2^53; our counters never do.
 pg.types.setTypeParser(pg.types.builtins.INT8, Number);
@@ -154,6 +168,7 @@ export function openDatabase(options: DatabaseOptions): Database {
   );
   const ask: Ask = (statement, values) => lanes.rows(statement, values);
   const commits = new UnconfirmedCommits(ask, WIRE_MS);
+  const standstill = new Standstill(pool, () => commits.heldCount > 0);
   const listeners: Parameters<Database["onCommitted"]>[0][] = [];
 
   const lookingFor = (turn: TurnOf | undefined): SlowQuery =>
@@ -182,7 +197,9 @@ export function openDatabase(options: DatabaseOptions): Database {
 
   const transactAndTell: Db["write"] = async (change, wishes) => {
     const from = wishes?.isChore ? chores : pool;
-    const done = await transact(from, { clock, commits, ask }, change, wishes ?? {});
+    const transaction = transact(from, { clock, commits, ask }, change, wishes ?? {});
+    // Chores have connections of their own: what they meet says nothing about everybody else's.
+    const done = await (wishes?.isChore ? transaction : standstill.mind(transaction));
     if (done.facts.length > 0) tell(done.facts, done.isCurrent);
     return done.value;
   };
@@ -223,17 +240,18 @@ export function openDatabase(options: DatabaseOptions): Database {
     },
     measures: measuresOf(pool),
     obstacles: () =>
-      commits.heldCount > 0 ? ["changes wait for a synchronous standby that does not confirm them"] : [],
+      commits.heldCount > 0
+        ? ["changes wait for a synchronous standby that does not confirm them"]
+        : standstill.obstacles(),
     async hasOwnSettings() {
       const shown = await looking.first(ownSettings);
       return shown?.timeout === `${LANE_LOOK_MS / 1000}s` && shown.isReadOnly === "on";
     },
-    async connect(wishes) {
-      const { query_timeout: _ours, ...patient } = { ...base, settings: { ...UNIFORM, ...PATIENT } };
+    async connect(purpose = "listen") {
+      const { query_timeout: _ours, ...patient } = base;
+      const config = purpose === "migrate" ? patient : { ...base, query_timeout: OWN_WIRE_MS };
       try {
-        const client = new SessionClient(
-          wishes?.isPatient ? patient : { ...base, settings: UNIFORM, query_timeout: TAIL_WIRE_MS },
-        );
+        const client = new SessionClient({ ...config, settings: OWN_SETTINGS[purpose] });
         client.on("error", onError);
         await client.connect();
         return client;
@@ -242,6 +260,7 @@ export function openDatabase(options: DatabaseOptions): Database {
       }
     },
     async close() {
+      standstill.stop();
       await Promise.all([pool.end(), chores.end(), slow.close(), lanes.close()]);
     },
   };

@@ -65,13 +65,26 @@ export const isForeignKeyViolation = (error: unknown, constraint?: string): bool
 const isBusy = (error: unknown): boolean =>
   ["55P03", "57014"].includes(look(error).code ?? "") || isRetryable(error);
 
+/**
+ * Nobody knows from it whether the database could do it: it came to nothing while it waited for a lock, for a connection,
+ * or for any word at all. Whatever else has a code of PostgreSQL's own is an answer.
+ */
+export function isUnanswered(error: unknown): boolean {
+  const { code = "" } = look(error);
+  const isPostgres = code.length === 5 && /\d/.test(code);
+  return isPostgres ? ["55P03", "57014", "53300"].includes(code) : isAway(error);
+}
+
 /** The database takes no further connection from us. */
 export const isFull = (error: unknown): boolean => look(error).code === "53300";
 
-/** Too many connections, or starting up, shutting down, recovering, or a standby that is about to be the primary: it will be there. Also of what was translated. */
-export function isFullOrStarting(error: unknown): boolean {
-  const { code } = look(error instanceof Problem ? error.cause : error);
-  return code === "53300" || code === "25006" || (code?.startsWith("57P0") ?? false);
+/**
+ * Too many connections, or starting up, shutting down, recovering, or a standby that is about to be the primary, or a
+ * lock that somebody holds: it will be there. Also of what was translated.
+ */
+export function isWorthWaitingFor(error: unknown): boolean {
+  const { code = "" } = look(error instanceof Problem ? error.cause : error);
+  return ["53300", "25006", "55P03", "57014"].includes(code) || code.startsWith("57P0");
 }
 
 export function translate(error: unknown): unknown {

@@ -1,11 +1,14 @@
-export type { Database } from "./database.ts";
+export type { Database, Purpose } from "./database.ts";
 export { UPKEEP_TURN } from "./handles.ts";
 export type { AuditEntry, Db, Pen, Query, SlowQuery, TurnOf, Tx } from "./handles.ts";
 export { auditRow, insertAuditRows, type AuditRow } from "./audit-rows.ts";
 export { openDatabase } from "./database.ts";
-export { isForeignKeyViolation, isFullOrStarting, isUniqueViolation } from "./errors.ts";
+export { isForeignKeyViolation, isUniqueViolation, isWorthWaitingFor } from "./errors.ts";
 export { copyDatabase, CopyError } from "./copy.ts";
-export { migrate, MIGRATIONS, MigrationError } from "./migrate.ts";
+export { isUpToDate, migrate, MIGRATIONS, MigrationError } from "./migrate.ts";
+export type { LockHolder } from "./migration-lock.ts";
+export { watchMigration } from "./migration-watch.ts";
+export { withOwnConnection } from "./own-connection.ts";
 export { escapeLike, searchSql, slowSql, sql, type Statement } from "./statement.ts";
 export { unlessMade } from "./unconfirmed.ts";
 export { sever } from "./wire.ts";

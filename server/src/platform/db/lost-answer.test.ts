@@ -50,7 +50,7 @@ describe("a background writer whose answer to COMMIT is lost", () => {
         () => true,
         (error: unknown) =>
           new Promise<boolean>((resolve) => {
-            unlessMade(error, () => resolve(false));
+            void unlessMade(error, () => resolve(false));
             const { isMade } = error as { isMade?: Promise<boolean> };
             void isMade?.then((made) => made && resolve(true));
           }),

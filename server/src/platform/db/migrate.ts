@@ -1,17 +1,17 @@
 /**
  * Migrations: numbered SQL files, forward only, each in its own transaction, all under one advisory lock so that
- * of several nodes starting at once exactly one does the work and the others wait for it.
+ * of several nodes starting at once exactly one does the work and the others wait for it. Most starts find nothing to
+ * do and never ask for the lock.
  */
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type pg from "pg";
+import { takeMigrationLock, type OnWait } from "./migration-lock.ts";
 
 /** Where the files are, seen from the compiled server. */
 export const MIGRATIONS = fileURLToPath(new URL("../../../../migrations", import.meta.url));
-
-const LOCK_KEY = 0x6b657977; // "keyw"
 
 export class MigrationError extends Error {
   override readonly name = "MigrationError";
@@ -71,36 +71,67 @@ async function checkServer(client: pg.Client): Promise<void> {
     );
 }
 
+const hasTable = async (client: pg.Client): Promise<boolean> => {
+  const { rows } = await client.query<{ name: string | null }>("SELECT to_regclass('migrations') AS name");
+  return rows[0]?.name !== null;
+};
+
+async function dueOf(client: pg.Client, wanted: readonly Migration[]): Promise<Migration[]> {
+  const { rows } = (await hasTable(client))
+    ? await client.query<{ id: string; digest: string }>("SELECT id, digest FROM migrations ORDER BY id")
+    : { rows: [] };
+  const applied = new Map(rows.map((row) => [row.id, row.digest]));
+  const known = new Set(wanted.map((migration) => migration.id));
+  const foreign = rows.find((row) => !known.has(row.id));
+  if (foreign)
+    throw new MigrationError(
+      `The database has migration ${foreign.id}, which this version does not know: it was used by a newer Keyward. Start that version instead.`,
+    );
+  const edited = wanted.find(
+    (migration) => applied.has(migration.id) && applied.get(migration.id) !== migration.digest,
+  );
+  if (edited)
+    throw new MigrationError(
+      `Migration ${edited.id} differs from the one that this database was built with.`,
+    );
+  return wanted.filter((migration) => !applied.has(migration.id));
+}
+
+/** Is the schema that of this version? Asks without any lock. */
+export async function isUpToDate(client: pg.Client, folder: string): Promise<boolean> {
+  await checkServer(client);
+  return (await dueOf(client, await readMigrations(folder))).length === 0;
+}
+
+export interface MigrationWishes {
+  /** Called every few seconds while somebody else holds the lock. */
+  readonly onWait?: OnWait;
+  /** Asked under the lock, before anything is changed. */
+  readonly first?: () => Promise<void>;
+}
+
 /** Brings the schema up to date and answers the ids it applied. */
-export async function migrate(client: pg.Client, folder: string): Promise<string[]> {
+export async function migrate(
+  client: pg.Client,
+  folder: string,
+  { onWait, first }: MigrationWishes = {},
+): Promise<string[]> {
   await checkServer(client);
   const wanted = await readMigrations(folder);
-  await client.query("SELECT pg_advisory_lock($1)", [LOCK_KEY]);
+  const isDone = async () => (await dueOf(client, wanted)).length === 0;
+  if (await isDone()) return [];
+  const unlock = await takeMigrationLock(client, { isDone, onWait });
   try {
-    await client.query(
-      "CREATE TABLE IF NOT EXISTS migrations (id text PRIMARY KEY, digest text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())",
-    );
-    const { rows } = await client.query<{ id: string; digest: string }>(
-      "SELECT id, digest FROM migrations ORDER BY id",
-    );
-    const applied = new Map(rows.map((row) => [row.id, row.digest]));
-    const known = new Set(wanted.map((migration) => migration.id));
-    const foreign = rows.find((row) => !known.has(row.id));
-    if (foreign)
-      throw new MigrationError(
-        `The database has migration ${foreign.id}, which this version does not know: it was used by a newer Keyward. Start that version instead.`,
+    await first?.();
+    const due = await dueOf(client, wanted);
+    if (due.length === 0) return [];
+    if (!(await hasTable(client)))
+      await client.query(
+        "CREATE TABLE migrations (id text PRIMARY KEY, digest text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())",
       );
-    const edited = wanted.find(
-      (migration) => applied.has(migration.id) && applied.get(migration.id) !== migration.digest,
-    );
-    if (edited)
-      throw new MigrationError(
-        `Migration ${edited.id} differs from the one that this database was built with.`,
-      );
-    const due = wanted.filter((migration) => !applied.has(migration.id));
     for (const migration of due) await apply(client, migration);
     return due.map((migration) => migration.id);
   } finally {
-    await client.query("SELECT pg_advisory_unlock($1)", [LOCK_KEY]).catch(() => undefined);
+    await unlock().catch(() => undefined);
   }
 }

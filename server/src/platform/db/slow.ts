@@ -14,6 +14,11 @@ export const SLOW_LOOKS = 4;
 export const UPKEEP_LOOKS = 3;
 /** Nobody waits for longer in front of a screen, and every place is another's next. */
 const SLOW_LOOK_MS = 15_000;
+const UPKEEP_LOOK_MS = 30_000;
+/** See database.ts: for a wire that swallows everything. */
+const WIRE_MS = 5000;
+/** With what the look itself may take, still before a proxy gives up. */
+const TURN_MS = 12_000;
 
 export interface SlowLooks {
   readonly pools: readonly pg.Pool[];
@@ -35,10 +40,11 @@ export interface SlowNeeds {
   readonly borrow: (pool: pg.Pool) => Promise<pg.PoolClient>;
 }
 
-function openPool({ config, onError }: SlowNeeds, max: number, settings: SessionConfig["settings"]): pg.Pool {
+function openPool({ config, onError }: SlowNeeds, max: number, lookMs: number): pg.Pool {
   const pool = new pg.Pool({
     ...config,
-    settings: { ...config.settings, ...settings },
+    settings: { ...config.settings, statement_timeout: lookMs },
+    query_timeout: lookMs + WIRE_MS,
     Client: SessionClient,
     max,
     idleTimeoutMillis: 30_000,
@@ -50,15 +56,15 @@ function openPool({ config, onError }: SlowNeeds, max: number, settings: Session
 }
 
 export function openSlowLooks(needs: SlowNeeds): SlowLooks {
-  const pool = openPool(needs, SLOW_LOOKS, { statement_timeout: SLOW_LOOK_MS });
-  const upkeep = openPool(needs, UPKEEP_LOOKS, {});
+  const pool = openPool(needs, SLOW_LOOKS, SLOW_LOOK_MS);
+  const upkeep = openPool(needs, UPKEEP_LOOKS, UPKEEP_LOOK_MS);
   const turns = createTurns({
     what: "searches and large answers are under way",
     places: SLOW_LOOKS,
     perTenant: SLOW_LOOKS / 2,
     waitingPerTenant: 64,
     waiting: 1024,
-    patienceMs: 20_000,
+    patienceMs: TURN_MS,
   });
   // It waits here and not for a connection, which would be given up after a few seconds.
   const upkeepTurns = createTurns({

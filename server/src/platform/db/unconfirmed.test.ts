@@ -35,7 +35,7 @@ describe("a commit that takes long", () => {
       assert.equal(error.status, 503);
       assert.deepEqual([commits.isHeld(client), commits.heldCount], [true, 1]);
       let putBack = 0;
-      unlessMade(error, () => (putBack += 1));
+      void unlessMade(error, () => (putBack += 1));
       await settle();
       assert.equal(putBack, 0, "not before it is known");
       if (isMade) answer().resolve("done");
@@ -48,7 +48,7 @@ describe("a commit that takes long", () => {
 
   it("is put back at once where it is certain that nothing was made", () => {
     let putBack = 0;
-    unlessMade(new Error("the name is taken"), () => (putBack += 1));
+    void unlessMade(new Error("the name is taken"), () => (putBack += 1));
     assert.equal(putBack, 1);
   });
 });

@@ -6,7 +6,7 @@
  * either; and who began before and waits for a lock of one that is kept aside hears of it as well, instead of waiting
  * the lock's time on top.
  */
-import { setTimeout } from "node:timers/promises";
+import { setTimeout as pause } from "node:timers/promises";
 import type pg from "pg";
 import { Problem } from "../problem.ts";
 import { sql, type QuickStatement } from "./statement.ts";
@@ -19,6 +19,8 @@ const SLOW_MS = 5000;
 const KNOWN_MS = 1000;
 /** One that is kept aside and no longer waits for the standby has its answer by then, or never. */
 const ANSWERED_MS = 5000;
+/** A question that takes longer meets the same silence, and others are to be looked at meanwhile. */
+const ASK_MS = 3000;
 
 const waitsFor = sql<{ event: string | null }>(
   `SELECT wait_event AS event FROM pg_stat_activity WHERE pid = $1`,
@@ -62,7 +64,7 @@ export async function becameOf(ask: Ask, xid: string): Promise<boolean> {
   for (let tries = 0; tries < FATE_TRIES; tries += 1) {
     const [row] = await ask(fate, [xid]).catch(() => []);
     if (row && row.status !== "in progress") return row.status === "committed";
-    await setTimeout(FATE_MS, undefined, { ref: false });
+    await pause(FATE_MS, undefined, { ref: false });
   }
   return false;
 }
@@ -71,9 +73,8 @@ export const lostAnswer = (isMade: Promise<boolean>): Unconfirmed =>
   new Unconfirmed(isMade, "The database's answer was lost.");
 
 /** For whoever writes in the background (with `isTraced`): what failed is put back, unless it was made, or as soon as it is known that it was not. */
-export function unlessMade(error: unknown, putBack: () => void): void {
-  if (error instanceof Unconfirmed) void error.isMade.then((isMade) => isMade || putBack());
-  else putBack();
+export async function unlessMade(error: unknown, putBack: () => void): Promise<void> {
+  if (!(error instanceof Unconfirmed) || !(await error.isMade)) putBack();
 }
 
 export const notBegun = (): Problem =>
@@ -101,7 +102,13 @@ export class UnconfirmedCommits {
   #heldCount = 0;
 
   constructor(ask: Ask, patienceMs: number) {
-    this.#ask = ask;
+    this.#ask = async (statement, values) => {
+      let timer: NodeJS.Timeout | undefined;
+      const late = new Promise<never>((_resolve, reject) => {
+        timer = setTimeout(() => reject(new Error("no answer in time")), ASK_MS);
+      });
+      return Promise.race([ask(statement, values), late]).finally(() => clearTimeout(timer));
+    };
     this.#patienceMs = patienceMs;
   }
 
@@ -146,6 +153,9 @@ export class UnconfirmedCommits {
       clearInterval(this.#timer);
       this.#timer = undefined;
     }
+    // Not behind the questions, which may meet the same silence.
+    for (const [client, { isHeld, heardAt }] of this.#open)
+      if (!isHeld && performance.now() - heardAt > this.#patienceMs) sever(client);
     if (this.#isLooking) return;
     this.#isLooking = true;
     const patience = this.#heldCount > 0 ? KNOWN_MS : SLOW_MS;
@@ -169,7 +179,7 @@ export class UnconfirmedCommits {
     for (const { reject } of late) reject();
   }
 
-  /** A server that has nothing to say about it for too long is taken for gone. */
+  /** A server that no longer waits for the standby and has nothing to say for too long is taken for gone. */
   async #lookAt(client: pg.ClientBase, commit: Open): Promise<void> {
     const { processID } = client as unknown as { readonly processID: number | null };
     const rows = await this.#ask(waitsFor, [processID]).catch(() => []);
@@ -180,9 +190,6 @@ export class UnconfirmedCommits {
       commit.isHeld = true;
       this.#heldCount += 1;
       commit.reject();
-    } else {
-      const patience = commit.isHeld ? ANSWERED_MS : this.#patienceMs;
-      if (performance.now() - commit.heardAt > patience) sever(client);
-    }
+    } else if (commit.isHeld && performance.now() - commit.heardAt > ANSWERED_MS) sever(client);
   }
 }

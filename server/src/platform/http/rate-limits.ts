@@ -110,7 +110,7 @@ export function createRateLimits(needs: {
     if (sent.length === 0) return;
     const byKey = new Map(sent.map((one) => [one.key, one.counter]));
     const sums = await add(sent, windowStart).catch((error: unknown) => {
-      unlessMade(error, () => {
+      void unlessMade(error, () => {
         for (const { counter, count } of sent) {
           counter.shared -= count;
           counter.fresh += count;

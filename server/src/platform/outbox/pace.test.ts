@@ -109,7 +109,8 @@ describe("many tails on one database", () => {
     t.diagnostic(JSON.stringify({ seconds, looksPerSecond: looks, rung, p99, ...counts }));
     assert.ok(rung <= 50, `${rung} bells a second`);
     assert.ok(looks <= 2000, `${looks} looks a second`);
-    // How soon depends on how busy the machine is: 38 ms (p99) where it was not.
+    // That everybody hears it is held here, how soon is not: that depends on how busy the machine is. The p99 in the
+    // diagnostic above is P-09's figure (60 ms at most) when nothing else runs.
     for (const deadline = Date.now() + 20_000; told < FACTS * TAILS && Date.now() < deadline;)
       await pause(10);
     assert.equal(told, FACTS * TAILS, "everybody hears everything");

@@ -30,6 +30,8 @@ export interface ReadAudit {
   ): Promise<void>;
   /** Everything noted so far is durable when this resolves. */
   flush(): Promise<void>;
+  /** How many would be lost if the process ended now. */
+  unwritten(): number;
 }
 
 const DELAY_MS = 250;
@@ -37,7 +39,8 @@ const BATCH = 2000;
 const MAX_WAITING = 50_000;
 
 export function createReadAudit(needs: ReadAuditNeeds): ReadAudit {
-  if (needs.mode === "off") return { note: async () => undefined, flush: async () => undefined };
+  if (needs.mode === "off")
+    return { note: async () => undefined, flush: async () => undefined, unwritten: () => 0 };
   return needs.mode === "grouped" ? createGroupedReads(needs) : createSingleReads(needs);
 }
 
@@ -45,6 +48,7 @@ function createGroupedReads(needs: ReadAuditNeeds): ReadAudit {
   const groups = createAuditGroups({ ...needs, what: "readings", maxGroups: MAX_WAITING });
   return {
     flush: groups.flush,
+    unwritten: groups.unwritten,
     note(actor, project, event, metadata) {
       const entry = { event, orgId: project.orgId, projectId: project.id, metadata };
       const key = JSON.stringify([actor.id, project.id, event, metadata, actor.caller.ip]);
@@ -55,19 +59,24 @@ function createGroupedReads(needs: ReadAuditNeeds): ReadAudit {
 
 function createSingleReads({ db, clock, log, mode }: ReadAuditNeeds): ReadAudit {
   let waiting: AuditRow[] = [];
+  /** On their way, or of a commit whose answer was lost. */
+  let unsettled = 0;
   let writing: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
 
   const writeAll = async (): Promise<void> => {
     while (waiting.length > 0) {
       const batch = waiting.splice(0, BATCH);
+      unsettled += batch.length;
+      const settle = () => void (unsettled -= batch.length);
       try {
         await db.write((tx) => insertAuditRows(tx, batch), { audited: false, isTraced: true });
+        settle();
       } catch (error) {
-        unlessMade(error, () => {
+        void unlessMade(error, () => {
           waiting = [...batch, ...waiting];
           flushLater();
-        });
+        }).then(settle);
         throw error;
       }
     }
@@ -99,6 +108,7 @@ function createSingleReads({ db, clock, log, mode }: ReadAuditNeeds): ReadAudit 
 
   return {
     flush,
+    unwritten: () => waiting.length + unsettled,
     async note(actor, project, event, metadata) {
       const entry = { event, orgId: project.orgId, projectId: project.id, metadata };
       waiting.push(auditRow(clock.now(), actor, entry));

@@ -200,7 +200,7 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
         isTraced: true,
       });
       const { heldSecrets, heldIdentities } = await flush.catch((error: unknown) => {
-        unlessMade(error, () => {
+        void unlessMade(error, () => {
           for (const [secretId, use] of batch) note({ secretId, ...use });
         });
         throw error;

@@ -1,0 +1,29 @@
+/** A connection for a purpose of its own, which is over when that is, however the wire is. */
+import type pg from "pg";
+import type { Database, Purpose } from "./database.ts";
+import { translate } from "./errors.ts";
+import { sever } from "./wire.ts";
+
+const GOODBYE_MS = 1000;
+
+/** Says goodbye; where nobody answers that, it is left without. */
+async function end(client: pg.Client): Promise<void> {
+  const timer = setTimeout(() => sever(client), GOODBYE_MS);
+  await client.end().catch(() => undefined);
+  clearTimeout(timer);
+}
+
+export async function withOwnConnection<T>(
+  database: Database,
+  purpose: Purpose,
+  work: (client: pg.Client) => Promise<T>,
+): Promise<T> {
+  const client = await database.connect(purpose);
+  try {
+    return await work(client);
+  } catch (error) {
+    throw translate(error);
+  } finally {
+    await end(client);
+  }
+}

@@ -1,0 +1,108 @@
+/**
+ * Changes that all wait: behind wires that swallow everything, a lock that nobody gives up, a disk that hangs. Looks may
+ * be answered meanwhile, so nobody notices but those who wait. A single slow change is no standstill: where none got
+ * through for a while and somebody asked for one, we make one ourselves that changes nothing and see.
+ *
+ * A database that says no (read-only, full) has answered.
+ */
+import type pg from "pg";
+import { isUnanswered } from "./errors.ts";
+import { borrow } from "./pools.ts";
+import { sever } from "./wire.ts";
+
+const LOOK_MS = 1000;
+/** From then on we try ourselves. */
+const SUSPECT_MS = 5000;
+const STANDSTILL_MS = 10_000;
+const TRIAL_MS = 4000;
+
+/**
+ * What every change needs, and no row: the locks of the tables that each writes to, and something that is on disk when
+ * it is committed. It does not wait for standbys: see unconfirmed.ts.
+ */
+const TRIAL = `
+  BEGIN;
+  SET LOCAL synchronous_commit = local;
+  SET LOCAL lock_timeout = ${TRIAL_MS - 500};
+  LOCK TABLE ONLY audit_log, ONLY outbox IN ROW EXCLUSIVE MODE;
+  SELECT pg_logical_emit_message(true, 'keyward', '');
+  COMMIT`;
+
+async function tryOne(pool: pg.Pool): Promise<void> {
+  const client = await borrow(pool);
+  try {
+    await client.query({ text: TRIAL, query_timeout: TRIAL_MS } as pg.QueryConfig);
+    client.release();
+  } catch (error) {
+    sever(client);
+    client.release(true);
+    throw error;
+  }
+}
+
+export class Standstill {
+  readonly #pool: pg.Pool;
+  /** While commits wait for a standby, that is said instead; one more that waits would help nobody. */
+  readonly #isKnown: () => boolean;
+  #underWay = 0;
+  /** When somebody first asked for a change, of those since the last one that got through. */
+  #since: number | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #isTrying = false;
+
+  constructor(pool: pg.Pool, isKnown: () => boolean) {
+    this.#pool = pool;
+    this.#isKnown = isKnown;
+  }
+
+  mind<T>(change: Promise<T>): Promise<T> {
+    this.#underWay += 1;
+    this.#since ??= performance.now();
+    this.#timer ??= setInterval(() => this.#look(), LOOK_MS).unref();
+    const end = (isAnswered: boolean): void => {
+      this.#underWay -= 1;
+      if (isAnswered) this.#noteAnswer();
+    };
+    change.then(
+      () => end(true),
+      (error: unknown) => end(!isUnanswered(error)),
+    );
+    return change;
+  }
+
+  obstacles(): string[] {
+    const ms = this.#ms();
+    return ms > STANDSTILL_MS
+      ? [`no change got through for ${Math.floor(ms / 1000)} s, though some were asked for`]
+      : [];
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  #ms(): number {
+    return this.#since === undefined ? 0 : performance.now() - this.#since;
+  }
+
+  #noteAnswer(): void {
+    this.#since = this.#underWay > 0 ? performance.now() : undefined;
+  }
+
+  #look(): void {
+    if (this.#since === undefined) {
+      clearInterval(this.#timer);
+      this.#timer = undefined;
+    }
+    if (this.#ms() < SUSPECT_MS || this.#isTrying || this.#isKnown()) return;
+    this.#isTrying = true;
+    tryOne(this.#pool)
+      .then(() => this.#noteAnswer())
+      .catch((error: unknown) => {
+        if (!isUnanswered(error)) this.#noteAnswer();
+      })
+      .finally(() => {
+        this.#isTrying = false;
+      });
+  }
+}
