@@ -49,7 +49,7 @@ export const transferRoutes = (files: SecretFiles, projects: ProjectFiles): Rout
   ),
   serve(
     contract.importProject,
-    ({ actor, params, body }) => projects.import(actor, params.projectId, body),
+    ({ actor, params, body, confirm }) => projects.import(actor, params.projectId, body, confirm),
     PUT_ANYTHING,
   ),
 ];

@@ -4,9 +4,9 @@
  * their owners are not known elsewhere. Imports from other projects are named by the project's slug; where nothing of
  * that name can be read, they are left out and said to be.
  */
-import type { MemberActor } from "../../../platform/actor.ts";
+import type { Confirm, MemberActor } from "../../../platform/actor.ts";
 import { Pace } from "../../../platform/pace.ts";
-import { badRequest, Problem } from "../../../platform/problem.ts";
+import { badRequest, Problem, stoppedAfter } from "../../../platform/problem.ts";
 import { require, type Ground } from "../../access/service.ts";
 import { findFolder } from "../../store.ts";
 import type { Archive, ArchivedImport } from "../archive/contract.ts";
@@ -18,9 +18,10 @@ import {
   planImport,
   projectTooLarge,
   reportOf,
+  type Plan,
   type Present,
 } from "../model.ts";
-import { createApplying, requireFor, type ApplyNeeds } from "./apply-plan.ts";
+import { createApplying, isAnything, nothingDone, requireFor, type ApplyNeeds } from "./apply-plan.ts";
 import { createGathering, type GatherNeeds } from "./gather-project.ts";
 import { openApart } from "./open-apart.ts";
 import { sealArchive } from "./seal-archive.ts";
@@ -35,6 +36,16 @@ const hasGaps = (file: Archive): boolean =>
       (one, at, all) => at > 0 && one.version !== (all[at - 1]?.version ?? 0) + 1,
     ),
   );
+
+/** An import on its way: what it is to do, and whether its caller is still welcome. */
+interface Cargo {
+  readonly from: string;
+  readonly plan: Plan;
+  readonly confirm: Confirm;
+}
+
+const HALFWAY =
+  "The import was stopped; what it had taken in by then stays. To complete it, import the file again.";
 
 const badHistory = () => badRequest("The history in the file has gaps.");
 
@@ -89,6 +100,25 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
     return (await db.read((q) => findFolder(q, at))) !== undefined;
   };
 
+  /** The trail says of every import how far it came, and so does the answer to one that was stopped. */
+  const carryOut = async ({ actor, project }: Ground, { from, plan, confirm }: Cargo): Promise<void> => {
+    const { id: projectId, orgId } = project;
+    const done = nothingDone();
+    const tell = (more: object) =>
+      db.write(async (tx) =>
+        tx.audit(actor, { event: "import-project", orgId, projectId, metadata: { from, ...more } }),
+      );
+    try {
+      await applying.apply({ actor, projectId, confirm, done }, plan);
+    } catch (error) {
+      if (!isAnything(done)) throw error;
+      // Why it was stopped is what the caller must hear, whether or not this can be written down.
+      await tell({ isComplete: false, ...done }).catch(() => undefined);
+      throw error instanceof Problem ? stoppedAfter(error, HALFWAY) : error;
+    }
+    await tell({ created: plan.secrets.created.length, updated: plan.secrets.updated.length });
+  };
+
   return {
     async export(actor: MemberActor, projectRef: string, wanted: ProjectToExport): Promise<Buffer> {
       const ground = await access.ground(actor, projectRef);
@@ -105,11 +135,11 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
       return file;
     },
 
-    async import(actor: MemberActor, projectRef: string, input: ProjectToImport) {
+    async import(actor: MemberActor, projectRef: string, input: ProjectToImport, confirm: Confirm) {
       const ground = await access.ground(actor, projectRef);
       const opened = await openApart(ground.project.orgId, input);
       if (hasGaps(opened)) throw badHistory();
-      const { id, slug } = ground.project;
+      const { slug } = ground.project;
       // What came from this very project comes from here.
       const file: Archive = {
         ...opened,
@@ -132,18 +162,7 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
       );
       await requireFor(ground, plan);
       const report = reportOf(plan);
-      if (!input.dryRun) {
-        await applying.apply(actor, id, plan);
-        const metadata = {
-          from: file.project.slug,
-          created: report.secrets.created.length,
-          updated: report.secrets.updated.length,
-        };
-        const { orgId } = ground.project;
-        await db.write(async (tx) =>
-          tx.audit(actor, { event: "import-project", orgId, projectId: id, metadata }),
-        );
-      }
+      if (!input.dryRun) await carryOut(ground, { from: file.project.slug, plan, confirm });
       return { ...report, dryRun: input.dryRun };
     },
   };
