@@ -185,22 +185,25 @@ export function createProjects(needs: ProjectNeeds) {
     async delete(actor: MemberActor, ref: string): Promise<ProjectView> {
       const row = await resolve(actor, ref);
       await permissions.requireInProject(actor, row.id, { action: "delete", subject: "workspace" });
-      return db.write(async (tx) => {
-        for (const farewell of farewells) await farewell(tx, row);
-        if (!(await deleteProject(tx, row.id)))
-          throw (await findProject(tx, row.orgId, row.id))
-            ? projectProtected()
-            : notFound("The project", ref);
-        tx.audit(actor, {
-          event: "delete-project",
-          orgId: row.orgId,
-          projectId: row.id,
-          metadata: { name: row.name, slug: row.slug },
-        });
-        tx.emit(projectDeleted({ orgId: row.orgId, projectId: row.id }));
-        tx.emit(accessChanged({ orgId: row.orgId, projectId: row.id, actorId: null }));
-        return toProjectView(row);
-      });
+      return db.write(
+        async (tx) => {
+          for (const farewell of farewells) await farewell(tx, row);
+          if (!(await deleteProject(tx, row.id)))
+            throw (await findProject(tx, row.orgId, row.id))
+              ? projectProtected()
+              : notFound("The project", ref);
+          tx.audit(actor, {
+            event: "delete-project",
+            orgId: row.orgId,
+            projectId: row.id,
+            metadata: { name: row.name, slug: row.slug },
+          });
+          tx.emit(projectDeleted({ orgId: row.orgId, projectId: row.id }));
+          tx.emit(accessChanged({ orgId: row.orgId, projectId: row.id, actorId: null }));
+          return toProjectView(row);
+        },
+        { tenant: row.orgId },
+      );
     },
   };
 }

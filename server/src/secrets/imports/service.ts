@@ -46,6 +46,9 @@ const at = ({ environment, path }: { environment: string; path: string }) => ({
   secretPath: path,
 });
 
+/** They wait for the tree and for each other. */
+const inTurnOf = ({ project }: Ground) => ({ tenant: project.orgId });
+
 export function createImports({ db, clock, access }: ImportNeeds) {
   const orTaken = async <T>(work: () => Promise<T>): Promise<T> => {
     try {
@@ -155,7 +158,7 @@ export function createImports({ db, clock, access }: ImportNeeds) {
           const row = (await findImport(tx, id, ground.project.orgId)) as ImportRow;
           await conclude(tx, ground, "create-secret-import", row);
           return row;
-        }),
+        }, inTurnOf(ground)),
       );
     },
 
@@ -193,7 +196,7 @@ export function createImports({ db, clock, access }: ImportNeeds) {
           if (!changed) throw importUnknown(id);
           await conclude(tx, ground, "update-secret-import", changed);
           return changed;
-        }),
+        }, inTurnOf(ground)),
       );
     },
 
@@ -209,7 +212,7 @@ export function createImports({ db, clock, access }: ImportNeeds) {
           left.map((other) => other.id),
         );
         return row;
-      });
+      }, inTurnOf(ground));
     },
   };
 }

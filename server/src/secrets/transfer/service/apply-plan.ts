@@ -254,36 +254,39 @@ export function createApplying(needs: ApplyNeeds) {
     const keys = batch.map(({ key }) => key);
     const vault = await keyring.vaultOf({ projectId: project.id });
     const write = () =>
-      db.write(async (tx) => {
-        await holdTree(tx, project.id);
-        const folder: FolderPlace | undefined = await findFolder(tx, at);
-        if (!folder) throw folderUnknown(path);
-        const taken = (await lockByKeys(tx, at, keys)).find((row) => row.ownerId === null);
-        if (taken) throw secretExists(taken.key);
-        const affected = await findDependants(tx, originsOf(at, keys));
-        const now = clock.now();
-        const changes: Change[] = [];
-        const older: OlderVersion[] = [];
-        const pace = new Pace();
-        for (const secret of batch) {
-          if (pace.isDue()) await pace.rest();
-          const id = newId();
-          const version = (secret.history?.versions.at(-1)?.version ?? 0) + 1;
-          const createdAt = new Date(secret.history?.createdAt ?? now);
-          const state = stateOf(secret, secret.value, ids);
-          changes.push({
-            kind: "create",
-            after: { id, folder, key: secret.key, ownerId: null, version, createdAt, state },
-          });
-          await inBites(secret.history?.versions ?? [], (old) => older.push(olderOf(vault, id, old, ids)));
-        }
-        const { orgId, id: projectId } = project;
-        await writeChangesNow(tx, { actor, orgId, projectId, vault, at: now }, changes, affected);
-        if (older.length > 0)
-          await writeOlderVersions(tx, { projectId, folderId: folder.id, at: now }, older);
-        const metadata = auditOf({ environment, path }, changes);
-        tx.audit(actor, { event: "import-secrets", orgId, projectId, metadata });
-      });
+      db.write(
+        async (tx) => {
+          await holdTree(tx, project.id);
+          const folder: FolderPlace | undefined = await findFolder(tx, at);
+          if (!folder) throw folderUnknown(path);
+          const taken = (await lockByKeys(tx, at, keys)).find((row) => row.ownerId === null);
+          if (taken) throw secretExists(taken.key);
+          const affected = await findDependants(tx, originsOf(at, keys));
+          const now = clock.now();
+          const changes: Change[] = [];
+          const older: OlderVersion[] = [];
+          const pace = new Pace();
+          for (const secret of batch) {
+            if (pace.isDue()) await pace.rest();
+            const id = newId();
+            const version = (secret.history?.versions.at(-1)?.version ?? 0) + 1;
+            const createdAt = new Date(secret.history?.createdAt ?? now);
+            const state = stateOf(secret, secret.value, ids);
+            changes.push({
+              kind: "create",
+              after: { id, folder, key: secret.key, ownerId: null, version, createdAt, state },
+            });
+            await inBites(secret.history?.versions ?? [], (old) => older.push(olderOf(vault, id, old, ids)));
+          }
+          const { orgId, id: projectId } = project;
+          await writeChangesNow(tx, { actor, orgId, projectId, vault, at: now }, changes, affected);
+          if (older.length > 0)
+            await writeOlderVersions(tx, { projectId, folderId: folder.id, at: now }, older);
+          const metadata = auditOf({ environment, path }, changes);
+          tx.audit(actor, { event: "import-secrets", orgId, projectId, metadata });
+        },
+        { tenant: project.orgId },
+      );
     try {
       await write();
     } catch (error) {

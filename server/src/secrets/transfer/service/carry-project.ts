@@ -7,7 +7,9 @@
 import type { Confirm, MemberActor } from "../../../platform/actor.ts";
 import { Pace } from "../../../platform/pace.ts";
 import { badRequest, Problem, stoppedAfter } from "../../../platform/problem.ts";
+import { createTurns } from "../../../platform/turns.ts";
 import { require, type Ground } from "../../access/service.ts";
+import { refuseUnread } from "../../service/large-answers.ts";
 import { findFolder } from "../../store.ts";
 import type { Archive, ArchivedImport } from "../archive/contract.ts";
 import { MAX_PROJECT_FILE, type ProjectToExport, type ProjectToImport } from "../contract.ts";
@@ -25,6 +27,16 @@ import { createApplying, isAnything, nothingDone, requireFor, type ApplyNeeds } 
 import { createGathering, type GatherNeeds } from "./gather-project.ts";
 import { openApart } from "./open-apart.ts";
 import { sealArchive } from "./seal-archive.ts";
+
+/** A whole project in memory, read and looked through: a few at once, one of each organisation. */
+const turns = createTurns({
+  what: "whole projects are being exported or compared with a file",
+  places: 3,
+  perTenant: 1,
+  waitingPerTenant: 64,
+  waiting: 1024,
+  patienceMs: 60_000,
+});
 
 export type ProjectFileNeeds = ApplyNeeds & GatherNeeds;
 export type ProjectFiles = ReturnType<typeof createProjectFiles>;
@@ -100,6 +112,22 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
     return (await db.read((q) => findFolder(q, at))) !== undefined;
   };
 
+  const planFor = async (ground: Ground, file: Archive): Promise<Plan> => {
+    const scope = {
+      slugs: new Set(file.environments.map((one) => one.slug)),
+      roles: file.roles.length > 0,
+    };
+    const present = await gathering.present(ground.actor, ground, scope);
+    const resolved = await reachable(ground, file, present);
+    const pace = new Pace();
+    return planImport(
+      file,
+      present,
+      (one) => resolved.has(importName(one)),
+      () => pace.giveWay(),
+    );
+  };
+
   /** The trail says of every import how far it came, and so does the answer to one that was stopped. */
   const carryOut = async ({ actor, project }: Ground, { from, plan, confirm }: Cargo): Promise<void> => {
     const { id: projectId, orgId } = project;
@@ -121,10 +149,15 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
 
   return {
     async export(actor: MemberActor, projectRef: string, wanted: ProjectToExport): Promise<Buffer> {
-      const ground = await access.ground(actor, projectRef);
-      const file = await sealArchive(await gathering.whole(actor, ground, wanted), wanted.passphrase);
+      const { orgId, id: projectId } = (await access.ground(actor, projectRef)).project;
+      refuseUnread(orgId);
+      const file = await turns.run(orgId, async () => {
+        refuseUnread(orgId);
+        // Rights may have gone while this waited.
+        const ground = await access.ground(actor, projectId);
+        return sealArchive(await gathering.whole(actor, ground, wanted), wanted.passphrase);
+      });
       if (file.length > MAX_PROJECT_FILE) throw projectTooLarge();
-      const { orgId, id: projectId } = ground.project;
       const metadata = {
         bytes: file.length,
         environments: wanted.environments,
@@ -147,19 +180,7 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
           one.sourceProject === slug ? { ...one, sourceProject: null } : one,
         ),
       };
-      const scope = {
-        slugs: new Set(file.environments.map((one) => one.slug)),
-        roles: file.roles.length > 0,
-      };
-      const present = await gathering.present(actor, ground, scope);
-      const resolved = await reachable(ground, file, present);
-      const pace = new Pace();
-      const plan = await planImport(
-        file,
-        present,
-        (one) => resolved.has(importName(one)),
-        () => pace.giveWay(),
-      );
+      const plan = await turns.run(ground.project.orgId, () => planFor(ground, file));
       await requireFor(ground, plan);
       const report = reportOf(plan);
       if (!input.dryRun) await carryOut(ground, { from: file.project.slug, plan, confirm });
