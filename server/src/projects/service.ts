@@ -1,4 +1,5 @@
 import type { MemberActor } from "../platform/actor.ts";
+import { createBound } from "../platform/bound.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Keyring } from "../platform/crypto/index.ts";
 import { isUniqueViolation, type Db, type Tx } from "../platform/db/index.ts";
@@ -12,6 +13,7 @@ import { insertDefaultEnvironments } from "./environments/store.ts";
 import { projectChanged, projectDeleted } from "./events.ts";
 import { projectProtected, projectSlugTaken, slugFrom } from "./model.ts";
 import {
+  countProjects,
   deleteProject,
   findProject,
   insertProject,
@@ -46,6 +48,13 @@ export const toProjectView = (row: ProjectRow): ProjectView => ({
   kmsSecretManagerKeyId: null,
   auditLogsRetentionDays: row.auditRetentionDays,
   deletedEnvironments: [],
+});
+
+/** Whoever lists them gets all of them. */
+const room = createBound({
+  most: 10_000,
+  words: ["An organisation has at most", "projects"],
+  count: countProjects,
 });
 
 export type Projects = ReturnType<typeof createProjects>;
@@ -135,6 +144,7 @@ export function createProjects(needs: ProjectNeeds) {
       };
       try {
         return await db.write(async (tx) => {
+          await room.leaveRoom(tx, orgId);
           await insertProject(tx, row);
           await needs.keyring.createProjectKey(tx, orgId, id);
           if (input.shouldCreateDefaultEnvs && input.type === "secret-manager")
