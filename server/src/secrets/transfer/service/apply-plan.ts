@@ -354,13 +354,19 @@ export function createApplying(needs: ApplyNeeds) {
       };
       return importName(one);
     };
+    const look = async () => {
+      const rows = await imports.list(actor, place);
+      return { rows, names: await Promise.all(rows.map(nameOf)) };
+    };
+    // Looked at anew after each change only: mostly they were made in their order.
+    let now = await look();
     for (const [at, wanted] of order.entries()) {
+      const from = now.names.indexOf(importName(wanted));
+      const row = now.rows[from];
+      if (!row || from === at) continue;
       await carrier.confirm();
-      const now = await imports.list(actor, place);
-      const names = await Promise.all(now.map(nameOf));
-      const from = names.indexOf(importName(wanted));
-      const row = now[from];
-      if (row && from !== at) await imports.update(actor, row.id, { ...place, import: { position: at + 1 } });
+      await imports.update(actor, row.id, { ...place, import: { position: at + 1 } });
+      now = await look();
     }
   };
 
