@@ -169,10 +169,9 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
     },
 
     async import(actor: MemberActor, projectRef: string, input: ProjectToImport, confirm: Confirm) {
-      const ground = await access.ground(actor, projectRef);
-      const opened = await openApart(ground.project.orgId, input);
+      const { orgId, id, slug } = (await access.ground(actor, projectRef)).project;
+      const opened = await openApart(orgId, input);
       if (hasGaps(opened)) throw badHistory();
-      const { slug } = ground.project;
       // What came from this very project comes from here.
       const file: Archive = {
         ...opened,
@@ -180,7 +179,12 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
           one.sourceProject === slug ? { ...one, sourceProject: null } : one,
         ),
       };
-      const plan = await turns.run(ground.project.orgId, () => planFor(ground, file));
+      const { ground, plan } = await turns.run(orgId, async () => {
+        await confirm();
+        // Rights may have gone while the file was opened and this waited.
+        const now = await access.ground(actor, id);
+        return { ground: now, plan: await planFor(now, file) };
+      });
       await requireFor(ground, plan);
       const report = reportOf(plan);
       if (!input.dryRun) await carryOut(ground, { from: file.project.slug, plan, confirm });
