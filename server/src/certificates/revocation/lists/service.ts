@@ -57,6 +57,7 @@ async function* pagesOf<Place extends ListPlace>(
 
 /** After so long somebody who was not there yet may have changed something. */
 const LOOK_MS = 2000;
+const AT_ONCE = 8;
 /** The job comes again in a moment. */
 const RUN_MS = 60_000;
 const deadline = (milliseconds: number): (() => boolean) => {
@@ -199,12 +200,18 @@ export function createRevocationLists({ db, clock, log, issuers, authorities }: 
       const places = keys.flatMap(({ keyId, crlShards }) =>
         Array.from({ length: crlShards }, (_, shard) => ({ keyId, shard })),
       );
-      return Promise.all(
-        places.map(async (place) => ({
-          id: nameOf(place),
-          crl: crlToPem((await current(place)).der),
-        })),
-      );
+      const lists: { id: string; crl: string }[] = [];
+      // A few at a time: an authority of many keys has thousands, and each may have to be signed.
+      for (let from = 0; from < places.length; from += AT_ONCE)
+        lists.push(
+          ...(await Promise.all(
+            places.slice(from, from + AT_ONCE).map(async (place) => ({
+              id: nameOf(place),
+              crl: crlToPem((await current(place)).der),
+            })),
+          )),
+        );
+      return lists;
     },
 
     /**
