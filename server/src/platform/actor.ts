@@ -43,6 +43,9 @@ export interface SystemActor {
 export type MemberActor = IdentityActor | UserActor;
 export type Actor = MemberActor | SystemActor;
 
+/** Throws what a caller who was let in would be answered now: whoever was shut out meanwhile does nothing more. */
+export type Confirm = () => Promise<void>;
+
 export const systemActor = (name: string, caller?: Caller): SystemActor => ({
   kind: "system",
   id: null,

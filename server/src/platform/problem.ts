@@ -25,8 +25,8 @@ export class Problem extends Error {
     message: string,
     more: {
       details?: unknown;
-      issues?: readonly Issue[];
-      retryAfterSeconds?: number;
+      issues?: readonly Issue[] | undefined;
+      retryAfterSeconds?: number | undefined;
       projectId?: string | undefined;
       cause?: unknown;
     } = {},
@@ -84,6 +84,10 @@ export const unavailable = (cause?: unknown): Problem =>
     retryAfterSeconds: 2,
     cause,
   });
+
+/** The same refusal with one sentence more: what had been done before it came to that. */
+export const stoppedAfter = (problem: Problem, done: string): Problem =>
+  new Problem(problem.status, problem.error, `${problem.message} ${done}`, problem);
 
 // Ids in messages come from the caller: bounded, and without characters that could forge a log line.
 function quote(text: string): string {

@@ -146,6 +146,22 @@ describe("turns", () => {
     assert.ok(order.lastIndexOf("other") <= 8, order.join(" "));
   });
 
+  test("those who come first have three of four places that become free, and room when others have none", async () => {
+    const first = { isOf: (tenant: string) => tenant.startsWith("known"), waiting: 20 };
+    const turns = createTurns({ ...OPTIONS, places: 1, waiting: 8, waitingPerTenant: 20, first });
+    const leave = await turns.take("nobody");
+    const order: string[] = [];
+    const ask = (tenant: string) => turns.run(tenant, async () => order.push(tenant.slice(0, 5)));
+    const strangers = Array.from({ length: 8 }, (_none, n) => ask(`fresh${n}`));
+    await assert.rejects(ask("fresh9"), (error) => error instanceof Problem && error.status === 429);
+    const known = Array.from({ length: 12 }, (_none, n) => ask(`known${n}`));
+    leave();
+    await Promise.all([...strangers, ...known]);
+    const early = order.slice(0, 16).filter((one) => one === "known").length;
+    assert.equal(early, 12, order.join(" "));
+    assert.equal(order.slice(0, 8).filter((one) => one === "fresh").length, 2, "nobody is kept out");
+  });
+
   test("a tenant never holds more than its part, also while nobody else wants one", async () => {
     const turns = createTurns({ ...OPTIONS, places: 4, perTenant: 2 });
     let most = 0;

@@ -2,7 +2,8 @@
  * Turns: a few places that many share, and nobody's crowd keeps another out. A place that becomes free goes to the
  * tenant that holds the fewest, among equals to the one whose last turn is longest ago. A tenant may hold only so many
  * places at once and only so many of its requests may wait; the next one is told at once to come back later, and so is
- * who waited in vain.
+ * who waited in vain. Where some have proven more than others, three of four places that become free are theirs first,
+ * and there is room for them to wait when it is full for the rest.
  *
  * The one implementation for everything that is scarce: slow looks, RSA keys, passwords, mails.
  */
@@ -18,6 +19,8 @@ export interface TurnsOptions {
   /** Of all tenants together. */
   readonly waiting: number;
   readonly patienceMs: number;
+  /** Those who come first, and how many of them may wait besides. Nobody unless told. */
+  readonly first?: { readonly isOf: (tenant: string) => boolean; readonly waiting: number };
 }
 
 export interface Turns {
@@ -38,8 +41,12 @@ interface Waiter {
 interface Line {
   held: number;
   lastTurn: number;
+  readonly isFirst: boolean;
   readonly waiters: Set<Waiter>;
 }
+
+/** Every so many places that become free, the first are like everybody else: a crowd of them keeps nobody out. */
+const FOR_ALL = 4;
 
 const secondsOf = (ms: number): number => Math.max(1, Math.ceil(ms / 1000));
 
@@ -62,12 +69,16 @@ export function createTurns(options: TurnsOptions): Turns {
     line.lastTurn = turn += 1;
   };
 
+  const isBefore = (line: Line, other: Line): boolean => {
+    if (line.isFirst !== other.isFirst && turn % FOR_ALL !== 0) return line.isFirst;
+    return line.held < other.held || (line.held === other.held && line.lastTurn < other.lastTurn);
+  };
+
   const next = (): Line | undefined => {
     let best: Line | undefined;
     for (const line of queued) {
       if (line.held >= perTenant) continue;
-      if (!best || line.held < best.held || (line.held === best.held && line.lastTurn < best.lastTurn))
-        best = line;
+      if (!best || isBefore(line, best)) best = line;
     }
     return best;
   };
@@ -124,13 +135,17 @@ export function createTurns(options: TurnsOptions): Turns {
   const take = async (tenant: string): Promise<() => void> => {
     let line = lines.get(tenant);
     // Whoever is not known has had no turn for long.
-    if (!line) lines.set(tenant, (line = { held: 0, lastTurn: 0, waiters: new Set() }));
+    if (!line) {
+      const isFirst = options.first?.isOf(tenant) ?? false;
+      lines.set(tenant, (line = { held: 0, lastTurn: 0, isFirst, waiters: new Set() }));
+    }
     if (held < places && line.held < perTenant) {
       // There is a place and this tenant may have it: then nobody waits who may have it too.
       enter(line);
       return leaving(tenant, line);
     }
-    if (line.waiters.size >= options.waitingPerTenant || waiting >= options.waiting) {
+    const room = options.waiting + (line.isFirst ? (options.first?.waiting ?? 0) : 0);
+    if (line.waiters.size >= options.waitingPerTenant || waiting >= room) {
       forget(tenant, line);
       throw tooMany();
     }

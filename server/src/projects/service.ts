@@ -1,4 +1,5 @@
 import type { MemberActor } from "../platform/actor.ts";
+import { createBound } from "../platform/bound.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Keyring } from "../platform/crypto/index.ts";
 import { isUniqueViolation, type Db, type Tx } from "../platform/db/index.ts";
@@ -12,6 +13,7 @@ import { insertDefaultEnvironments } from "./environments/store.ts";
 import { projectChanged, projectDeleted } from "./events.ts";
 import { projectProtected, projectSlugTaken, slugFrom } from "./model.ts";
 import {
+  countProjects,
   deleteProject,
   findProject,
   insertProject,
@@ -46,6 +48,13 @@ export const toProjectView = (row: ProjectRow): ProjectView => ({
   kmsSecretManagerKeyId: null,
   auditLogsRetentionDays: row.auditRetentionDays,
   deletedEnvironments: [],
+});
+
+/** Whoever lists them gets all of them. */
+const room = createBound({
+  most: 10_000,
+  words: ["An organisation has at most", "projects"],
+  count: countProjects,
 });
 
 export type Projects = ReturnType<typeof createProjects>;
@@ -135,6 +144,7 @@ export function createProjects(needs: ProjectNeeds) {
       };
       try {
         return await db.write(async (tx) => {
+          await room.leaveRoom(tx, orgId);
           await insertProject(tx, row);
           await needs.keyring.createProjectKey(tx, orgId, id);
           if (input.shouldCreateDefaultEnvs && input.type === "secret-manager")
@@ -185,22 +195,25 @@ export function createProjects(needs: ProjectNeeds) {
     async delete(actor: MemberActor, ref: string): Promise<ProjectView> {
       const row = await resolve(actor, ref);
       await permissions.requireInProject(actor, row.id, { action: "delete", subject: "workspace" });
-      return db.write(async (tx) => {
-        for (const farewell of farewells) await farewell(tx, row);
-        if (!(await deleteProject(tx, row.id)))
-          throw (await findProject(tx, row.orgId, row.id))
-            ? projectProtected()
-            : notFound("The project", ref);
-        tx.audit(actor, {
-          event: "delete-project",
-          orgId: row.orgId,
-          projectId: row.id,
-          metadata: { name: row.name, slug: row.slug },
-        });
-        tx.emit(projectDeleted({ orgId: row.orgId, projectId: row.id }));
-        tx.emit(accessChanged({ orgId: row.orgId, projectId: row.id, actorId: null }));
-        return toProjectView(row);
-      });
+      return db.write(
+        async (tx) => {
+          for (const farewell of farewells) await farewell(tx, row);
+          if (!(await deleteProject(tx, row.id)))
+            throw (await findProject(tx, row.orgId, row.id))
+              ? projectProtected()
+              : notFound("The project", ref);
+          tx.audit(actor, {
+            event: "delete-project",
+            orgId: row.orgId,
+            projectId: row.id,
+            metadata: { name: row.name, slug: row.slug },
+          });
+          tx.emit(projectDeleted({ orgId: row.orgId, projectId: row.id }));
+          tx.emit(accessChanged({ orgId: row.orgId, projectId: row.id, actorId: null }));
+          return toProjectView(row);
+        },
+        { tenant: row.orgId },
+      );
     },
   };
 }

@@ -1,4 +1,5 @@
 import { isUuid } from "../platform/ids.ts";
+import { counterOf } from "../platform/bound.ts";
 import { sql, type Query, type Tx } from "../platform/db/index.ts";
 
 export interface ProjectRow {
@@ -61,6 +62,7 @@ export interface NewProjectRow {
   readonly at: Date;
 }
 
+export const countProjects = counterOf("projects WHERE org_id = $1");
 export const insertProject = (tx: Tx, row: NewProjectRow) =>
   tx.rows(insert, [
     row.id,

@@ -5,6 +5,7 @@
 import { createHmac, randomBytes } from "node:crypto";
 import { newId } from "../../platform/ids.ts";
 import type { MemberActor } from "../../platform/actor.ts";
+import { createBound } from "../../platform/bound.ts";
 import type { Clock } from "../../platform/clock.ts";
 import type { Keyring } from "../../platform/crypto/index.ts";
 import { isForeignKeyViolation, isUniqueViolation, type Db } from "../../platform/db/index.ts";
@@ -21,6 +22,8 @@ import type {
   UniversalAuthView,
 } from "./contract.ts";
 import {
+  countClientSecrets,
+  forgetRevokedSecrets,
   addAuthMethod,
   deleteUniversalAuth,
   dropAuthMethod,
@@ -61,6 +64,14 @@ export function checkLifetimes(settings: {
   if (settings.accessTokenMaxTTL > 0 && settings.accessTokenTTL > settings.accessTokenMaxTTL)
     throw badRequest("accessTokenTTL cannot be greater than accessTokenMaxTTL.");
 }
+
+const MOST_SECRETS = 1000;
+/** Whoever lists them gets all of them. */
+const room = createBound({
+  most: MOST_SECRETS,
+  words: ["An identity has at most", "client secrets that are not revoked"],
+  count: countClientSecrets,
+});
 
 export type UniversalAuths = ReturnType<typeof createUniversalAuths>;
 
@@ -180,6 +191,8 @@ export function createUniversalAuths({ db, clock, keyring, control }: UniversalA
       const at = clock.now();
       const expiresAt = input.ttl === 0 ? null : new Date(at.getTime() + input.ttl * 1000);
       const write = db.write(async (tx) => {
+        await room.leaveRoom(tx, auth.id);
+        forgetRevokedSecrets(tx, auth.id, MOST_SECRETS);
         const row = await insertClientSecret(tx, {
           id: newId(),
           universalAuthId: auth.id,

@@ -1,3 +1,4 @@
+import { counterOf } from "../../platform/bound.ts";
 import { sql, type Query, type Tx } from "../../platform/db/index.ts";
 import type { UniversalAuthSettings } from "./contract.ts";
 
@@ -99,6 +100,9 @@ const secret = sql<ClientSecretRow>(
 const revokeSecret = sql<ClientSecretRow>(
   `UPDATE client_secrets c SET is_revoked = true, updated_at = $3 WHERE c.universal_auth_id = $1 AND c.id = $2 RETURNING ${SECRET}`,
 );
+const forgetRevoked = sql(`
+  DELETE FROM client_secrets WHERE id IN (
+    SELECT c.id FROM client_secrets c WHERE c.universal_auth_id = $1 AND c.is_revoked ORDER BY c.created_at DESC OFFSET $2 LIMIT 10)`);
 const useSecret = sql<{ id: string }>(
   `UPDATE client_secrets SET uses = uses + 1, last_used_at = $2 WHERE id = $1 AND uses < uses_limit AND NOT is_revoked RETURNING id`,
 );
@@ -181,6 +185,10 @@ export interface NewSecretRow {
   readonly at: Date;
 }
 
+export const countClientSecrets = counterOf("client_secrets WHERE universal_auth_id = $1 AND NOT is_revoked");
+/** Of the revoked ones only so many are kept to be shown; of the others a few go at a time, with the tokens they gave. */
+export const forgetRevokedSecrets = (tx: Tx, authId: string, kept: number): void =>
+  tx.later(forgetRevoked, [authId, kept]);
 export const insertClientSecret = (tx: Tx, s: NewSecretRow) =>
   tx.first(insertSecret, [
     s.id,

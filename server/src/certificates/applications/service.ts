@@ -1,5 +1,6 @@
 import type { ProjectRow } from "../../projects/index.ts";
 import type { MemberActor } from "../../platform/actor.ts";
+import { createBound } from "../../platform/bound.ts";
 import type { Clock } from "../../platform/clock.ts";
 import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
@@ -9,6 +10,7 @@ import { MOST_LOOKED_THROUGH } from "../model.ts";
 import type { CertificateScope } from "../service.ts";
 import type { NewApplication } from "./contract.ts";
 import {
+  countAllApplications,
   attachProfile,
   countApplications,
   deleteApplication,
@@ -37,6 +39,13 @@ export interface ApplicationPage {
   readonly offset: number;
   readonly limit: number;
 }
+
+/** Whoever may see some of them has all looked through for a page. */
+const room = createBound({
+  most: MOST_LOOKED_THROUGH,
+  words: ["A project has at most", "applications"],
+  count: countAllApplications,
+});
 
 export type Applications = ReturnType<typeof createApplications>;
 
@@ -144,6 +153,7 @@ export function createApplications({ db, clock, permissions, scope }: Applicatio
       const project = await scope.projectOf(actor, input.projectId);
       await require(actor, project.id, "create", input.name);
       await requireProfiles(project.id, input.profileIds);
+      await db.read((q) => room.leaveRoom(q, project.id));
       const at = clock.now();
       const row = {
         id: newId(),

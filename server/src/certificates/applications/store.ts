@@ -1,3 +1,4 @@
+import { counterOf } from "../../platform/bound.ts";
 import { escapeLike, slowSql, sql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 
 export interface ApplicationRow {
@@ -80,6 +81,7 @@ export const countApplications = async (
   projectId: string,
   search: string | undefined,
 ): Promise<number> => (await q.first(count, [projectId, likeOf(search)]))?.count ?? 0;
+export const countAllApplications = counterOf("pki_applications WHERE project_id = $1");
 export const insertApplication = (tx: Tx, row: ApplicationRow): void =>
   tx.later(insert, [row.id, row.projectId, row.name, row.description, row.createdAt, row.updatedAt]);
 export const updateApplication = (tx: Tx, row: ApplicationRow): void =>

@@ -1,5 +1,6 @@
 import type { KeyObject } from "node:crypto";
 import type { MemberActor } from "../../platform/actor.ts";
+import { createBound } from "../../platform/bound.ts";
 import type { Clock } from "../../platform/clock.ts";
 import type { Keyring } from "../../platform/crypto/index.ts";
 import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
@@ -26,6 +27,7 @@ import { inKeyTurn } from "../issuance/keys/service.ts";
 import { findLineage, type LineageRow } from "./issuers/store.ts";
 import { authorityNameTaken, checkListUrls, subjectOf, toAuthorityView, type AuthorityRow } from "./model.ts";
 import {
+  countAuthorities,
   deleteAuthority,
   findAuthority,
   findAuthorityCertificate,
@@ -43,6 +45,13 @@ export interface AuthorityNeeds {
   readonly permissions: Permissions;
   readonly scope: CertificateScope;
 }
+
+/** Each has lists to be signed, and whoever lists them gets all of them. */
+const room = createBound({
+  most: 1000,
+  words: ["A project has at most", "certificate authorities"],
+  count: countAuthorities,
+});
 
 export type Authorities = ReturnType<typeof createAuthorities>;
 
@@ -169,6 +178,7 @@ export function createAuthorities(needs: AuthorityNeeds) {
       await require(actor, project.id, "create", input.name);
       if (await db.read((q) => hasAuthorityNamed(q, project.id, input.name)))
         throw authorityNameTaken(input.name);
+      await db.read((q) => room.leaveRoom(q, project.id));
       const { configuration } = input;
       const { type, friendlyName, commonName, organization, ou, country, province, locality, crlShards } =
         configuration;

@@ -1,3 +1,4 @@
+import { counterOf } from "../../platform/bound.ts";
 import { sql, type Query, type Tx } from "../../platform/db/index.ts";
 import type { AuthorityRow } from "./model.ts";
 
@@ -97,6 +98,10 @@ export type NewAuthorityRow = Omit<
   AuthorityRow,
   "orgId" | "activeCertificateId" | "updatedAt" | "serialNumber" | "notBefore" | "notAfter" | "der"
 >;
+export const countAuthorities = counterOf(
+  "certificate_authorities WHERE project_id = $1 AND deleted_at IS NULL",
+);
+export const countAuthorityCertificates = counterOf("authority_certificates WHERE authority_id = $1");
 export const insertAuthority = (tx: Tx, row: NewAuthorityRow): void =>
   tx.later(insert, [
     row.id,

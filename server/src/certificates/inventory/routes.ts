@@ -77,13 +77,13 @@ export const inventoryRoutes = ({ inventory, imports, search }: InventoryService
   }),
   serve(
     contract.bulkRevoke,
-    ({ actor, params, body }) =>
-      search.bulkRevoke(actor, params.projectId, body, reasonOf(body.revocationReason)),
+    ({ actor, params, body, confirm }) =>
+      search.bulkRevoke(actor, params.projectId, { ...body, confirm }, reasonOf(body.revocationReason)),
     inProject("delete", "certificates"),
   ),
   serve(
     contract.bulkRenew,
-    ({ actor, params, body }) => search.bulkRenew(actor, params.projectId, body),
+    ({ actor, params, body, confirm }) => search.bulkRenew(actor, params.projectId, { ...body, confirm }),
     inProject("read", "certificates"),
   ),
 ];

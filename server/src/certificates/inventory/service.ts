@@ -5,6 +5,7 @@ import type { Clock } from "../../platform/clock.ts";
 import type { Keyring } from "../../platform/crypto/index.ts";
 import type { Db } from "../../platform/db/index.ts";
 import { badRequest, invalidField, notFound } from "../../platform/problem.ts";
+import { createTurns } from "../../platform/turns.ts";
 import { orgOf, type Permissions } from "../../permissions/index.ts";
 import { chainToPem } from "../authorities/model.ts";
 import { renewalTime } from "../issuance/gate/model.ts";
@@ -85,6 +86,16 @@ export function toCertificateView(row: CertificateRow, now: Date): CertificateVi
     metadata: [...(details.metadata ?? [])],
   };
 }
+
+/** Each takes as long as a few signatures, and whoever fetches hundreds of them waits behind itself. */
+const turns = createTurns({
+  what: "keystores are being sealed",
+  places: 2,
+  perTenant: 1,
+  waitingPerTenant: 512,
+  waiting: 4096,
+  patienceMs: 30_000,
+});
 
 export function createInventory({ db, clock, keyring, permissions, profiles }: InventoryNeeds) {
   /** The certificate, if it is of the caller's organisation and the caller may do that with it. */
@@ -228,7 +239,7 @@ export function createInventory({ db, clock, keyring, permissions, profiles }: I
         return judged("password", () =>
           buildJks(bundle, { password: wish.password, createdAt: clock.now() }),
         );
-      return buildPkcs12(bundle, { password: wish.password });
+      return turns.run(row.orgId, () => buildPkcs12(bundle, { password: wish.password }));
     },
 
     async setRenewal(

@@ -1,4 +1,5 @@
 import type { MemberActor } from "../../platform/actor.ts";
+import { createBound } from "../../platform/bound.ts";
 import type { Clock } from "../../platform/clock.ts";
 import { isForeignKeyViolation, isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
@@ -9,6 +10,7 @@ import type { CertificateScope } from "../service.ts";
 import type { NewPolicy, PolicyChange, PolicyRules } from "./contract.ts";
 import { checkPolicy, policyInUse, policyNameTaken } from "./model.ts";
 import {
+  countPolicies,
   deletePolicy,
   findPolicies,
   findPolicy,
@@ -24,6 +26,13 @@ export interface PolicyNeeds {
   readonly permissions: Permissions;
   readonly scope: CertificateScope;
 }
+
+/** All names are looked through for a page. */
+const room = createBound({
+  most: 10_000,
+  words: ["A project has at most", "certificate policies"],
+  count: countPolicies,
+});
 
 export type Policies = ReturnType<typeof createPolicies>;
 
@@ -97,6 +106,7 @@ export function createPolicies({ db, clock, permissions, scope }: PolicyNeeds) {
       await require(actor, project.id, "create", input.name);
       const rules = rulesFrom(input);
       checkPolicy(rules);
+      await db.read((q) => room.leaveRoom(q, project.id));
       const at = clock.now();
       const row: PolicyRow = {
         id: newId(),

@@ -1,3 +1,4 @@
+import { counterOf } from "../../platform/bound.ts";
 import { escapeLike, slowSql, sql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 import type { PolicyRules } from "./contract.ts";
 
@@ -35,6 +36,7 @@ export const findPolicy = (q: Query, orgId: string, id: string) => q.first(inOrg
 export const policyNames = (q: SlowQuery, projectId: string, search: string | undefined) =>
   q.rows(names, [projectId, likeOf(search)]);
 export const findPolicies = (q: SlowQuery, ids: readonly string[]) => q.rows(byIds, [ids]);
+export const countPolicies = counterOf("certificate_policies WHERE project_id = $1");
 export const insertPolicy = (tx: Tx, row: PolicyRow): void =>
   tx.later(insert, [
     row.id,

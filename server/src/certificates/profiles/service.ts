@@ -1,5 +1,6 @@
 import type { ProjectRow } from "../../projects/index.ts";
 import type { MemberActor } from "../../platform/actor.ts";
+import { createBound } from "../../platform/bound.ts";
 import type { Clock } from "../../platform/clock.ts";
 import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
@@ -14,6 +15,7 @@ import { noteCertificateProject } from "../store.ts";
 import { parseKeyAlgorithm, parseSignatureAlgorithm } from "../x509/index.ts";
 import type { NewProfile, ProfileChange, ProfileQuery, ProfileView } from "./contract.ts";
 import {
+  countAllProfiles,
   countProfiles,
   deleteProfile,
   findProfile,
@@ -37,6 +39,13 @@ export interface ProfileNeeds {
   readonly permissions: Permissions;
   readonly scope: CertificateScope;
 }
+
+/** Whoever may see some of them has all looked through for a page. */
+const room = createBound({
+  most: MOST_LOOKED_THROUGH,
+  words: ["A project has at most", "certificate profiles"],
+  count: countAllProfiles,
+});
 
 export type Profiles = ReturnType<typeof createProfiles>;
 
@@ -220,6 +229,7 @@ export function createProfiles({ db, clock, tail, permissions, scope }: ProfileN
         updatedAt: at,
       };
       await check(row);
+      await db.read((q) => room.leaveRoom(q, project.id));
       await change(actor, "create-certificate-profile", row, async (tx) => {
         noteCertificateProject(tx, project.id);
         insertProfile(tx, row);

@@ -1,3 +1,4 @@
+import { counterOf } from "../../platform/bound.ts";
 import { escapeLike, slowSql, sql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 import type { PolicyRules } from "../policies/contract.ts";
 import type { ProfileDefaults, ProfileQuery } from "./contract.ts";
@@ -87,6 +88,7 @@ export const listProfileSlugs = (q: SlowQuery, projectId: string, query: Profile
 export const listProfilesById = (q: SlowQuery, ids: readonly string[]) => q.rows(byIds, [ids]);
 export const countProfiles = async (q: Query, projectId: string, query: ProfileQuery): Promise<number> =>
   (await q.first(count, filterOf(projectId, query)))?.count ?? 0;
+export const countAllProfiles = counterOf("certificate_profiles WHERE project_id = $1");
 export const insertProfile = (tx: Tx, row: ProfileWrite): void =>
   tx.later(insert, [
     row.id,

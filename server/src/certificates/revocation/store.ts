@@ -38,9 +38,11 @@ const clearChange = sql(
 );
 // In the order of the keys, page by page: those that cannot be signed must not stand before the others for ever.
 const PAGE = `(authority_key_id, shard) > ($1::uuid, $2::smallint) ORDER BY authority_key_id, shard LIMIT 200`;
-const changed = sql<ListChange>(
-  `SELECT authority_key_id AS "keyId", shard, xmin::text AS "markedBy" FROM crl_changes WHERE ${PAGE}`,
-);
+const changed = sql<ListChange>(`
+  SELECT c.*, p.org_id AS "orgId" FROM (
+    SELECT authority_key_id AS "keyId", shard, xmin::text AS "markedBy" FROM crl_changes WHERE ${PAGE}) c
+  LEFT JOIN authority_keys k ON k.id = c."keyId" LEFT JOIN certificate_authorities a ON a.id = k.authority_id LEFT JOIN projects p ON p.id = a.project_id
+  ORDER BY c."keyId", c.shard`);
 const ageing = sql<ListPlace>(
   `SELECT authority_key_id AS "keyId", shard FROM crls WHERE this_update + (next_update - this_update) / 2 <= $3 AND ${PAGE}`,
 );
@@ -105,6 +107,8 @@ export interface ListPlace {
 export interface ListChange extends ListPlace {
   /** The transaction that set the mark last. */
   readonly markedBy: string;
+  /** Null if nobody has that key any more. */
+  readonly orgId: string | null;
 }
 
 export const revokeCertificate = (tx: Tx, id: string, { revokedAt, reasonCode, entry }: Revoking, at: Date) =>

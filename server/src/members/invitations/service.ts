@@ -7,6 +7,7 @@
  */
 import { createHmac, randomBytes } from "node:crypto";
 import type { MemberActor } from "../../platform/actor.ts";
+import { createBound } from "../../platform/bound.ts";
 import type { Clock } from "../../platform/clock.ts";
 import type { Keyring } from "../../platform/crypto/index.ts";
 import type { Db } from "../../platform/db/index.ts";
@@ -21,6 +22,8 @@ import type { InvitationView, NewInvitation } from "./contract.ts";
 import { createMailBudget, type MailBudget } from "./budget/service.ts";
 import type { InvitationGrants } from "./grants/service.ts";
 import {
+  countInvitations,
+  countMembers,
   findInvitationById,
   listInvitations,
   putInvitation,
@@ -52,6 +55,20 @@ const PREFIX = "kwi_";
 export const digestOf = (keyring: Keyring, token: string): Buffer =>
   createHmac("sha256", keyring.instanceKey("credential-lookup")).update(`invitation:${token}`).digest();
 
+/** They are looked through for a page. */
+const roomForOpen = createBound({
+  most: MOST_LOOKED_THROUGH,
+  words: ["An organisation has at most", "open invitations"],
+  count: countInvitations,
+});
+
+/** Asked before they are invited: those who are on their way come in. */
+const roomForMembers = createBound({
+  most: 100_000,
+  words: ["An organisation has at most", "members"],
+  count: countMembers,
+});
+
 export class Invitations {
   readonly #needs: InvitationNeeds;
   readonly #budget: MailBudget;
@@ -79,6 +96,10 @@ export class Invitations {
       expiresAt: new Date(createdAt.getTime() + VALID_SECONDS * 1000),
     };
     await grants.prepare(actor, row);
+    await db.read(async (q) => {
+      await roomForOpen.leaveRoom(q, orgId);
+      await roomForMembers.leaveRoom(q, orgId);
+    });
     const inviteToken = `${PREFIX}${randomBytes(32).toString("base64url")}`;
     // First: an invitation that nobody got would be in the way of nothing but the list. A link that comes to nothing,
     // because writing failed, is harmless.

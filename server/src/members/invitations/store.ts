@@ -1,3 +1,4 @@
+import { counterOf } from "../../platform/bound.ts";
 import { slowSql, sql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 import type { RoleAssignment } from "../../memberships/index.ts";
 
@@ -57,6 +58,10 @@ const toRow = (row: InvitationRow): InvitationRow => ({
   projects: row.projects.map((place) => ({ ...place, roles: place.roles.map(revive) })),
 });
 
+export const countInvitations = counterOf("invitations WHERE org_id = $1");
+export const countMembers = counterOf(
+  "memberships WHERE org_id = $1 AND project_id IS NULL AND user_id IS NOT NULL",
+);
 export const putInvitation = (tx: Tx, row: InvitationRow, digest: Buffer) =>
   tx.rows(put, [
     row.id,

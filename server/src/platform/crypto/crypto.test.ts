@@ -2,12 +2,15 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { describe, it } from "node:test";
 import fc from "fast-check";
+import { networkOf, regionOf } from "../http/client-address.ts";
 import { seal } from "../sealed.ts";
 import { contextOf, decrypt, encrypt } from "./aead.ts";
-import { checkPassword, hashPassword, weakenPasswordsForTests } from "./passwords.ts";
+import { checkPassword, hashPassword, weakenPasswordsForTests, type Guesser } from "./passwords.ts";
 import { openToken, signToken } from "./tokens.ts";
 
 const key = randomBytes(32);
+const from = (ip: string): Guesser => ({ account: "owner", network: networkOf(ip), region: regionOf(ip) });
+const A = from("127.0.0.1");
 
 describe("encryption at rest", () => {
   it("gives back what was put in, for any text and place", () => {
@@ -46,14 +49,14 @@ describe("encryption at rest", () => {
 describe("passwords", () => {
   it("accept the right one, refuse a wrong one, and an unknown account is a no", async () => {
     const hash = await hashPassword(seal("correct horse"), "a");
-    assert.ok(await checkPassword(seal("correct horse"), hash, "a"));
-    assert.ok(!(await checkPassword(seal("correct horsf"), hash, "a")));
-    assert.ok(!(await checkPassword(seal("correct horse"), undefined, "a")));
+    assert.ok(await checkPassword(seal("correct horse"), hash, A));
+    assert.ok(!(await checkPassword(seal("correct horsf"), hash, A)));
+    assert.ok(!(await checkPassword(seal("correct horse"), undefined, A)));
     assert.ok(!hash.includes("correct"));
   });
 
   it("are one password however their letters are composed", async () => {
-    assert.ok(await checkPassword(seal("cafe\u0301"), await hashPassword(seal("caf\u00e9"), "a"), "a"));
+    assert.ok(await checkPassword(seal("cafe\u0301"), await hashPassword(seal("caf\u00e9"), "a"), A));
   });
 });
 
@@ -62,7 +65,7 @@ describe("H9 the gate of passwords", () => {
     weakenPasswordsForTests();
     const hash = await hashPassword(seal("right"), "owner");
     const guess = (n: number) =>
-      checkPassword(seal("wrong"), hash, `198.51.100.${n}`).then(
+      checkPassword(seal("wrong"), hash, from(`198.51.100.${n}`)).then(
         () => order.push("guess"),
         () => undefined,
       );
@@ -71,9 +74,43 @@ describe("H9 the gate of passwords", () => {
     for (let n = 0; n < 100; n += 1) for (let times = 0; times < 3; times += 1) await guess(n);
     order.length = 0;
     const guesses = Array.from({ length: 200 }, (_none, n) => guess(n % 100));
-    assert.ok(await checkPassword(seal("right"), hash, "203.0.113.7"));
+    assert.ok(await checkPassword(seal("right"), hash, from("203.0.113.7")));
     assert.ok(order.length <= 6, `${order.length} guesses came first`);
     await Promise.all(guesses);
+  });
+
+  /** All at once, each of them twice and none of them ever before; in which order they and another are served. */
+  const beside = async (froms: readonly string[], other: () => Promise<boolean>): Promise<number> => {
+    let served = 0;
+    const guesses = [...froms, ...froms].map((from) =>
+      guessed("wrong", from).then(
+        () => (served += 1),
+        () => undefined,
+      ),
+    );
+    assert.ok(await other());
+    const before = served;
+    await Promise.all(guesses);
+    return before;
+  };
+  const guessed = async (password: string, ip: string) =>
+    checkPassword(seal(password), await (hash ??= hashPassword(seal("right"), "owner")), from(ip));
+  let hash: Promise<string> | undefined;
+
+  it("H-D fresh addresses of one provider share a turn: somebody from elsewhere hardly waits", async () => {
+    const v4 = Array.from({ length: 100 }, (_none, n) => `192.0.2.${n}`);
+    assert.ok((await beside(v4, () => guessed("right", "203.0.113.8"))) <= 6);
+    const v6 = Array.from({ length: 100 }, (_none, n) => `2001:db8:7:${n}::1`);
+    assert.ok((await beside(v6, () => guessed("right", "2001:db8:8::1"))) <= 6);
+  });
+
+  it("H-D fresh addresses of a hundred providers wait behind whoever was let in from the same place before", async () => {
+    const ours = "203.0.113.9";
+    assert.ok(await guessed("right", ours));
+    const v4 = Array.from({ length: 100 }, (_none, n) => `100.${n}.2.1`);
+    assert.ok((await beside(v4, () => guessed("right", ours))) <= 6);
+    const v6 = Array.from({ length: 100 }, (_none, n) => `2001:db9:${n}::1`);
+    assert.ok((await beside(v6, () => guessed("right", ours))) <= 6);
   });
 });
 

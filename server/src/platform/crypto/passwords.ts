@@ -26,27 +26,46 @@ const MAX_MEMORY = 256 * 1024 * 1024;
 
 /**
  * Two at a time, a few waiting, the rest told to come back: hashing is what a stranger can make us do most cheaply,
- * and the thread pool it runs in serves signing and files too (S-56). Networks take turns, so that one that sends a
- * crowd waits behind its own crowd. Those that sent wrong passwords of late share one turn among them: who has many
- * addresses is soon among these with all of them, and whoever comes from elsewhere hardly notices.
+ * and the thread pool it runs in serves signing and files too (S-56). Strangers take turns by region, the range that a
+ * provider gives away as a whole, so that one who sends a crowd waits behind its own crowd; regions that sent wrong
+ * passwords of late share one turn among them. Whoever was let into this account from this network before comes first,
+ * and so does whoever has shown something better than a password already: a crowd of strangers, from however many
+ * regions, keeps nobody out who has been here.
  */
+const PROVEN = "proven ";
 const turns = createTurns({
   what: "passwords are being checked",
   places: 2,
   waitingPerTenant: 16,
   waiting: 128,
   patienceMs: 20_000,
+  first: { isOf: (line) => line.startsWith(PROVEN), waiting: 128 },
 });
 const SUSPECT_AFTER = 3;
 const SUSPECT_MS = 600_000;
+const KNOWN_MS = 30 * 86_400_000;
 const failures = new LRUCache<string, number>({ max: 20_000, ttl: SUSPECT_MS });
+const known = new LRUCache<string, true>({ max: 50_000, ttl: KNOWN_MS });
 const SUSPECTS = "suspects";
 
-const turnOf = (from: string): string => ((failures.get(from) ?? 0) >= SUSPECT_AFTER ? SUSPECTS : from);
+/** Who tries a password, as far as turns are concerned. */
+export interface Guesser {
+  readonly account: string;
+  readonly network: string;
+  /** The wider range that the network is part of. */
+  readonly region: string;
+}
 
-function judgeNetwork(from: string, isRight: boolean): void {
-  if (isRight) failures.delete(from);
-  else failures.set(from, (failures.get(from) ?? 0) + 1);
+const homeOf = ({ account, network }: Guesser): string => `${account} ${network}`;
+
+function turnOf(from: Guesser): string {
+  if (known.has(homeOf(from))) return `${PROVEN}${from.network}`;
+  return (failures.get(from.region) ?? 0) >= SUSPECT_AFTER ? SUSPECTS : from.region;
+}
+
+function judge(from: Guesser, isRight: boolean): void {
+  if (isRight) known.set(homeOf(from), true);
+  else failures.set(from.region, (failures.get(from.region) ?? 0) + 1);
 }
 
 const derive = (password: string, salt: Buffer, options: ScryptOptions): Promise<Buffer> =>
@@ -57,11 +76,11 @@ const derive = (password: string, salt: Buffer, options: ScryptOptions): Promise
     );
   });
 
-/** `from`: the network or account in whose turn it is done. */
+/** `from`: in whose turn it is done; somebody who has shown a token or an invitation. */
 export async function hashPassword(password: Sealed<string>, from: string): Promise<string> {
   const salt = randomBytes(16);
   const { N, r, p } = cost;
-  const key = await turns.run(from, () => derive(password.open(), salt, { N, r, p }));
+  const key = await turns.run(`${PROVEN}${from}`, () => derive(password.open(), salt, { N, r, p }));
   return `scrypt$${N}$${r}$${p}$${salt.toString("base64")}$${key.toString("base64")}`;
 }
 
@@ -69,11 +88,11 @@ export async function hashPassword(password: Sealed<string>, from: string): Prom
 const nobody = (): string =>
   `scrypt$${cost.N}$${cost.r}$${cost.p}$${Buffer.alloc(16).toString("base64")}$${Buffer.alloc(LENGTH).toString("base64")}`;
 
-/** `stored` undefined = no such account: the same work is done and the answer is no. `from`: the caller's network. */
+/** `stored` undefined = no such account: the same work is done and the answer is no. */
 export async function checkPassword(
   password: Sealed<string>,
   stored: string | undefined,
-  from: string,
+  from: Guesser,
 ): Promise<boolean> {
   const [, n, r, p, salt = "", wanted = ""] = (stored ?? nobody()).split("$");
   const theirs = { N: Number(n), r: Number(r), p: Number(p) };
@@ -82,6 +101,6 @@ export async function checkPassword(
   );
   const expected = Buffer.from(wanted, "base64");
   const isRight = expected.length === key.length && timingSafeEqual(key, expected) && stored !== undefined;
-  judgeNetwork(from, isRight);
+  judge(from, isRight);
   return isRight;
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parseCidrs } from "../config.ts";
-import { clientAddress, networkOf } from "./client-address.ts";
+import { clientAddress, networkOf, regionOf } from "./client-address.ts";
 
 describe("the caller's address", () => {
   const proxies = parseCidrs("10.0.0.0/8, fd00::/8");
@@ -24,5 +24,8 @@ describe("the caller's address", () => {
     assert.equal(networkOf("2001:0DB8:0001:0002::ffff"), "2001:db8:1:2::/64");
     assert.equal(networkOf("::1"), "0:0:0:0::/64");
     assert.equal(networkOf("fe80::1%eth0"), "fe80:0:0:0::/64");
+    assert.equal(regionOf("203.0.113.9"), "203.0.112.0/20");
+    assert.equal(regionOf("2001:db8:1:2:3:4:5:6"), "2001:db8:1::/48");
+    assert.equal(regionOf("::1"), "0:0:0::/48");
   });
 });

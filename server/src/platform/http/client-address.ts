@@ -30,17 +30,29 @@ export function clientAddress(
   return socket;
 }
 
-/**
- * What limits and lockouts are counted by: an IPv4 address, or the /64 of an IPv6 one. Whoever has one IPv6 address
- * has 2^64 of them.
- */
-export function networkOf(address: string): string {
-  if (!isIPv6(address)) return address;
+/** The first so many groups of an IPv6 address, in one spelling. */
+function groupsOf(address: string, count: number): string {
   const [head = "", tail] = address.split("%")[0]?.split("::") ?? [];
   const left = head === "" ? [] : head.split(":");
   const right = tail === undefined || tail === "" ? [] : tail.split(":");
   const missing = tail === undefined ? 0 : Math.max(0, 8 - left.length - right.length);
   const groups = [...left, ...Array.from({ length: missing }, () => "0"), ...right];
-  const network = groups.slice(0, 4).map((group) => Number.parseInt(group, 16).toString(16));
-  return `${network.join(":")}::/64`;
+  const network = groups.slice(0, count).map((group) => Number.parseInt(group, 16).toString(16));
+  return `${network.join(":")}::/${count * 16}`;
+}
+
+/**
+ * What limits and lockouts are counted by: an IPv4 address, or the /64 of an IPv6 one. Whoever has one IPv6 address
+ * has 2^64 of them.
+ */
+export const networkOf = (address: string): string => (isIPv6(address) ? groupsOf(address, 4) : address);
+
+/**
+ * What strangers take turns by: the /20 of an IPv4 address, the /48 of an IPv6 one. So much is rented out to one
+ * customer, who could come from each address of it once.
+ */
+export function regionOf(address: string): string {
+  if (isIPv6(address)) return groupsOf(address, 3);
+  const [first = "", second = "", third = "0"] = address.split(".");
+  return `${first}.${second}.${Number(third) & 0xf0}.0/20`;
 }

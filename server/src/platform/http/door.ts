@@ -8,7 +8,7 @@ import { isUtf8 } from "node:buffer";
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { BlockList } from "node:net";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
-import type { Caller, MemberActor } from "../actor.ts";
+import type { Caller, Confirm, MemberActor } from "../actor.ts";
 import { newRequestId } from "../ids.ts";
 import type { Log } from "../log.ts";
 import { badRequest, notFound, Problem, tooManyRequests } from "../problem.ts";
@@ -288,29 +288,30 @@ async function inputOf(route: Route, request: FastifyRequest, gate: Gate) {
 function mount(app: FastifyInstance, route: Route, gate: Gate, needs: GateNeeds): void {
   const { endpoint, answer } = route;
   const write = createReplyWriter(endpoint.reply);
-  const bodyOf = ({ body }: Raw, { visit, headers }: FastifyRequest, reply: FastifyReply) => {
-    const { actor } = visit;
-    if (typeof body === "string" || Buffer.isBuffer(body) || !actor) return body;
-    const confirm = () => needs.confirm(actor, headers.authorization ?? "");
-    return longAnswer(body, reply.raw, { confirm });
-  };
+  const bodyOf = ({ body }: Raw, visit: Visit, reply: FastifyReply, confirm: Confirm) =>
+    typeof body === "string" || Buffer.isBuffer(body) || !visit.actor
+      ? body
+      : longAnswer(body, reply.raw, { confirm });
   const handler = async (request: FastifyRequest, reply: FastifyReply) => {
     const { visit } = request;
     const judged = gate.beforeUse(route, request);
     if (judged) await judged;
     const input = await inputOf(route, request, gate);
+    const confirm: Confirm = async () => {
+      if (visit.actor) await needs.confirm(visit.actor, request.headers.authorization ?? "");
+    };
     const value = await answer({
       ...input,
       actor: visit.actor,
+      confirm,
       caller: visit.caller,
       headers: request.headers,
       reply: controlOf(request, reply),
     });
     if (visit.isStream) return reply;
     // Whatever it waited for (a turn, a key): who was shut out meanwhile is told nothing any more.
-    if (visit.actor && endpoint.method !== "DELETE" && performance.now() - visit.startedAt > FRESH_MS)
-      await needs.confirm(visit.actor, request.headers.authorization ?? "");
-    if (value instanceof Raw) return reply.send(bodyOf(value, request, reply));
+    if (endpoint.method !== "DELETE" && performance.now() - visit.startedAt > FRESH_MS) await confirm();
+    if (value instanceof Raw) return reply.send(bodyOf(value, visit, reply, confirm));
     reply.type("application/json");
     const text = write(value);
     return reply.send(typeof text === "string" ? text : await text);

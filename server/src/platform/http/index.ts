@@ -1,4 +1,4 @@
-export { clientAddress, isListed, networkOf, plainAddress } from "./client-address.ts";
+export { clientAddress, isListed, networkOf, regionOf, plainAddress } from "./client-address.ts";
 export { formPage, formPageCsp, type FormPage } from "./form-page.ts";
 export { docsPage, docsPageCsp } from "./docs-page.ts";
 export { createDoor } from "./door.ts";

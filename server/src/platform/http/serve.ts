@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import type { Caller, MemberActor } from "../actor.ts";
+import type { Caller, Confirm, MemberActor } from "../actor.ts";
 import type { Issue } from "../problem.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { Right } from "./rights.ts";
@@ -22,6 +22,13 @@ export interface Call<P, Q, B> {
   readonly reply: ReplyControl;
 }
 
+/** Of a call with a token: who it is, and whether it would still be let in. */
+export interface Member {
+  readonly actor: MemberActor;
+  /** Throws what the caller would be answered now; asked between the parts of whatever is done in many. */
+  readonly confirm: Confirm;
+}
+
 /** An answer that is not JSON of the contract: a file, a page, a 304. */
 export class Raw {
   readonly body: Buffer | string | NodeJS.ReadableStream;
@@ -40,7 +47,10 @@ export interface Route {
   readonly right?: Right | undefined;
   readonly faultsOf?: FaultFinder | undefined;
   readonly answer: (
-    call: Call<unknown, unknown, unknown> & { readonly actor: MemberActor | undefined },
+    call: Call<unknown, unknown, unknown> & {
+      readonly actor: MemberActor | undefined;
+      readonly confirm: Confirm;
+    },
   ) => Promise<unknown>;
 }
 
@@ -53,9 +63,7 @@ function requireToken(endpoint: Endpoint, right: Right | undefined): void {
 /** Pairs an endpoint with its answer; the types of both come from the contract. */
 export function serve<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R extends z.ZodType>(
   endpoint: Endpoint<P, Q, B, R>,
-  answer: (
-    call: Call<z.output<P>, z.output<Q>, z.output<B>> & { readonly actor: MemberActor },
-  ) => Promise<z.input<R> | Raw>,
+  answer: (call: Call<z.output<P>, z.output<Q>, z.output<B>> & Member) => Promise<z.input<R> | Raw>,
   right?: Right,
   faultsOf?: FaultFinder,
 ): Route {
@@ -79,9 +87,7 @@ export function servePublic<
 /** For an endpoint whose answer is what it opens with `reply.stream`. */
 export function serveStream<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType>(
   endpoint: Endpoint<P, Q, B>,
-  answer: (
-    call: Call<z.output<P>, z.output<Q>, z.output<B>> & { readonly actor: MemberActor },
-  ) => Promise<void>,
+  answer: (call: Call<z.output<P>, z.output<Q>, z.output<B>> & Member) => Promise<void>,
   right?: Right,
   faultsOf?: FaultFinder,
 ): Route {

@@ -54,6 +54,9 @@ interface Announced {
 
 export type Environments = ReturnType<typeof createEnvironments>;
 
+/** They wait for whatever moves the project's folders at the moment. */
+const inTurnOf = ({ orgId }: ProjectRow) => ({ tenant: orgId });
+
 const slugTaken = (slug: string) =>
   conflict(`An environment with the slug ${slug} exists in this project already.`);
 
@@ -140,7 +143,7 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
           if (!row) throw notFound("The project", ref);
           announce(tx, actor, "create-environment", { project, row });
           return row;
-        }),
+        }, inTurnOf(project)),
       );
     },
 
@@ -173,7 +176,7 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
           for (const conclude of conclusions) await conclude(row);
           announce(tx, actor, "update-environment", { project, row });
           return row;
-        }),
+        }, inTurnOf(project)),
       );
     },
 
@@ -187,7 +190,7 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
         if (!row) throw await changedMeanwhile(tx, project, id);
         announce(tx, actor, "delete-environment", { project, row });
         return row;
-      });
+      }, inTurnOf(project));
     },
 
     async get(actor: MemberActor, ref: string, id: string): Promise<EnvironmentRow> {

@@ -1,3 +1,4 @@
+import { counterOf } from "../../platform/bound.ts";
 import { slowSql, sql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 
 export interface FolderRow {
@@ -82,6 +83,7 @@ export interface NewFolderRow {
   readonly at: Date;
 }
 
+export const countFolders = counterOf("folders WHERE project_id = $1");
 export const insertFolder = async (tx: Tx, row: NewFolderRow): Promise<void> => {
   await tx.rows(insert, [
     row.id,

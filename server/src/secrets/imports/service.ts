@@ -3,6 +3,7 @@
  * whoever reads through it later is judged anew, secret by secret.
  */
 import type { MemberActor } from "../../platform/actor.ts";
+import { createBound } from "../../platform/bound.ts";
 import type { Clock } from "../../platform/clock.ts";
 import { isForeignKeyViolation, isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
@@ -17,6 +18,8 @@ import { touchProject } from "../stamps/store.ts";
 import { findFolder, holdTree } from "../store.ts";
 import type { ImportChange, ImportQuery, NewImport } from "./contract.ts";
 import {
+  countImports,
+  countImportsOfProject,
   deleteImport,
   findImport,
   holdImports,
@@ -45,6 +48,21 @@ const at = ({ environment, path }: { environment: string; path: string }) => ({
   environment,
   secretPath: path,
 });
+
+/** Whoever reads a folder looks through all of them, and changing one may move all. */
+const roomInFolder = createBound({
+  most: 1000,
+  words: ["A folder has at most", "imports"],
+  count: countImports,
+});
+const roomInProject = createBound({
+  most: 100_000,
+  words: ["A project has at most", "imports"],
+  count: countImportsOfProject,
+});
+
+/** They wait for the tree and for each other. */
+const inTurnOf = ({ project }: Ground) => ({ tenant: project.orgId });
 
 export function createImports({ db, clock, access }: ImportNeeds) {
   const orTaken = async <T>(work: () => Promise<T>): Promise<T> => {
@@ -142,6 +160,8 @@ export function createImports({ db, clock, access }: ImportNeeds) {
           const folder = await findFolder(tx, { environmentId: environment.id, path: input.path });
           if (!folder) throw folderUnknown(input.path);
           await holdImports(tx, folder.id);
+          await roomInFolder.leaveRoom(tx, folder.id);
+          await roomInProject.leaveRoom(tx, ground.project.id);
           await insertImport(tx, {
             id,
             projectId: ground.project.id,
@@ -155,7 +175,7 @@ export function createImports({ db, clock, access }: ImportNeeds) {
           const row = (await findImport(tx, id, ground.project.orgId)) as ImportRow;
           await conclude(tx, ground, "create-secret-import", row);
           return row;
-        }),
+        }, inTurnOf(ground)),
       );
     },
 
@@ -193,7 +213,7 @@ export function createImports({ db, clock, access }: ImportNeeds) {
           if (!changed) throw importUnknown(id);
           await conclude(tx, ground, "update-secret-import", changed);
           return changed;
-        }),
+        }, inTurnOf(ground)),
       );
     },
 
@@ -209,7 +229,7 @@ export function createImports({ db, clock, access }: ImportNeeds) {
           left.map((other) => other.id),
         );
         return row;
-      });
+      }, inTurnOf(ground));
     },
   };
 }

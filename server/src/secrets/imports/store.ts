@@ -1,3 +1,4 @@
+import { counterOf } from "../../platform/bound.ts";
 import { sql, type Query, type Tx } from "../../platform/db/index.ts";
 
 export interface ImportRow {
@@ -74,5 +75,7 @@ export const repointImport = (
 ) => tx.rows(update, [id, source.environmentId, source.path, at]);
 export const orderImports = (tx: Tx, ids: readonly string[]) => tx.rows(order, [ids]);
 export const deleteImport = (tx: Tx, id: string) => tx.first(remove, [id]);
+export const countImports = counterOf("secret_imports WHERE folder_id = $1");
+export const countImportsOfProject = counterOf("secret_imports WHERE project_id = $1");
 /** One at a time: the imports of a folder have an order, and each change of one may change the places of all. */
 export const holdImports = (tx: Tx, folderId: string) => tx.rows(lockFolder, [folderId]);

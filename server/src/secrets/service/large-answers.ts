@@ -13,6 +13,7 @@ import { IsLarge } from "../resolution/service/load-rows.ts";
 
 const KNOWN_MS = 600_000;
 const CHUNK_CHARACTERS = 64 * 1024;
+const CHUNK_BYTES = 1024 * 1024;
 
 export interface LargeAnswers {
   /** Does it the quick way; if that finds much, does it again in the organisation's turn. `what` tells answers apart. */
@@ -97,6 +98,13 @@ export async function writeLargeList({ secrets, imports }: WrittenList): Promise
 
 export const lengthOf = (chunks: readonly Buffer[]): number =>
   chunks.reduce((sum, { length }) => sum + length, 0);
+
+/** Of bytes in one piece, so that what has not been read yet can be counted. */
+export function chunksOf(bytes: Buffer): Buffer[] {
+  const chunks: Buffer[] = [];
+  for (let at = 0; at < bytes.length; at += CHUNK_BYTES) chunks.push(bytes.subarray(at, at + CHUNK_BYTES));
+  return chunks;
+}
 
 /** Made and not sent yet, by organisation: whoever asks for much and reads nothing fills nobody's memory. */
 const unsent = new Map<string, number>();

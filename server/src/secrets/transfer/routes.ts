@@ -1,7 +1,7 @@
 import { Raw, serve, type Route, inProject, inProjectAnyOf } from "../../platform/http/index.ts";
 import { orgOf } from "../../permissions/index.ts";
 import * as contract from "./contract.ts";
-import { lengthOf, streamOf } from "../service/large-answers.ts";
+import { chunksOf, lengthOf, streamOf } from "../service/large-answers.ts";
 import type { ProjectFiles } from "./service/carry-project.ts";
 import type { SecretFiles } from "./service.ts";
 
@@ -43,13 +43,14 @@ export const transferRoutes = (files: SecretFiles, projects: ProjectFiles): Rout
       const file = await projects.export(actor, params.projectId, body);
       reply.header("content-type", "application/octet-stream");
       reply.header("content-disposition", 'attachment; filename="project.keyward"');
-      return new Raw(file);
+      reply.header("content-length", String(file.length));
+      return new Raw(streamOf(orgOf(actor), chunksOf(file)));
     },
     inProject("readValue", "secrets"),
   ),
   serve(
     contract.importProject,
-    ({ actor, params, body }) => projects.import(actor, params.projectId, body),
+    ({ actor, params, body, confirm }) => projects.import(actor, params.projectId, body, confirm),
     PUT_ANYTHING,
   ),
 ];

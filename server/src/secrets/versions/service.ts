@@ -191,62 +191,65 @@ export function createSecretHistory(needs: HistoryNeeds) {
       const { orgId, id: projectId } = ground.project;
       const at = { environmentId: last.environmentId, path: last.path };
       try {
-        return await db.write(async (tx) => {
-          const [, folder, rows, affected, old] = await Promise.all([
-            holdTree(tx, projectId),
-            findFolder(tx, at),
-            lockByKeys(tx, at, [last.key]),
-            findDependants(tx, originsOf(at, [last.key])),
-            findVersion(tx, secretId, toVersion),
-          ]);
-          if (!folder) throw folderUnknown(last.path);
-          const content = old && (await open(old));
-          if (!content) throw versionUnknown(toVersion, last.key);
-          const state = decryptState(await keyring.vaultById(content.keyId, tx), content);
-          const latest = (await findLastKnown(tx, secretId, orgId)) ?? last;
-          const now = rows.find((row) => row.id === secretId);
-          const own = await requireReturn(tx, { ground, folder, last: latest, now, old, state });
-          const kept = { ...state, tagIds: own.map((tag) => tag.id) };
-          if (!now) {
-            const isWhereItWas = latest.key === last.key && latest.folderId === last.folderId;
-            if (latest.change !== "delete" || !isWhereItWas)
-              throw badRequest("The secret has just been moved or renamed; try again.");
-            if (rows.some((row) => row.ownerId === last.ownerId)) throw secretExists(last.key);
-            if (last.ownerId !== null && !rows.some((row) => row.ownerId === null))
-              throw nothingToOverride(last.key);
-          }
-          const first = await findOldest(tx, secretId);
-          const draft = {
-            ...nextDraft(
-              { ...content, version: latest.version, ownerId: last.ownerId },
-              folder,
-              last.key,
-              kept,
-            ),
-            createdAt: now?.createdAt ?? first?.createdAt ?? clock.now(),
-          };
-          const changes: Change[] = [
-            now
-              ? { kind: "update", before: now, from: folder, after: draft }
-              : { kind: "create", after: draft },
-          ];
-          const moment = clock.now();
-          await writeChanges(tx, { actor, orgId, projectId, vault, at: moment }, changes, affected);
-          tx.audit(actor, {
-            event: "rollback-secret",
-            orgId,
-            projectId,
-            metadata: {
-              environment: folder.environment,
-              secretPath: folder.path,
-              secretKey: last.key,
-              secretId,
-              toVersion,
-              version: draft.version,
-            },
-          });
-          return shown(draft, { tags: own, ability: ground.ability, at: moment });
-        });
+        return await db.write(
+          async (tx) => {
+            const [, folder, rows, affected, old] = await Promise.all([
+              holdTree(tx, projectId),
+              findFolder(tx, at),
+              lockByKeys(tx, at, [last.key]),
+              findDependants(tx, originsOf(at, [last.key])),
+              findVersion(tx, secretId, toVersion),
+            ]);
+            if (!folder) throw folderUnknown(last.path);
+            const content = old && (await open(old));
+            if (!content) throw versionUnknown(toVersion, last.key);
+            const state = decryptState(await keyring.vaultById(content.keyId, tx), content);
+            const latest = (await findLastKnown(tx, secretId, orgId)) ?? last;
+            const now = rows.find((row) => row.id === secretId);
+            const own = await requireReturn(tx, { ground, folder, last: latest, now, old, state });
+            const kept = { ...state, tagIds: own.map((tag) => tag.id) };
+            if (!now) {
+              const isWhereItWas = latest.key === last.key && latest.folderId === last.folderId;
+              if (latest.change !== "delete" || !isWhereItWas)
+                throw badRequest("The secret has just been moved or renamed; try again.");
+              if (rows.some((row) => row.ownerId === last.ownerId)) throw secretExists(last.key);
+              if (last.ownerId !== null && !rows.some((row) => row.ownerId === null))
+                throw nothingToOverride(last.key);
+            }
+            const first = await findOldest(tx, secretId);
+            const draft = {
+              ...nextDraft(
+                { ...content, version: latest.version, ownerId: last.ownerId },
+                folder,
+                last.key,
+                kept,
+              ),
+              createdAt: now?.createdAt ?? first?.createdAt ?? clock.now(),
+            };
+            const changes: Change[] = [
+              now
+                ? { kind: "update", before: now, from: folder, after: draft }
+                : { kind: "create", after: draft },
+            ];
+            const moment = clock.now();
+            await writeChanges(tx, { actor, orgId, projectId, vault, at: moment }, changes, affected);
+            tx.audit(actor, {
+              event: "rollback-secret",
+              orgId,
+              projectId,
+              metadata: {
+                environment: folder.environment,
+                secretPath: folder.path,
+                secretKey: last.key,
+                secretId,
+                toVersion,
+                version: draft.version,
+              },
+            });
+            return shown(draft, { tags: own, ability: ground.ability, at: moment });
+          },
+          { tenant: orgId },
+        );
       } catch (error) {
         if (isUniqueViolation(error, "secrets_key_unique")) throw secretExists(last.key);
         throw error;

@@ -9,7 +9,7 @@ import { systemActor, type Caller } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import { checkPassword, type Keyring } from "../../../platform/crypto/index.ts";
 import type { Db } from "../../../platform/db/index.ts";
-import { networkOf } from "../../../platform/http/index.ts";
+import { networkOf, regionOf } from "../../../platform/http/index.ts";
 import type { Problem } from "../../../platform/problem.ts";
 import type { Sealed } from "../../../platform/sealed.ts";
 import type { UserRow } from "../../../users/index.ts";
@@ -85,13 +85,15 @@ export function createPasswordAttempts(needs: {
   return {
     attempt({ email, user, password, caller }, onRight) {
       const subjectId = user?.id ?? standInFor(email);
-      return inTurn(`${subjectId} ${networkOf(caller.ip)}`, async () => {
-        const locked = await reserve(subjectId, networkOf(caller.ip));
+      const network = networkOf(caller.ip);
+      return inTurn(`${subjectId} ${network}`, async () => {
+        const locked = await reserve(subjectId, network);
         if (locked) {
           await refused(user, caller, "locked-out");
           throw locked;
         }
-        const isRight = await checkPassword(password, user?.passwordHash ?? undefined, networkOf(caller.ip));
+        const from = { account: subjectId, network, region: regionOf(caller.ip) };
+        const isRight = await checkPassword(password, user?.passwordHash ?? undefined, from);
         if (user && isRight) return onRight(user);
         await refused(user, caller, user ? "wrong-password" : "unknown-account");
         throw credentialsWrong();

@@ -1,6 +1,7 @@
 /** An authority's own certificates: issued here by itself or by a parent, taken in from outside, renewed. */
 import { createHash } from "node:crypto";
 import type { MemberActor } from "../../../platform/actor.ts";
+import { createBound } from "../../../platform/bound.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Keyring } from "../../../platform/crypto/index.ts";
 import type { Db } from "../../../platform/db/index.ts";
@@ -40,6 +41,7 @@ import {
 } from "../model.ts";
 import { newAuthorityKey, type Authorities } from "../service.ts";
 import {
+  countAuthorityCertificates,
   addAuthorityCertificate,
   findAuthorityCertificate,
   findAuthorityKey,
@@ -59,6 +61,13 @@ export interface AuthorityCertificateNeeds {
   readonly issuers: Issuers;
   readonly gate: Gate;
 }
+
+/** Whoever lists them gets all of them; a new key has lists of its own to be signed. */
+const room = createBound({
+  most: 1000,
+  words: ["An authority has at most", "certificates"],
+  count: countAuthorityCertificates,
+});
 
 export type AuthorityCertificates = ReturnType<typeof createAuthorityCertificates>;
 
@@ -179,11 +188,15 @@ export function createAuthorityCertificates({
     };
   };
 
+  const leaveRoom = (id: string) => db.read((q) => room.leaveRoom(q, id));
+
   /** Through the gate like every other certificate; a repeat under the same key gets the first one's. */
   const certified = async (actor: MemberActor, task: Task): Promise<Adopted> => {
     const parent = await parentOf(actor, task.row, task.wish.parentCaId);
     const order = orderOf(actor, task, parent);
-    const { certificateId: id, der } = (await gate.replay(order)) ?? (await gate.issue(order));
+    const made = await gate.replay(order);
+    if (!made) await leaveRoom(task.row.id);
+    const { certificateId: id, der } = made ?? (await gate.issue(order));
     if (der) return { id, der, chain: parent?.chain ?? [], parentId: parent?.authorityId ?? null };
     const row = await db.read((q) => findCertificateById(q, id));
     if (!row) throw notFound("The certificate", id);
@@ -297,7 +310,7 @@ export function createAuthorityCertificates({
       return (await db.read((q) => listAuthorityCertificates(q, id))).map(toView);
     },
 
-    import: createTakingIn({ clock, authorities, ownKey, withoutSuccessor }),
+    import: createTakingIn({ clock, authorities, ownKey, withoutSuccessor, leaveRoom }),
 
     async signIntermediate(
       actor: MemberActor,

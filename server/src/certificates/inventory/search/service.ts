@@ -1,10 +1,10 @@
 /** The whole project's inventory: pages by cursor, one stream for everything, and acting on what a query finds. */
 import { Readable } from "node:stream";
-import type { MemberActor } from "../../../platform/actor.ts";
+import type { Confirm, MemberActor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import { decrypt, DecryptError, deriveKey, encrypt, type Keyring } from "../../../platform/crypto/index.ts";
 import type { Db } from "../../../platform/db/index.ts";
-import { badRequest, invalidField, Problem } from "../../../platform/problem.ts";
+import { badRequest, invalidField, Problem, stoppedAfter } from "../../../platform/problem.ts";
 import { permittedOf, type Ability, type Permissions } from "../../../permissions/index.ts";
 import type { ProjectRow } from "../../../projects/index.ts";
 import type { Issuance } from "../../issuance/service.ts";
@@ -41,6 +41,9 @@ interface Candidate {
   readonly attributes: ReturnType<typeof attributesOf>;
   readonly hasKey: boolean;
 }
+
+/** With a way to ask whether the caller is still welcome: many certificates take minutes. */
+type BulkOrder = BulkInput & { readonly confirm: Confirm };
 
 interface Deed {
   /** What can be known without doing it. */
@@ -235,11 +238,19 @@ export function createCertificateSearch({
     );
   };
 
-  /** Stops at none, and says which failed and why; only without a database nothing more can be done. */
-  const onEach = async (found: readonly Candidate[], dryRun: boolean, { canSucceed, act }: Deed) => {
+  /** Stops at none, and says which failed and why; only without a database, or without a caller, nothing more is done. */
+  const onEach = async (
+    found: readonly Candidate[],
+    { dryRun, confirm }: BulkOrder,
+    { canSucceed, act }: Deed,
+  ) => {
     if (dryRun) return { matched: found.filter(canSucceed).length, done: 0, failed: [], dryRun };
     const failed: { id: string; message: string }[] = [];
-    for (const candidate of found) {
+    for (const [at, candidate] of found.entries()) {
+      await confirm().catch((error: unknown) => {
+        const done = `Until then this was done to ${at - failed.length} of ${found.length} certificates.`;
+        throw error instanceof Problem ? stoppedAfter(error, done) : error;
+      });
       try {
         await act(candidate);
       } catch (error) {
@@ -293,20 +304,20 @@ export function createCertificateSearch({
       return Readable.from(lines(project, checked(query), query.format, mayStill), { objectMode: false });
     },
 
-    async bulkRevoke(actor: MemberActor, ref: string, input: BulkInput, reason: RevocationReason) {
+    async bulkRevoke(actor: MemberActor, ref: string, input: BulkOrder, reason: RevocationReason) {
       const entered = await enter(actor, ref, "delete");
-      return onEach(await candidates(entered, input, "delete"), input.dryRun, {
+      return onEach(await candidates(entered, input, "delete"), input, {
         canSucceed: ({ row, attributes }) =>
           row.authorityKeyId !== null && entered.ability.can("delete", "certificates", attributes),
         act: ({ row }) => revocation.revoke(actor, row.id, reason),
       });
     },
 
-    async bulkRenew(actor: MemberActor, ref: string, input: BulkInput) {
+    async bulkRenew(actor: MemberActor, ref: string, input: BulkOrder) {
       const entered = await enter(actor, ref, "read");
       const found = await candidates(entered, input, "read");
       const issuable = input.dryRun ? await issuableAmong(actor, found) : new Set<string>();
-      return onEach(found, input.dryRun, {
+      return onEach(found, input, {
         canSucceed: ({ row, attributes, hasKey }) =>
           hasKey &&
           row.renewedById === null &&

@@ -45,16 +45,27 @@ const SIGNING_ATTEMPTS = 3;
 const NAMED_URLS = 16;
 
 /** Page after page, each place once, whatever becomes of it. */
-async function forEach<Place extends ListPlace>(
+async function* pagesOf<Place extends ListPlace>(
   read: (after: ListPlace) => Promise<Place[]>,
-  work: (place: Place) => Promise<unknown>,
-): Promise<void> {
+): AsyncGenerator<Place> {
   for (let after: ListPlace | undefined = BEFORE_ALL_LISTS; after;) {
     const page: Place[] = await read(after);
-    for (const place of page) await work(place);
+    yield* page;
     after = page.at(-1);
   }
 }
+
+/** After so long somebody who was not there yet may have changed something. */
+const LOOK_MS = 2000;
+const AT_ONCE = 8;
+/** The job comes again in a moment. */
+const RUN_MS = 60_000;
+const deadline = (milliseconds: number): (() => boolean) => {
+  const until = performance.now() + milliseconds;
+  return () => performance.now() > until;
+};
+
+const nameOf = ({ keyId, shard }: ListPlace): string => `${keyId}/${shard}`;
 
 export type RevocationLists = ReturnType<typeof createRevocationLists>;
 
@@ -123,7 +134,7 @@ export function createRevocationLists({ db, clock, log, issuers, authorities }: 
 
   /** However many ask at once, one signature. */
   const renew = (place: ListPlace): Promise<CrlRow> => {
-    const key = `${place.keyId}/${place.shard}`;
+    const key = nameOf(place);
     const running = underway.get(key) ?? resign(place).finally(() => underway.delete(key));
     underway.set(key, running);
     return running;
@@ -140,6 +151,46 @@ export function createRevocationLists({ db, clock, log, issuers, authorities }: 
       : renewing;
   };
 
+  const tellStuck = (place: ListPlace) => (error: unknown) =>
+    log.error(
+      { keyId: place.keyId, shard: place.shard, reason: (error as Error).message },
+      "a revocation list could not be signed; it is tried again",
+    );
+
+  /** One of each organisation after the other, for a while. False when there was nothing to do. */
+  const signSomeChanges = async (stuck: Set<string>): Promise<boolean> => {
+    const lines = new Map<string | null, ListChange[]>();
+    for await (const change of pagesOf((after) => db.read((q) => changedLists(q, after)))) {
+      if (stuck.has(nameOf(change))) continue;
+      const line = lines.get(change.orgId);
+      if (line) line.push(change);
+      else lines.set(change.orgId, [change]);
+    }
+    const isTime = deadline(LOOK_MS);
+    for (let round = 0; [...lines.values()].some((line) => line.length > round); round += 1)
+      for (const line of lines.values()) {
+        const change = line[round];
+        if (!change) continue;
+        await signChange(change).catch((error: unknown) => {
+          stuck.add(nameOf(change));
+          tellStuck(change)(error);
+        });
+        if (isTime()) return true;
+      }
+    return lines.size > 0;
+  };
+
+  /** False when there are no more. */
+  const renewSome = async (places: AsyncGenerator<ListPlace>): Promise<boolean> => {
+    const isTime = deadline(LOOK_MS);
+    while (!isTime()) {
+      const next = await places.next();
+      if (next.done) return false;
+      await renew(next.value).catch(tellStuck(next.value));
+    }
+    return true;
+  };
+
   return {
     current,
 
@@ -149,30 +200,33 @@ export function createRevocationLists({ db, clock, log, issuers, authorities }: 
       const places = keys.flatMap(({ keyId, crlShards }) =>
         Array.from({ length: crlShards }, (_, shard) => ({ keyId, shard })),
       );
-      return Promise.all(
-        places.map(async (place) => ({
-          id: `${place.keyId}/${place.shard}`,
-          crl: crlToPem((await current(place)).der),
-        })),
-      );
+      const lists: { id: string; crl: string }[] = [];
+      // A few at a time: an authority of many keys has thousands, and each may have to be signed.
+      for (let from = 0; from < places.length; from += AT_ONCE)
+        lists.push(
+          ...(await Promise.all(
+            places.slice(from, from + AT_ONCE).map(async (place) => ({
+              id: nameOf(place),
+              crl: crlToPem((await current(place)).der),
+            })),
+          )),
+        );
+      return lists;
     },
 
-    /** The background's share: what changed, and what has passed half of its life. */
+    /**
+     * The background's share: what changed, organisations in turn, and what has passed half of its life. Neither waits
+     * until all of the other is done.
+     */
     async catchUp(): Promise<void> {
-      const isStuck = (place: ListPlace) => (error: unknown) =>
-        log.error(
-          { keyId: place.keyId, shard: place.shard, reason: (error as Error).message },
-          "a revocation list could not be signed; it is tried again",
-        );
-      await forEach(
-        (after) => db.read((q) => changedLists(q, after)),
-        (change) => signChange(change).catch(isStuck(change)),
-      );
+      const stuck = new Set<string>();
       const now = clock.now();
-      await forEach(
-        (after) => db.read((q) => ageingLists(q, after, now)),
-        (place) => renew(place).catch(isStuck(place)),
-      );
+      const old = pagesOf((after) => db.read((q) => ageingLists(q, after, now)));
+      const isOver = deadline(RUN_MS);
+      for (let isMore = true; isMore && !isOver();) {
+        const hasChanged = await signSomeChanges(stuck);
+        isMore = (await renewSome(old)) || hasChanged;
+      }
     },
   };
 }

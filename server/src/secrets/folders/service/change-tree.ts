@@ -3,6 +3,7 @@
  * folders; but every secret below gets a new version, because where it is belongs to its history, and is announced:
  * its name goes in one place and comes in another.
  */
+import { createBound } from "../../../platform/bound.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Keyring } from "../../../platform/crypto/index.ts";
 import type { Db, Tx } from "../../../platform/db/index.ts";
@@ -27,6 +28,7 @@ import { holdTreeAlone, likeBelow, lockHeads, nextBite } from "../../store.ts";
 import { tagsFor, type Tags } from "../../tags/service.ts";
 import {
   describeFolder,
+  countFolders,
   findFolderByPath,
   findFoldersByPaths,
   folderTree,
@@ -46,6 +48,13 @@ export interface Tree {
   readonly folders: readonly FolderRow[];
   readonly rows: readonly SecretHead[];
 }
+
+/** Trees are read as a whole when a project is exported or a list goes down to the leaves. */
+const room = createBound({
+  most: 100_000,
+  words: ["A project has at most", "folders"],
+  count: countFolders,
+});
 
 export const folderExists = (path: string) => conflict(`The folder ${path} exists already.`);
 export const rootIsFixed = () =>
@@ -92,9 +101,10 @@ export function createTrees({ db, clock, keyring, tags }: TreeNeeds) {
     const known = new Map(
       (await findFoldersByPaths(tx, environment.id, paths)).map((row) => [row.path, row.id]),
     );
+    const missing = paths.filter((one) => !known.has(one));
+    if (missing.length > 0) await room.leaveRoom(tx, ground.project.id, missing.length);
     const made: string[] = [];
-    for (const one of paths) {
-      if (known.has(one)) continue;
+    for (const one of missing) {
       const parentId = known.get(parentOf(one));
       if (parentId === undefined) throw folderUnknown(parentOf(one));
       const id = newId();

@@ -1,9 +1,10 @@
 /**
  * Carrying out a plan. What it needs is asked for before anything is done, in a dry run too; then it is a walk through
  * the ordinary use cases, roles first (they are the likeliest to be refused). It is safe to repeat: what is there
- * already is no longer part of the next plan.
+ * already is no longer part of the next plan. Each part of it asks anew whether the caller is still welcome and may do
+ * it: a large project takes minutes, and whoever is shut out meanwhile is shut out of the rest.
  */
-import type { MemberActor } from "../../../platform/actor.ts";
+import type { Confirm, MemberActor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Keyring, Vault } from "../../../platform/crypto/index.ts";
 import { isUniqueViolation, type Db } from "../../../platform/db/index.ts";
@@ -49,6 +50,38 @@ export interface ApplyNeeds {
 
 const BATCH = 1000;
 
+/** How much of a plan is done, by kind. */
+export type Done = Record<keyof Plan, number>;
+export const nothingDone = (): Done => ({
+  roles: 0,
+  environments: 0,
+  tags: 0,
+  folders: 0,
+  secrets: 0,
+  imports: 0,
+});
+export const isAnything = (done: Done): boolean => Object.values(done).some((count) => count > 0);
+
+export interface Carrier {
+  readonly actor: MemberActor;
+  readonly projectId: string;
+  readonly confirm: Confirm;
+  /** Counted up while it goes on. */
+  readonly done: Done;
+}
+
+async function onePart<T>(
+  { confirm, done }: Carrier,
+  kind: keyof Done,
+  work: () => Promise<T>,
+  count = 1,
+): Promise<T> {
+  await confirm();
+  const result = await work();
+  done[kind] += count;
+  return result;
+}
+
 export type Applying = ReturnType<typeof createApplying>;
 type TagIds = ReadonlyMap<string, string>;
 
@@ -65,6 +98,21 @@ const stateOf = (
   reminderNote: secret.reminderNote,
   reminderDays: secret.reminderDays,
 });
+
+const named = ({ environment, path, key, tags }: ArchivedSecret) => ({
+  environment,
+  secretPath: path,
+  secretName: key,
+  secretTags: tags,
+});
+
+async function requireToCreate({ ability }: Ground, batch: readonly ArchivedSecret[]): Promise<void> {
+  const budget = new JudgingBudget();
+  for (const secret of batch) {
+    require(ability, "create", "secrets", named(secret));
+    if (budget.isDue()) await budget.giveWay();
+  }
+}
 
 /** Whether the caller may do all of it. What the use cases ask besides is asked again when they are called. */
 export async function requireFor({ ability }: Ground, plan: Plan): Promise<void> {
@@ -92,11 +140,6 @@ export async function requireFor({ ability }: Ground, plan: Plan): Promise<void>
   await ask(plan.tags.updated, "edit", "tags");
   await ask(plan.folders.created, "create", "secret-folders", at);
   await ask(plan.folders.updated, "edit", "secret-folders", at);
-  const named = (secret: ArchivedSecret) => ({
-    ...at(secret),
-    secretName: secret.key,
-    secretTags: secret.tags,
-  });
   await ask(plan.secrets.created, "create", "secrets", named);
   await ask(plan.secrets.updated, "edit", "secrets", named);
   await ask(plan.imports.created, "create", "secret-imports", at);
@@ -142,88 +185,108 @@ const olderOf = (vault: Vault, id: string, old: ArchivedVersion, ids: TagIds): O
 export function createApplying(needs: ApplyNeeds) {
   const { db, clock, keyring, access, environments, folders, imports, roles, tags, writes } = needs;
 
-  const takeRoles = async (actor: MemberActor, projectId: string, plan: Plan): Promise<void> => {
-    for (const role of plan.roles.created) await roles.create(actor, projectId, role);
+  const takeRoles = async (carrier: Carrier, plan: Plan): Promise<void> => {
+    const { actor, projectId } = carrier;
+    for (const role of plan.roles.created)
+      await onePart(carrier, "roles", () => roles.create(actor, projectId, role));
     for (const { slug, ...change } of plan.roles.updated)
-      await roles.update(actor, projectId, (await roles.get(actor, projectId, slug)).id, change);
+      await onePart(carrier, "roles", async () =>
+        roles.update(actor, projectId, (await roles.get(actor, projectId, slug)).id, change),
+      );
   };
 
-  const takeEnvironments = async (actor: MemberActor, projectId: string, plan: Plan): Promise<void> => {
+  const takeEnvironments = async (carrier: Carrier, plan: Plan): Promise<void> => {
+    const { actor, projectId } = carrier;
     for (const { slug, name } of plan.environments.created)
-      await environments.create(actor, projectId, { slug, name });
+      await onePart(carrier, "environments", () => environments.create(actor, projectId, { slug, name }));
     for (const { slug, name } of plan.environments.updated)
-      await environments.update(actor, projectId, (await environments.getBySlug(actor, projectId, slug)).id, {
-        name,
+      await onePart(carrier, "environments", async () => {
+        const { id } = await environments.getBySlug(actor, projectId, slug);
+        await environments.update(actor, projectId, id, { name });
       });
   };
 
-  const takeTags = async (actor: MemberActor, projectId: string, plan: Plan): Promise<TagIds> => {
+  const takeTags = async (carrier: Carrier, plan: Plan): Promise<TagIds> => {
+    const { actor, projectId } = carrier;
     const ids = new Map((await tags.list(actor, projectId)).map((tag) => [tag.slug, tag.id]));
-    for (const tag of plan.tags.created) ids.set(tag.slug, (await tags.create(actor, projectId, tag)).id);
+    for (const tag of plan.tags.created)
+      ids.set(tag.slug, (await onePart(carrier, "tags", () => tags.create(actor, projectId, tag))).id);
     for (const { slug, name, color } of plan.tags.updated)
-      await tags.update(actor, projectId, ids.get(slug) ?? "", { name, color });
+      await onePart(carrier, "tags", () =>
+        tags.update(actor, projectId, ids.get(slug) ?? "", { name, color }),
+      );
     return ids;
   };
 
-  const takeFolders = async (actor: MemberActor, projectId: string, plan: Plan): Promise<void> => {
+  const takeFolders = async (carrier: Carrier, plan: Plan): Promise<void> => {
+    const { actor, projectId } = carrier;
     const spot = ({ environment, path }: { environment: string; path: string }) => ({
       projectId,
       environment,
       path: parentOf(path),
     });
     const nameOf = ({ path }: { path: string }) => namesOf(path).at(-1) ?? "";
-    for (const folder of plan.folders.created)
-      await folders.create(actor, {
-        ...spot(folder),
-        name: nameOf(folder),
-        description: folder.description,
-      });
-    for (const folder of plan.folders.updated)
-      await folders.update(actor, nameOf(folder), { ...spot(folder), description: folder.description });
+    for (const folder of plan.folders.created) {
+      const { description } = folder;
+      await onePart(carrier, "folders", () =>
+        folders.create(actor, { ...spot(folder), name: nameOf(folder), description }),
+      );
+    }
+    for (const folder of plan.folders.updated) {
+      const { description } = folder;
+      await onePart(carrier, "folders", () =>
+        folders.update(actor, nameOf(folder), { ...spot(folder), description }),
+      );
+    }
   };
 
   /** New here, with all that they were: the newest is written by the importer, now; the others come along. */
   const createWithHistory = async (
-    ground: Ground,
+    { actor, projectId: id }: Carrier,
     batch: readonly ArchivedSecret[],
     ids: TagIds,
   ): Promise<void> => {
     const [{ environment, path } = { environment: "", path: "/" }] = batch;
-    const { actor, project } = ground;
+    const ground = await access.ground(actor, id);
+    await requireToCreate(ground, batch);
+    const { project } = ground;
     const at = { environmentId: (await access.environment(ground, environment)).id, path };
     const keys = batch.map(({ key }) => key);
     const vault = await keyring.vaultOf({ projectId: project.id });
     const write = () =>
-      db.write(async (tx) => {
-        await holdTree(tx, project.id);
-        const folder: FolderPlace | undefined = await findFolder(tx, at);
-        if (!folder) throw folderUnknown(path);
-        const taken = (await lockByKeys(tx, at, keys)).find((row) => row.ownerId === null);
-        if (taken) throw secretExists(taken.key);
-        const affected = await findDependants(tx, originsOf(at, keys));
-        const now = clock.now();
-        const changes: Change[] = [];
-        const older: OlderVersion[] = [];
-        const pace = new Pace();
-        for (const secret of batch) {
-          if (pace.isDue()) await pace.rest();
-          const id = newId();
-          const version = (secret.history?.versions.at(-1)?.version ?? 0) + 1;
-          const createdAt = new Date(secret.history?.createdAt ?? now);
-          const state = stateOf(secret, secret.value, ids);
-          changes.push({
-            kind: "create",
-            after: { id, folder, key: secret.key, ownerId: null, version, createdAt, state },
-          });
-          await inBites(secret.history?.versions ?? [], (old) => older.push(olderOf(vault, id, old, ids)));
-        }
-        const { orgId, id: projectId } = project;
-        await writeChangesNow(tx, { actor, orgId, projectId, vault, at: now }, changes, affected);
-        if (older.length > 0)
-          await writeOlderVersions(tx, { projectId, folderId: folder.id, at: now }, older);
-        const metadata = auditOf({ environment, path }, changes);
-        tx.audit(actor, { event: "import-secrets", orgId, projectId, metadata });
-      });
+      db.write(
+        async (tx) => {
+          await holdTree(tx, project.id);
+          const folder: FolderPlace | undefined = await findFolder(tx, at);
+          if (!folder) throw folderUnknown(path);
+          const taken = (await lockByKeys(tx, at, keys)).find((row) => row.ownerId === null);
+          if (taken) throw secretExists(taken.key);
+          const affected = await findDependants(tx, originsOf(at, keys));
+          const now = clock.now();
+          const changes: Change[] = [];
+          const older: OlderVersion[] = [];
+          const pace = new Pace();
+          for (const secret of batch) {
+            if (pace.isDue()) await pace.rest();
+            const id = newId();
+            const version = (secret.history?.versions.at(-1)?.version ?? 0) + 1;
+            const createdAt = new Date(secret.history?.createdAt ?? now);
+            const state = stateOf(secret, secret.value, ids);
+            changes.push({
+              kind: "create",
+              after: { id, folder, key: secret.key, ownerId: null, version, createdAt, state },
+            });
+            await inBites(secret.history?.versions ?? [], (old) => older.push(olderOf(vault, id, old, ids)));
+          }
+          const { orgId, id: projectId } = project;
+          await writeChangesNow(tx, { actor, orgId, projectId, vault, at: now }, changes, affected);
+          if (older.length > 0)
+            await writeOlderVersions(tx, { projectId, folderId: folder.id, at: now }, older);
+          const metadata = auditOf({ environment, path }, changes);
+          tx.audit(actor, { event: "import-secrets", orgId, projectId, metadata });
+        },
+        { tenant: project.orgId },
+      );
     try {
       await write();
     } catch (error) {
@@ -232,12 +295,7 @@ export function createApplying(needs: ApplyNeeds) {
     }
   };
 
-  const writeBatch = (
-    actor: MemberActor,
-    projectId: string,
-    batch: readonly ArchivedSecret[],
-    ids: TagIds,
-  ) => {
+  const writeBatch = ({ actor, projectId }: Carrier, batch: readonly ArchivedSecret[], ids: TagIds) => {
     const [{ environment, path } = { environment: "", path: "/" }] = batch;
     return writes.updateMany(actor, {
       projectId,
@@ -257,32 +315,32 @@ export function createApplying(needs: ApplyNeeds) {
     });
   };
 
-  const takeSecrets = async (ground: Ground, plan: Plan, ids: TagIds): Promise<void> => {
-    const { actor, project } = ground;
+  const takeSecrets = async (carrier: Carrier, plan: Plan, ids: TagIds): Promise<void> => {
     const isLong = ({ history }: ArchivedSecret) => history !== undefined;
     for (const batch of inBatches(plan.secrets.created.filter(isLong)))
-      await createWithHistory(ground, batch, ids);
+      await onePart(carrier, "secrets", () => createWithHistory(carrier, batch, ids), batch.length);
     const others = [...plan.secrets.created.filter((secret) => !isLong(secret)), ...plan.secrets.updated];
-    for (const batch of inBatches(others)) await writeBatch(actor, project.id, batch, ids);
+    for (const batch of inBatches(others))
+      await onePart(carrier, "secrets", () => writeBatch(carrier, batch, ids), batch.length);
   };
 
   const takeImports = async (
-    ground: Ground,
+    carrier: Carrier,
     { environment, path, created, order }: ImportStep,
   ): Promise<void> => {
-    const { actor, project } = ground;
-    const place = { projectId: project.id, environment, path };
-    for (const one of created)
-      await imports.create(actor, {
-        ...place,
-        import: {
-          environment: one.sourceEnvironment,
-          path: one.sourcePath,
-          ...(one.sourceProject === null ? {} : { sourceProjectId: one.sourceProject }),
-        },
-        isReplication: one.isReplication,
-      });
-    const slugs = new Map<string, string | null>([[project.id, null]]);
+    const { actor, projectId } = carrier;
+    const place = { projectId, environment, path };
+    for (const one of created) {
+      const source = {
+        environment: one.sourceEnvironment,
+        path: one.sourcePath,
+        ...(one.sourceProject === null ? {} : { sourceProjectId: one.sourceProject }),
+      };
+      await onePart(carrier, "imports", () =>
+        imports.create(actor, { ...place, import: source, isReplication: one.isReplication }),
+      );
+    }
+    const slugs = new Map<string, string | null>([[projectId, null]]);
     const nameOf = async (row: Awaited<ReturnType<Imports["list"]>>[number]): Promise<string> => {
       if (!slugs.has(row.sourceProjectId))
         slugs.set(row.sourceProjectId, (await access.ground(actor, row.sourceProjectId)).project.slug);
@@ -296,25 +354,30 @@ export function createApplying(needs: ApplyNeeds) {
       };
       return importName(one);
     };
+    const look = async () => {
+      const rows = await imports.list(actor, place);
+      return { rows, names: await Promise.all(rows.map(nameOf)) };
+    };
+    // Looked at anew after each change only: mostly they were made in their order.
+    let now = await look();
     for (const [at, wanted] of order.entries()) {
-      const now = await imports.list(actor, place);
-      const names = await Promise.all(now.map(nameOf));
-      const from = names.indexOf(importName(wanted));
-      const row = now[from];
-      if (row && from !== at) await imports.update(actor, row.id, { ...place, import: { position: at + 1 } });
+      const from = now.names.indexOf(importName(wanted));
+      const row = now.rows[from];
+      if (!row || from === at) continue;
+      await carrier.confirm();
+      await imports.update(actor, row.id, { ...place, import: { position: at + 1 } });
+      now = await look();
     }
   };
 
   return {
-    async apply(actor: MemberActor, projectId: string, plan: Plan): Promise<void> {
-      await takeRoles(actor, projectId, plan);
-      await takeEnvironments(actor, projectId, plan);
-      const ids = await takeTags(actor, projectId, plan);
-      await takeFolders(actor, projectId, plan);
-      // Anew: the environments that were just made are part of the ground now.
-      const ground = await access.ground(actor, projectId);
-      await takeSecrets(ground, plan, ids);
-      for (const step of plan.imports.steps) await takeImports(ground, step);
+    async apply(carrier: Carrier, plan: Plan): Promise<void> {
+      await takeRoles(carrier, plan);
+      await takeEnvironments(carrier, plan);
+      const ids = await takeTags(carrier, plan);
+      await takeFolders(carrier, plan);
+      await takeSecrets(carrier, plan, ids);
+      for (const step of plan.imports.steps) await takeImports(carrier, step);
     },
   };
 }

@@ -4,10 +4,12 @@
  * their owners are not known elsewhere. Imports from other projects are named by the project's slug; where nothing of
  * that name can be read, they are left out and said to be.
  */
-import type { MemberActor } from "../../../platform/actor.ts";
+import type { Confirm, MemberActor } from "../../../platform/actor.ts";
 import { Pace } from "../../../platform/pace.ts";
-import { badRequest, Problem } from "../../../platform/problem.ts";
+import { badRequest, Problem, stoppedAfter } from "../../../platform/problem.ts";
+import { createTurns } from "../../../platform/turns.ts";
 import { require, type Ground } from "../../access/service.ts";
+import { refuseUnread } from "../../service/large-answers.ts";
 import { findFolder } from "../../store.ts";
 import type { Archive, ArchivedImport } from "../archive/contract.ts";
 import { MAX_PROJECT_FILE, type ProjectToExport, type ProjectToImport } from "../contract.ts";
@@ -18,12 +20,23 @@ import {
   planImport,
   projectTooLarge,
   reportOf,
+  type Plan,
   type Present,
 } from "../model.ts";
-import { createApplying, requireFor, type ApplyNeeds } from "./apply-plan.ts";
+import { createApplying, isAnything, nothingDone, requireFor, type ApplyNeeds } from "./apply-plan.ts";
 import { createGathering, type GatherNeeds } from "./gather-project.ts";
 import { openApart } from "./open-apart.ts";
 import { sealArchive } from "./seal-archive.ts";
+
+/** A whole project in memory, read and looked through: a few at once, one of each organisation. */
+const turns = createTurns({
+  what: "whole projects are being exported or compared with a file",
+  places: 3,
+  perTenant: 1,
+  waitingPerTenant: 64,
+  waiting: 1024,
+  patienceMs: 60_000,
+});
 
 export type ProjectFileNeeds = ApplyNeeds & GatherNeeds;
 export type ProjectFiles = ReturnType<typeof createProjectFiles>;
@@ -35,6 +48,16 @@ const hasGaps = (file: Archive): boolean =>
       (one, at, all) => at > 0 && one.version !== (all[at - 1]?.version ?? 0) + 1,
     ),
   );
+
+/** An import on its way: what it is to do, and whether its caller is still welcome. */
+interface Cargo {
+  readonly from: string;
+  readonly plan: Plan;
+  readonly confirm: Confirm;
+}
+
+const HALFWAY =
+  "The import was stopped; what it had taken in by then stays. To complete it, import the file again.";
 
 const badHistory = () => badRequest("The history in the file has gaps.");
 
@@ -89,12 +112,52 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
     return (await db.read((q) => findFolder(q, at))) !== undefined;
   };
 
+  const planFor = async (ground: Ground, file: Archive): Promise<Plan> => {
+    const scope = {
+      slugs: new Set(file.environments.map((one) => one.slug)),
+      roles: file.roles.length > 0,
+    };
+    const present = await gathering.present(ground.actor, ground, scope);
+    const resolved = await reachable(ground, file, present);
+    const pace = new Pace();
+    return planImport(
+      file,
+      present,
+      (one) => resolved.has(importName(one)),
+      () => pace.giveWay(),
+    );
+  };
+
+  /** The trail says of every import how far it came, and so does the answer to one that was stopped. */
+  const carryOut = async ({ actor, project }: Ground, { from, plan, confirm }: Cargo): Promise<void> => {
+    const { id: projectId, orgId } = project;
+    const done = nothingDone();
+    const tell = (more: object) =>
+      db.write(async (tx) =>
+        tx.audit(actor, { event: "import-project", orgId, projectId, metadata: { from, ...more } }),
+      );
+    try {
+      await applying.apply({ actor, projectId, confirm, done }, plan);
+    } catch (error) {
+      if (!isAnything(done)) throw error;
+      // Why it was stopped is what the caller must hear, whether or not this can be written down.
+      await tell({ isComplete: false, ...done }).catch(() => undefined);
+      throw error instanceof Problem ? stoppedAfter(error, HALFWAY) : error;
+    }
+    await tell({ created: plan.secrets.created.length, updated: plan.secrets.updated.length });
+  };
+
   return {
     async export(actor: MemberActor, projectRef: string, wanted: ProjectToExport): Promise<Buffer> {
-      const ground = await access.ground(actor, projectRef);
-      const file = await sealArchive(await gathering.whole(actor, ground, wanted), wanted.passphrase);
+      const { orgId, id: projectId } = (await access.ground(actor, projectRef)).project;
+      refuseUnread(orgId);
+      const file = await turns.run(orgId, async () => {
+        refuseUnread(orgId);
+        // Rights may have gone while this waited.
+        const ground = await access.ground(actor, projectId);
+        return sealArchive(await gathering.whole(actor, ground, wanted), wanted.passphrase);
+      });
       if (file.length > MAX_PROJECT_FILE) throw projectTooLarge();
-      const { orgId, id: projectId } = ground.project;
       const metadata = {
         bytes: file.length,
         environments: wanted.environments,
@@ -105,11 +168,10 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
       return file;
     },
 
-    async import(actor: MemberActor, projectRef: string, input: ProjectToImport) {
-      const ground = await access.ground(actor, projectRef);
-      const opened = await openApart(ground.project.orgId, input);
+    async import(actor: MemberActor, projectRef: string, input: ProjectToImport, confirm: Confirm) {
+      const { orgId, id, slug } = (await access.ground(actor, projectRef)).project;
+      const opened = await openApart(orgId, input);
       if (hasGaps(opened)) throw badHistory();
-      const { id, slug } = ground.project;
       // What came from this very project comes from here.
       const file: Archive = {
         ...opened,
@@ -117,33 +179,15 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
           one.sourceProject === slug ? { ...one, sourceProject: null } : one,
         ),
       };
-      const scope = {
-        slugs: new Set(file.environments.map((one) => one.slug)),
-        roles: file.roles.length > 0,
-      };
-      const present = await gathering.present(actor, ground, scope);
-      const resolved = await reachable(ground, file, present);
-      const pace = new Pace();
-      const plan = await planImport(
-        file,
-        present,
-        (one) => resolved.has(importName(one)),
-        () => pace.giveWay(),
-      );
+      const { ground, plan } = await turns.run(orgId, async () => {
+        await confirm();
+        // Rights may have gone while the file was opened and this waited.
+        const now = await access.ground(actor, id);
+        return { ground: now, plan: await planFor(now, file) };
+      });
       await requireFor(ground, plan);
       const report = reportOf(plan);
-      if (!input.dryRun) {
-        await applying.apply(actor, id, plan);
-        const metadata = {
-          from: file.project.slug,
-          created: report.secrets.created.length,
-          updated: report.secrets.updated.length,
-        };
-        const { orgId } = ground.project;
-        await db.write(async (tx) =>
-          tx.audit(actor, { event: "import-project", orgId, projectId: id, metadata }),
-        );
-      }
+      if (!input.dryRun) await carryOut(ground, { from: file.project.slug, plan, confirm });
       return { ...report, dryRun: input.dryRun };
     },
   };

@@ -26,6 +26,8 @@ export interface OwnKey {
 }
 
 export interface TakingInNeeds {
+  /** Throws if the authority has as many certificates as it may have. */
+  readonly leaveRoom: (authorityId: string) => Promise<void>;
   readonly clock: Clock;
   readonly authorities: Authorities;
   ownKey(row: AuthorityRow): Promise<OwnKey>;
@@ -109,6 +111,7 @@ export function createTakingIn(needs: TakingInNeeds) {
     const { certificate, facts, above } = judged("certificate", () =>
       readGiven(given, row, key, clock.now()),
     );
+    await needs.leaveRoom(row.id);
     const line = await authorities.lineOf(row, [certificate, ...above]);
     const { der, serialNumber, notBefore, notAfter } = certificate;
     const chain = above.map((each) => each.der);
