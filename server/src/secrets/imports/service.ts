@@ -16,7 +16,9 @@ import { folderUnknown, type FolderPlace } from "../model.ts";
 import { touchProject } from "../stamps/store.ts";
 import { findFolder, holdTree } from "../store.ts";
 import type { ImportChange, ImportQuery, NewImport } from "./contract.ts";
+import { MOST_IMPORTS, tooManyImports } from "./model.ts";
 import {
+  countImports,
   deleteImport,
   findImport,
   holdImports,
@@ -142,6 +144,7 @@ export function createImports({ db, clock, access }: ImportNeeds) {
           const folder = await findFolder(tx, { environmentId: environment.id, path: input.path });
           if (!folder) throw folderUnknown(input.path);
           await holdImports(tx, folder.id);
+          if ((await countImports(tx, folder.id)) >= MOST_IMPORTS) throw tooManyImports(folder.path);
           await insertImport(tx, {
             id,
             projectId: ground.project.id,

@@ -32,6 +32,7 @@ const ofFolder = sql<ImportRow>(`${SELECT} WHERE i.folder_id = $1 ORDER BY i.pos
 const byId = sql<ImportRow>(
   `${SELECT} JOIN projects p ON p.id = i.project_id WHERE i.id = $1 AND p.org_id = $2`,
 );
+const count = sql<{ count: number }>(`SELECT count(*) AS count FROM secret_imports WHERE folder_id = $1`);
 const insert = sql(`
   INSERT INTO secret_imports (id, project_id, folder_id, source_project_id, source_environment_id, source_path, position, is_replication, created_at, updated_at)
   VALUES ($1, $2, $3, $4, $5, $6, (SELECT coalesce(max(position), 0) + 1 FROM secret_imports WHERE folder_id = $3), $7, $8, $8)`);
@@ -45,6 +46,8 @@ const lockFolder = sql(`SELECT id FROM folders WHERE id = $1 FOR NO KEY UPDATE`)
 
 export const importsOfFolder = (q: Query, folderId: string) => q.rows(ofFolder, [folderId]);
 export const findImport = (q: Query, id: string, orgId: string) => q.first(byId, [id, orgId]);
+export const countImports = async (tx: Tx, folderId: string): Promise<number> =>
+  (await tx.first(count, [folderId]))?.count ?? 0;
 export interface NewImportRow {
   readonly id: string;
   readonly projectId: string;

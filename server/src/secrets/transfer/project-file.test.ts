@@ -362,6 +362,8 @@ test("what a file holds must be what could have been typed in", async () => {
     { ...base, folders: [{ environment: "dev", path: "/../x", description: null }] },
     { ...base, secrets: [{ ...secret, key: "a/b" }] },
     { ...base, secrets: [{ ...secret, value: "x".repeat(1024 * 1024 + 1) }] },
+    { ...base, roles: [{ slug: "r", name: "R", permissions: [{ subject: "no such", action: "read" }] }] },
+    { ...base, roles: [{ slug: "r", name: "R", permissions: ["x".repeat(1024 * 1024)] }] },
     {
       ...base,
       secrets: [
@@ -377,7 +379,12 @@ test("what a file holds must be what could have been typed in", async () => {
   ];
   for (const [at, content] of bad.entries()) {
     const answer = await taken(house.owner, id, await sealArchive(content, passphrase), { dryRun: true });
-    assert.equal(answer.status, 400, `file ${at}: ${JSON.stringify(answer.body)}`);
+    const said = `file ${at}: ${JSON.stringify(answer.body)}`;
+    if (at === bad.length - 1) assert.equal(answer.status, 400, said);
+    else {
+      assert.equal(answer.status, 422, said);
+      assert.equal(answer.body.message[0].path[0], "file", said);
+    }
   }
   assert.equal(
     (await taken(house.owner, id, await sealArchive({ ...base, secrets: [secret] }, passphrase))).status,

@@ -5,8 +5,8 @@
  * that name can be read, they are left out and said to be.
  */
 import type { MemberActor } from "../../../platform/actor.ts";
-import { Pace } from "../../../platform/pace.ts";
-import { badRequest, Problem } from "../../../platform/problem.ts";
+import { inBites, mapInBites, Pace } from "../../../platform/pace.ts";
+import { Problem } from "../../../platform/problem.ts";
 import { require, type Ground } from "../../access/service.ts";
 import { findFolder } from "../../store.ts";
 import type { Archive, ArchivedImport } from "../archive/contract.ts";
@@ -27,16 +27,6 @@ import { sealArchive } from "./seal-archive.ts";
 
 export type ProjectFileNeeds = ApplyNeeds & GatherNeeds;
 export type ProjectFiles = ReturnType<typeof createProjectFiles>;
-
-/** History must be a history: numbered without gaps, and a secret that was deleted came back. */
-const hasGaps = (file: Archive): boolean =>
-  file.secrets.some(({ history }) =>
-    (history?.versions ?? []).some(
-      (one, at, all) => at > 0 && one.version !== (all[at - 1]?.version ?? 0) + 1,
-    ),
-  );
-
-const badHistory = () => badRequest("The history in the file has gaps.");
 
 export function createProjectFiles(needs: ProjectFileNeeds) {
   const { db, access } = needs;
@@ -62,12 +52,14 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
 
   const reachable = async (ground: Ground, file: Archive, present: Present): Promise<Set<string>> => {
     const pace = new Pace();
-    const places = new Set(
-      [...(await foldersOf(file, () => pace.giveWay())), ...present.folders].map(folderName),
-    );
+    const places = new Set<string>();
+    const folders = await foldersOf(file, () => pace.giveWay());
+    for (const list of [folders, present.folders])
+      await inBites(list, (folder) => void places.add(folderName(folder)));
     for (const { slug } of [...file.environments, ...ground.project.environments]) places.add(`${slug}:/`);
     const found = new Set<string>();
     for (const one of file.imports) {
+      await pace.giveWay();
       const source = { environment: one.sourceEnvironment, path: one.sourcePath };
       const isItself = one.sourceProject === null && folderName(source) === folderName(one);
       const isThere =
@@ -108,12 +100,11 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
     async import(actor: MemberActor, projectRef: string, input: ProjectToImport) {
       const ground = await access.ground(actor, projectRef);
       const opened = await openApart(ground.project.orgId, input);
-      if (hasGaps(opened)) throw badHistory();
       const { id, slug } = ground.project;
       // What came from this very project comes from here.
       const file: Archive = {
         ...opened,
-        imports: opened.imports.map((one) =>
+        imports: await mapInBites(opened.imports, (one) =>
           one.sourceProject === slug ? { ...one, sourceProject: null } : one,
         ),
       };
@@ -131,7 +122,7 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
         () => pace.giveWay(),
       );
       await requireFor(ground, plan);
-      const report = reportOf(plan);
+      const report = await reportOf(plan, () => pace.giveWay());
       if (!input.dryRun) {
         await applying.apply(actor, id, plan);
         const metadata = {
