@@ -1,6 +1,6 @@
 /** Replies as text. Where a reply holds a long list, its items are picked and written in bites. */
 import { z } from "zod";
-import { Pace } from "../pace.ts";
+import { concatInBites, Pace } from "../pace.ts";
 import { createPicker } from "./picker.ts";
 
 /** Lists up to this long are written at once, as long as their items are small. */
@@ -85,7 +85,7 @@ async function inBites(pieces: Generator<string, void>): Promise<Buffer> {
     }
     if (pace.isDue()) await pace.rest();
   }
-  return Buffer.concat([...chunks, Buffer.from(text)]);
+  return concatInBites([...chunks, Buffer.from(text)]);
 }
 
 export type ReplyWriter = (value: unknown) => string | Promise<Buffer>;

@@ -7,7 +7,7 @@ import { setImmediate } from "node:timers/promises";
 import { z } from "zod";
 import { decrypt, encryptLong } from "../../../platform/crypto/index.ts";
 import { hasMoreParts } from "../../../platform/json-parts.ts";
-import { Pace } from "../../../platform/pace.ts";
+import { concatInBites, Pace } from "../../../platform/pace.ts";
 import { badRequest, invalid, invalidField, Problem } from "../../../platform/problem.ts";
 import { issuesOf } from "../../../platform/http/envelope.ts";
 import { LARGE_BODY } from "../../../platform/http/endpoint.ts";
@@ -39,8 +39,12 @@ export async function sealArchive(content: NewArchive, passphrase: string): Prom
   const salt = randomBytes(16);
   const head = `${MAGIC} scrypt ${salt.toString("base64url")}`;
   const box = await encryptLong(await keyOf(passphrase, salt), await write(content), [head]);
-  return Buffer.concat([Buffer.from(`${head}\n`), box]);
+  const file: Buffer[] = [Buffer.from(`${head}\n`)];
+  for (let at = 0; at < box.length; at += SLICE_BYTES) file.push(box.subarray(at, at + SLICE_BYTES));
+  return concatInBites(file);
 }
+
+const SLICE_BYTES = 1024 * 1024;
 
 /** Of the document inside: some two hundred thousand secrets. */
 const MOST_PARTS = 5_000_000;
@@ -61,8 +65,7 @@ async function write(content: NewArchive): Promise<Buffer> {
     }
     if (pace.isDue()) await pace.rest();
   }
-  await setImmediate();
-  return Buffer.concat([...parts, Buffer.from(text)]);
+  return concatInBites([...parts, Buffer.from(text)]);
 }
 const unread = archive.extend({ secrets: z.array(z.unknown()).max(1_000_000) });
 
