@@ -3,6 +3,7 @@ import type { MemberActor } from "../platform/actor.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Db, Query, Tx } from "../platform/db/index.ts";
 import { newId } from "../platform/ids.ts";
+import { Pace } from "../platform/pace.ts";
 import { badRequest, conflict, invalidField, notFound, Problem } from "../platform/problem.ts";
 import { orgOf, type Permissions } from "../permissions/index.ts";
 import type { Channels } from "./channels/service.ts";
@@ -170,12 +171,16 @@ export function createAlerts({ db, clock, permissions, scopes, channels }: Alert
         { timestamp, status: isFailed ? ("failed" as const) : ("success" as const), error },
       ]),
     );
-    return Promise.all(
-      rows.map(async (row) => ({
-        ...toView(row, await channels.show(all.filter((channel) => channel.alertId === row.id))),
-        lastRun: runOf.get(row.id) ?? null,
-      })),
-    );
+    const channelsOf = new Map<string, ChannelRow[]>(ids.map((id) => [id, []]));
+    for (const channel of all) channelsOf.get(channel.alertId)?.push(channel);
+    const pace = new Pace();
+    const views: ListedAlert[] = [];
+    for (const row of rows) {
+      const shown = await channels.show(channelsOf.get(row.id) ?? []);
+      views.push({ ...toView(row, shown), lastRun: runOf.get(row.id) ?? null });
+      if (pace.isDue()) await pace.rest();
+    }
+    return views;
   };
 
   /** Projects whose alerts the caller may see; refused if there are some and none of them is for the caller's eyes. */

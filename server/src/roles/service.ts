@@ -12,6 +12,7 @@ import {
   HOLDER_LIMITS,
   orgOf,
   weightOf,
+  wordsOf,
   type Ability,
   type Permissions,
   type Rule,
@@ -82,14 +83,6 @@ function withdrawn(before: readonly Rule[], after: readonly Rule[]): Rule[] {
   const kept = new Set(after.map(wordsOf));
   return before.filter((rule) => !rule.inverted && !kept.has(wordsOf(rule)));
 }
-
-/** The same words for the same rule: the database keeps the parts of an object in an order of its own. */
-const wordsOf = (rule: Rule): string =>
-  JSON.stringify(rule, (_key, value: unknown) =>
-    typeof value === "object" && value !== null && !Array.isArray(value)
-      ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : value,
-  );
 
 /** Custom roles of a project, or of the organisation itself: lists show all of them with all their rules. */
 const MOST_ROLES = 500;

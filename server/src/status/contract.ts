@@ -14,31 +14,24 @@ export const getStatus = endpoint({
   reply: z.object({ date: moment, message: z.string(), emailConfigured: z.boolean() }),
 });
 
+/** What probes ask. Whoever asks too often must not be told that the node is not there. */
+const PROBE = { method: "GET", room, access: "public", rate: "read", rateCost: 0 } as const;
+
 export const getLive = endpoint({
+  ...PROBE,
   id: "getLive",
-  method: "GET",
   path: "/api/live",
-  room,
   summary:
     "Does this process answer? Never asks the database: for liveness probes, which restart what fails them",
-  access: "public",
-  rate: "read",
-  // Whoever asks too often must not be told that the node is not there.
-  rateCost: 0,
   reply: z.object({ status: z.literal("live") }),
 });
 
 export const getReady = endpoint({
+  ...PROBE,
   id: "getReady",
-  method: "GET",
   path: "/api/ready",
-  room,
   summary:
     "Should requests be sent to this node now? 503, with what is amiss, for load balancers to pass it over",
-  access: "public",
-  rate: "read",
-  // Whoever asks too often must not be told that the node is not there.
-  rateCost: 0,
   reply: z.object({ status: z.literal("ready") }),
 });
 

@@ -8,7 +8,7 @@ export const statusRoutes = (status: Status, routes: () => readonly Route[]): Ro
   servePublic(getReady, () => status.ready()),
   servePublic(getOpenApi, async ({ reply }) => {
     reply.header("content-type", "application/json");
-    return new Raw(status.openApi(routes().map((route) => route.endpoint)));
+    return new Raw(await status.openApi(routes().map((route) => route.endpoint)));
   }),
   servePublic(getDocs, async ({ reply }) => {
     reply.header("content-type", "text/html; charset=utf-8");

@@ -1,7 +1,7 @@
 import type { Clock } from "../platform/clock.ts";
 import type { Config } from "../platform/config.ts";
 import type { Db } from "../platform/db/index.ts";
-import { toOpenApi, type Endpoint } from "../platform/http/index.ts";
+import { printOpenApi, type Endpoint } from "../platform/http/index.ts";
 import { Problem, unavailable } from "../platform/problem.ts";
 import { VERSION } from "../version.ts";
 import { ping } from "./store.ts";
@@ -37,7 +37,7 @@ async function answered<T>(look: Promise<T>): Promise<T> {
 export type Status = ReturnType<typeof createStatus>;
 
 export function createStatus({ db, clock, config, obstacles }: StatusNeeds) {
-  let document: string | undefined;
+  let document: Promise<string> | undefined;
   return {
     async check() {
       await answered(db.read(ping));
@@ -54,10 +54,8 @@ export function createStatus({ db, clock, config, obstacles }: StatusNeeds) {
       return { status: "ready" as const };
     },
     /** Printed once, at the first request: most nodes are never asked. */
-    openApi(endpoints: readonly Endpoint[]): string {
-      document ??= JSON.stringify(
-        toOpenApi(endpoints, config.publicUrl ?? `http://localhost:${config.port}`, VERSION),
-      );
+    openApi(endpoints: readonly Endpoint[]): Promise<string> {
+      document ??= printOpenApi(endpoints, config.publicUrl ?? `http://localhost:${config.port}`, VERSION);
       return document;
     },
   };

@@ -1,4 +1,5 @@
 /** Every request has a budget: folders, imports, references, tags, history and whole projects at their bounds. */
+import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { aProject, unique } from "../builders.ts";
 import type { Client } from "../harness.ts";
@@ -16,10 +17,23 @@ const many = <T>(count: number, make: (n: number) => T): T[] =>
   Array.from({ length: count }, (_, n) => make(n));
 const query = (fields: Record<string, string>): string => `?${new URLSearchParams(fields)}`;
 const batch = "/api/v4/secrets/batch";
+const folders = "/api/v1/folders";
 const passphrase = "correct horse battery";
 
 const fill = async (projectId: string, secretPath: string, secrets: object[]) =>
   accepted(await owner.patch(batch, { projectId, environment: "dev", secretPath, mode: "upsert", secrets }));
+
+/** A thousand folders, and one for those that have enough. */
+async function makeFolders(projectId: string, path: string, nameOf: (n: number) => string): Promise<void> {
+  const make = async (name: string) =>
+    accepted(await owner.post(folders, { projectId, environment: "dev", path, name }));
+  await Promise.all(
+    many(8, async (part) => {
+      for (let n = part; n < 1000; n += 8) await make(nameOf(n));
+    }),
+  );
+  if (path === "/") await make("extra");
+}
 
 describe("no stretch of 50 ms, places", { skip: !canWatch, timeout: 600_000 }, () => {
   it("references at their bound", async () => {
@@ -57,73 +71,78 @@ describe("no stretch of 50 ms, places", { skip: !canWatch, timeout: 600_000 }, (
 
   it("many folders: listed, moved, deleted", async () => {
     const { id: projectId } = await aProject(owner);
-    const file = "/api/v1/folders";
-    for (const name of ["tree", "other"])
-      accepted(await owner.post(file, { projectId, environment: "dev", name }));
-    await Promise.all(
-      many(8, async (part) => {
-        for (let n = part; n < 1000; n += 8)
-          accepted(
-            await owner.post(file, {
-              projectId,
-              environment: "dev",
-              path: "/tree",
-              name: `f${n}`.padEnd(200, "x"),
-            }),
-          );
-      }),
-    );
-    await fill(
-      projectId,
-      "/tree",
-      many(5000, (n) => ({ secretKey: `S_${n}`, secretValue: "v".repeat(800) })),
-    );
+    const makeTree = async (): Promise<void> => {
+      accepted(await owner.post(folders, { projectId, environment: "dev", name: "tree" }));
+      await makeFolders(projectId, "/tree", (n) => `f${n}`.padEnd(200, "x"));
+      await fill(
+        projectId,
+        "/tree",
+        many(2000, (n) => ({ secretKey: `S_${n}`, secretValue: "v".repeat(800) })),
+      );
+    };
+    await makeTree();
     await ground.withinBudget("list folders", async () => {
-      accepted(await owner.get(`${file}${query({ projectId, environment: "dev", path: "/tree" })}`));
+      const path = `${folders}${query({ projectId, environment: "dev", path: "/tree" })}`;
+      assert.equal(accepted(await owner.get(path)).folders.length, 1000);
     });
     await ground.withinBudget("list recursively", async () => {
-      accepted(
-        await owner.get(`/api/v4/secrets${query({ projectId, environment: "dev", recursive: "true" })}`),
-      );
+      const path = `/api/v4/secrets${query({ projectId, environment: "dev", recursive: "true" })}`;
+      assert.equal(accepted(await owner.get(path)).secrets.length, 2000);
     });
+    let name = "tree";
     await ground.withinBudget("rename a tree", async (round) => {
-      accepted(
-        await owner.patch(`${file}/${round === 0 ? "tree" : `tree${round - 1}`}`, {
-          projectId,
-          environment: "dev",
-          name: `tree${round}`,
-        }),
-      );
+      const body = { projectId, environment: "dev", name: `tree${round}` };
+      accepted(await owner.patch(`${folders}/${name}`, body));
+      ({ name } = body);
     });
-    const { folders } = accepted(await owner.get(`${file}${query({ projectId, environment: "dev" })}`));
-    await ground.withinBudget("delete a tree", async (round) => {
-      const name = (folders as { name: string }[]).find((one) => one.name.startsWith("tree"))?.name;
-      if (round === 0)
-        accepted(await owner.call("DELETE", `${file}/${name}`, { body: { projectId, environment: "dev" } }));
-    });
+    await ground.withinBudget(
+      "delete a tree",
+      async () => {
+        accepted(
+          await owner.call("DELETE", `${folders}/${name}`, { body: { projectId, environment: "dev" } }),
+        );
+        name = "tree";
+      },
+      { prepare: (round) => (round === 0 ? Promise.resolve() : makeTree()) },
+    );
   });
 
-  it("imports of many folders", async () => {
+  it("imports of as many folders as one may import", async () => {
     const { id: projectId } = await aProject(owner);
-    for (let n = 0; n < 100; n += 1) {
-      accepted(await owner.post("/api/v1/folders", { projectId, environment: "dev", name: `i${n}` }));
+    await makeFolders(projectId, "/", (n) => `i${n}`);
+    for (let n = 0; n < 50; n += 1)
       await fill(
         projectId,
         `/i${n}`,
-        many(50, (m) => ({ secretKey: `S_${n}_${m}`, secretValue: "v" })),
+        many(100, (m) => ({ secretKey: `S_${n}_${m}`, secretValue: "v" })),
       );
-      accepted(
-        await owner.post("/api/v2/secret-imports", {
-          projectId,
-          environment: "dev",
-          path: "/",
-          import: { environment: "dev", path: `/i${n}` },
-        }),
-      );
-    }
+    await ground.fill(
+      `INSERT INTO secret_imports (id, project_id, folder_id, source_project_id, source_environment_id, source_path, position, is_replication, created_at, updated_at)
+       SELECT gen_random_uuid(), r.project_id, r.id, r.project_id, r.environment_id, '/i' || n, n + 1, false, now(), now()
+       FROM folders r CROSS JOIN generate_series(0, 998) n JOIN environments e ON e.id = r.environment_id
+       WHERE r.project_id = $1 AND r.path = '/' AND e.slug = 'dev'`,
+      [projectId],
+    );
+    const imported = (path: string) =>
+      owner.post("/api/v2/secret-imports", {
+        projectId,
+        environment: "dev",
+        path: "/",
+        import: { environment: "dev", path },
+      });
+    accepted(await imported("/i999"));
+    const refused = await imported("/extra");
+    assert.equal(refused.status, 400, JSON.stringify(refused.body));
+    assert.match(refused.body.message, /at most 1,000 imports/);
+    await ground.withinBudget("list imports", async () => {
+      const path = `/api/v2/secret-imports${query({ projectId, environment: "dev" })}`;
+      assert.equal(accepted(await owner.get(path)).secretImports.length, 1000);
+    });
     await ground.withinBudget("list through imports", async (round) => {
       await fill(projectId, "/i0", [{ secretKey: "S", secretValue: `${round}` }]);
-      accepted(await owner.get(`/api/v4/secrets${query({ projectId, environment: "dev" })}`));
+      const path = `/api/v4/secrets${query({ projectId, environment: "dev", includeImports: "true" })}`;
+      const { imports } = accepted(await owner.get(path));
+      assert.ok(imports.length >= 50, `${imports.length} imports`);
     });
   });
 
@@ -169,14 +188,11 @@ describe("no stretch of 50 ms, places", { skip: !canWatch, timeout: 600_000 }, (
 
   it("a whole project in a file", async () => {
     const { id: projectId } = await aProject(owner);
-    for (let n = 0; n < 4; n += 1) {
-      accepted(await owner.post("/api/v1/folders", { projectId, environment: "dev", name: `p${n}` }));
-      await fill(
-        projectId,
-        `/p${n}`,
-        many(5000, (m) => ({ secretKey: `S_${m}`, secretValue: "v".repeat(1000) })),
-      );
-    }
+    await fill(
+      projectId,
+      "/",
+      many(5000, (m) => ({ secretKey: `S_${m}`, secretValue: "v".repeat(1000) })),
+    );
     let file = Buffer.alloc(0);
     await ground.withinBudget("export a project", async () => {
       const answer = await fetch(`${ground.base}/api/v1/projects/${projectId}/export`, {
@@ -185,12 +201,14 @@ describe("no stretch of 50 ms, places", { skip: !canWatch, timeout: 600_000 }, (
         body: JSON.stringify({ passphrase }),
       });
       file = Buffer.from(await answer.arrayBuffer());
+      assert.equal(answer.status, 200);
     });
     await ground.withinBudget("import a project", async () => {
       const { id } = await aProject(owner);
-      accepted(
+      const { secrets } = accepted(
         await owner.post(`/api/v1/projects/${id}/import`, { passphrase, file: file.toString("base64") }),
       );
+      assert.equal(secrets.created.length, 5000);
     });
     await ground.withinBudget("import it once more", async () => {
       accepted(

@@ -1,4 +1,5 @@
 /** Every request has a budget: roles, alerts and subscriptions at their bounds. */
+import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { anIdentity, aProject, aRole, unique } from "../builders.ts";
 import type { Client } from "../harness.ts";
@@ -49,6 +50,35 @@ describe("no stretch of 50 ms, rights", { skip: !canWatch, timeout: 600_000 }, (
         await owner.post(rolesOf(project.id), { slug: unique("role"), name: "R", permissions }),
       ).role.id;
     });
+    await ground.withinBudget("create a role of the most values", async () => {
+      const { role } = accepted(
+        await owner.post(rolesOf(project.id), {
+          slug: unique("role"),
+          name: "R",
+          permissions: many(470, () => ({
+            subject: "secrets",
+            action: ["readValue"],
+            conditions: Object.fromEntries(
+              ["secretName", "environment", "secretPath", "secretTags"].map((name) => [
+                name,
+                { $in: many(100, () => (name === "secretPath" ? "/" : "a")) },
+              ]),
+            ),
+          })),
+        }),
+      );
+      assert.equal(role.permissions.length, 470);
+    });
+    await ground.withinBudget("refuse a role of unknown conditions", async () => {
+      const conditions = Object.fromEntries(many(24_000, (n) => [`c${n}`, ""]));
+      const answer = await owner.post(rolesOf(project.id), {
+        slug: unique("role"),
+        name: "R",
+        permissions: many(3, () => ({ subject: "secrets", action: "readValue", conditions })),
+      });
+      assert.equal(answer.status, 422);
+      assert.equal(answer.body.message.length, 50);
+    });
     await ground.withinBudget("change the largest role", async (round) => {
       accepted(
         await owner.patch(`${rolesOf(project.id)}/${roleId}`, {
@@ -74,7 +104,7 @@ describe("no stretch of 50 ms, rights", { skip: !canWatch, timeout: 600_000 }, (
         name: "R",
         permissions: permissions.slice(0, 498),
       });
-      if (![200, 403].includes(answer.status)) accepted(answer);
+      assert.ok([200, 403].includes(answer.status), JSON.stringify(answer.body).slice(0, 1000));
     });
     const { identity } = accepted(await owner.post("/api/v1/identities", { name: unique("i") }));
     const small = await Promise.all(
@@ -95,15 +125,28 @@ describe("no stretch of 50 ms, rights", { skip: !canWatch, timeout: 600_000 }, (
     await ground.withinBudget("judge many roles by the largest rights", async () => {
       const path = `/api/v1/projects/${project.id}/memberships/identities/${identity.id}`;
       const answer = await holder.client.patch(path, { roles: small.slice(0, 44).map((role) => ({ role })) });
-      if (![200, 403].includes(answer.status)) accepted(answer);
+      assert.ok([200, 403].includes(answer.status), JSON.stringify(answer.body).slice(0, 1000));
     });
   });
 
   it("as many roles as a project may have", async () => {
     const project = await aProject(owner);
-    for (let n = 0; n < 100; n += 1) await aRole(owner, project.id, many(100, wideRule));
+    // Of a megabyte each, as much as a body takes, until they have sixteen together.
+    const permissions = many(440, (n) => ({
+      subject: "secrets",
+      action: ["readValue"],
+      conditions: { secretName: { $in: many(100, (m) => `name-${n}-${m}`.padEnd(18, "x")) } },
+    }));
+    let count = 0;
+    let answer = await owner.post(rolesOf(project.id), { slug: "r-0", name: "R", permissions });
+    for (; answer.status === 200 && count < 50; count += 1)
+      answer = await owner.post(rolesOf(project.id), { slug: `r-${count + 1}`, name: "R", permissions });
+    assert.equal(answer.status, 400);
+    assert.match(answer.body.message, /more than 16 MB together/);
+    assert.ok(count >= 15, `${count} roles`);
     await ground.withinBudget("list roles", async () => {
-      accepted(await owner.get(rolesOf(project.id)));
+      const { roles } = accepted(await owner.get(rolesOf(project.id)));
+      assert.ok(roles.length >= count, `${roles.length}`);
     });
   });
 
@@ -134,10 +177,26 @@ describe("no stretch of 50 ms, rights", { skip: !canWatch, timeout: 600_000 }, (
     await ground.withinBudget("create an alert of long patterns", async () => {
       accepted(await owner.post("/api/v1/cert-manager/alerts", alert({ filters: long })));
     });
-    for (let n = 0; n < 100; n += 1)
-      await owner.post("/api/v1/cert-manager/alerts", alert({ filters: long.slice(0, 50) }));
+    // As much as a body takes: a hundred values in each filter, ten channels.
+    const large = alert({
+      filters: many(50, (n) => ({
+        field: "san",
+        operator: "equals",
+        value: many(100, (m) => `${n}-${m}.`.padEnd(44, "x")),
+      })),
+      channels: many(10, (n) => ({ config: { recipients: many(10, (m) => `${n}-${m}@example.com`) } })),
+    });
+    await Promise.all(
+      many(4, async () => {
+        for (let n = 0; n < 25; n += 1)
+          accepted(await owner.post("/api/v1/cert-manager/alerts", { ...large, name: unique("alert") }));
+      }),
+    );
     await ground.withinBudget("list alerts", async () => {
-      accepted(await owner.get(`/api/v1/cert-manager/alerts?projectId=${project.id}&limit=100`));
+      const { alerts } = accepted(
+        await owner.get(`/api/v1/cert-manager/alerts?projectId=${project.id}&limit=100`),
+      );
+      assert.equal(alerts.length, 100);
     });
     await ground.withinBudget("preview", async () => {
       accepted(
@@ -151,9 +210,11 @@ describe("no stretch of 50 ms, rights", { skip: !canWatch, timeout: 600_000 }, (
   });
 
   it("documents", async () => {
-    await ground.withinBudget("OpenAPI", async () => {
-      await owner.get("/api/docs/json");
-      await owner.get("/api/openapi.json");
+    // The first print is what counts, and a server prints it once.
+    const other = await openGround();
+    await other.withinBudget("OpenAPI", async () => accepted(await other.owner.get("/api/docs/json")), {
+      rounds: 1,
     });
+    await other.close();
   });
 });

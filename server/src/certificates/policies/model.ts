@@ -131,22 +131,40 @@ interface Patterns {
   readonly denied?: readonly string[] | undefined;
 }
 
-function judgeValues(
+/** Undefined where there is a place to draw breath: names times patterns can be much. */
+type Judging<T> = Generator<undefined, T>;
+
+/** So many patterns are held against a name in one go. */
+const BREATH_PATTERNS = 16;
+
+function* firstOf(
+  patterns: readonly string[],
+  matches: (pattern: string) => boolean,
+): Judging<string | undefined> {
+  for (const [at, pattern] of patterns.entries()) {
+    if (matches(pattern)) return pattern;
+    if (at % BREATH_PATTERNS === BREATH_PATTERNS - 1) yield undefined;
+  }
+  return undefined;
+}
+
+function* judgeValues(
   rule: Patterns,
   values: readonly string[],
   field: string,
   matches: (pattern: string, value: string) => boolean,
-): Finding[] {
+): Judging<Finding[]> {
   const findings: Finding[] = [];
   const allowed = rule.allowed && [...rule.allowed, ...(rule.required ?? [])];
   for (const value of values) {
     // Whatever is careful about what it lets in must not be so about what it keeps out.
-    const denied = rule.denied?.find(
+    const denied = yield* firstOf(
+      rule.denied ?? [],
       (pattern) => matches(pattern, value) || matchesPattern(pattern, value) || couldStandFor(value, pattern),
     );
     if (denied !== undefined)
       findings.push(findingOf("policy.denied", field, `"${value}" matches the denied ${denied}.`));
-    else if (allowed && !allowed.some((pattern) => matches(pattern, value))) {
+    else if (allowed && (yield* firstOf(allowed, (pattern) => matches(pattern, value))) === undefined) {
       findings.push(
         findingOf(
           "policy.not_allowed",
@@ -157,17 +175,20 @@ function judgeValues(
     }
   }
   for (const pattern of rule.required ?? []) {
+    yield undefined;
     if (!values.some((value) => matches(pattern, value)))
       findings.push(findingOf("policy.required", field, `A value that matches ${pattern} is required.`));
   }
   return findings;
 }
 
-function judgeSubject(rules: NonNullable<PolicyRules["subject"]>, wish: Wish): Finding[] {
+function* judgeSubject(rules: NonNullable<PolicyRules["subject"]>, wish: Wish): Judging<Finding[]> {
   if (rules.length === 0) return [];
-  const findings = rules.flatMap((rule) =>
-    judgeValues(rule, attributeValues(wish.subject, SUBJECT_OIDS[rule.type]), rule.type, matchesPattern),
-  );
+  const findings: Finding[] = [];
+  for (const rule of rules) {
+    const values = attributeValues(wish.subject, SUBJECT_OIDS[rule.type]);
+    findings.push(...(yield* judgeValues(rule, values, rule.type, matchesPattern)));
+  }
   for (const [type, oid] of Object.entries(SUBJECT_OIDS)) {
     const isListed = rules.some((rule) => rule.type === type);
     if (!isListed && attributeValues(wish.subject, oid).length > 0)
@@ -181,16 +202,15 @@ const SAN_MATCHERS: Readonly<Record<string, typeof matchesPattern>> = {
   uri: matchesUri,
 };
 
-function judgeSans(rules: NonNullable<PolicyRules["sans"]>, wish: Wish): Finding[] {
+function* judgeSans(rules: NonNullable<PolicyRules["sans"]>, wish: Wish): Judging<Finding[]> {
   if (rules.length === 0) return [];
   const findings: Finding[] = [];
   for (const rule of rules) {
     const values = wish.altNames.flatMap((each) =>
       each.type === rule.type && typeof each.value === "string" ? [each.value] : [],
     );
-    findings.push(
-      ...judgeValues(rule, values, `altNames.${rule.type}`, SAN_MATCHERS[rule.type] ?? matchesPattern),
-    );
+    const matches = SAN_MATCHERS[rule.type] ?? matchesPattern;
+    findings.push(...(yield* judgeValues(rule, values, `altNames.${rule.type}`, matches)));
   }
   for (const { type } of wish.altNames) {
     if (!rules.some((rule) => rule.type === type))
@@ -209,11 +229,13 @@ function judgeSans(rules: NonNullable<PolicyRules["sans"]>, wish: Wish): Finding
 const isSameUsage = (pattern: string, usage: string): boolean =>
   extendedKeyUsageOid(pattern) === extendedKeyUsageOid(usage);
 
-const judgeUsages = (
+function* judgeUsages(
   rule: Patterns | null | undefined,
   usages: readonly string[],
   field: string,
-): Finding[] => (rule ? judgeValues(rule, usages, field, isSameUsage) : []);
+): Judging<Finding[]> {
+  return rule ? yield* judgeValues(rule, usages, field, isSameUsage) : [];
+}
 
 /** Whoever has this purpose can answer "good" for every certificate of the authority, revoked or not. */
 function judgeOcspSigning({ extendedKeyUsages: rule }: PolicyRules, wish: Wish): Finding[] {
@@ -296,19 +318,28 @@ function judgeConstraints(rules: PolicyRules, wish: Wish): Finding[] {
   return [];
 }
 
-export function judge(
-  rules: PolicyRules,
-  wish: Wish,
-  algorithms: { readonly key: string | undefined; readonly signature: string },
-): Finding[] {
+export interface Algorithms {
+  readonly key: string | undefined;
+  readonly signature: string;
+}
+
+export function judge(rules: PolicyRules, wish: Wish, algorithms: Algorithms): Finding[] {
+  const judging = judgeInSteps(rules, wish, algorithms);
+  let step = judging.next();
+  while (!step.done) step = judging.next();
+  return step.value;
+}
+
+/** Whoever drives it can let others have their turn between the steps. */
+export function* judgeInSteps(rules: PolicyRules, wish: Wish, algorithms: Algorithms): Judging<Finding[]> {
   const max = rules.validity?.max;
   const lifetime = (wish.notAfter.getTime() - wish.notBefore.getTime()) / 1000;
   const tooLong = max !== undefined && lifetime > parseDuration(max, "validity.max");
   return [
-    ...judgeSubject(rules.subject ?? [], wish),
-    ...judgeSans(rules.sans ?? [], wish),
-    ...judgeUsages(rules.keyUsages, wish.keyUsages, "keyUsages"),
-    ...judgeUsages(rules.extendedKeyUsages, wish.extendedKeyUsages, "extendedKeyUsages"),
+    ...(yield* judgeSubject(rules.subject ?? [], wish)),
+    ...(yield* judgeSans(rules.sans ?? [], wish)),
+    ...(yield* judgeUsages(rules.keyUsages, wish.keyUsages, "keyUsages")),
+    ...(yield* judgeUsages(rules.extendedKeyUsages, wish.extendedKeyUsages, "extendedKeyUsages")),
     ...judgeOcspSigning(rules, wish),
     ...judgeAlgorithms(rules, algorithms.key, algorithms.signature),
     ...judgeConstraints(rules, wish),

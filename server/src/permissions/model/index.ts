@@ -22,6 +22,7 @@ export {
   isCanonicalPath,
   tooHeavy,
   weightOf,
+  wordsOf,
   type CheckedRules,
   type Condition,
   type Conditions,

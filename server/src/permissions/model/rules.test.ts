@@ -236,3 +236,12 @@ describe("canonical paths", () => {
     }
   });
 });
+
+test("fifty complaints are enough, and none repeats a long name", () => {
+  const names = Array.from({ length: 80_000 }, (_, n) => `${n}`.padEnd(200, "x"));
+  const conditions = Object.fromEntries(names.map((name) => [name, "x"]));
+  const checked = checkRules([{ subject: "secrets", action: "readValue", conditions }]);
+  assert.ok(!checked.ok);
+  assert.equal(checked.issues.length, 50);
+  assert.ok(JSON.stringify(checked.issues).length < 50 * 400);
+});

@@ -1,4 +1,4 @@
-// Reading the rules of a role as somebody sent them. All complaints are collected, each with its place, so
+// Reading the rules of a role as somebody sent them. Complaints are collected (up to fifty), each with its place, so
 // that an author mends a role in one go. What leaves here is safe to compile: known names, bounded sizes,
 // canonical paths. Unknown keys beside subject, action, conditions and inverted are dropped, but an unknown
 // attribute or operator inside conditions is an error: ignoring a restriction would widen the grant.
@@ -52,6 +52,14 @@ export const RULE_LIMITS = {
   patternCharacters: 4096,
 } as const;
 
+/** The same words for the same rule: the database keeps the parts of an object in an order of its own. */
+export const wordsOf = (rule: unknown): string =>
+  JSON.stringify(rule, (_key, value: unknown) =>
+    typeof value === "object" && value !== null && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : value,
+  );
+
 /** All roles that somebody holds in a project (or in the organisation) together: each decision may look at all of it. */
 export const HOLDER_LIMITS = { rules: 1000, patternCharacters: 4096 } as const;
 
@@ -104,20 +112,34 @@ export function checkRules(input: unknown, scope: Scope = "project"): CheckedRul
   const desk: Desk = { scope, issues: [], patternCharacters: 0 };
   if (!Array.isArray(input))
     return { ok: false, issues: [{ path: [], message: "must be an array of rules" }] };
-  if (input.length > RULE_LIMITS.rules) complain(desk, [], `must hold at most ${RULE_LIMITS.rules} rules`);
-  const rules = input
-    .slice(0, RULE_LIMITS.rules)
-    .map((rule: unknown, at) => checkRule(rule, [at], desk))
-    .filter((rule) => rule !== null);
-  if (desk.patternCharacters > RULE_LIMITS.patternCharacters) {
-    complain(desk, [], `must use at most ${RULE_LIMITS.patternCharacters} characters of wildcard patterns`);
+  const rules: Rule[] = [];
+  try {
+    if (input.length > RULE_LIMITS.rules) complain(desk, [], `must hold at most ${RULE_LIMITS.rules} rules`);
+    for (const [at, rule] of input.slice(0, RULE_LIMITS.rules).entries()) {
+      const checked = checkRule(rule, [at], desk);
+      if (checked) rules.push(checked);
+    }
+    if (desk.patternCharacters > RULE_LIMITS.patternCharacters)
+      complain(desk, [], `must use at most ${RULE_LIMITS.patternCharacters} characters of wildcard patterns`);
+  } catch (error) {
+    if (!(error instanceof Enough)) throw error;
   }
   return desk.issues.length === 0 ? { ok: true, rules } : { ok: false, issues: desk.issues };
 }
 
+/** The first of them say enough; a role can be wrong a hundred thousand times. */
+const MOST_ISSUES = 50;
+class Enough extends Error {}
+
 function complain(desk: Desk, path: Path, message: string): null {
-  desk.issues.push({ path, message });
+  desk.issues.push({ path: path.map(clip), message });
+  if (desk.issues.length >= MOST_ISSUES) throw new Enough();
   return null;
+}
+
+/** Names come from the author, of any length. */
+function clip<T extends string | number>(part: T): T | string {
+  return typeof part === "string" && part.length > 64 ? `${part.slice(0, 64)}…` : part;
 }
 
 function checkRule(input: unknown, path: Path, desk: Desk): Rule | null {
@@ -307,7 +329,7 @@ function isRecord(input: unknown): input is Readonly<Record<string, unknown>> {
 }
 
 function quote(name: string): string {
-  return JSON.stringify(name.length > 64 ? `${name.slice(0, 64)}…` : name);
+  return JSON.stringify(clip(name));
 }
 
 /** With a slash in front and none behind; the root stays `/`. */

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { reasonOf, type Log } from "../log.ts";
 import { Problem, type Issue } from "../problem.ts";
+import { clip } from "../text.ts";
 
 export interface Envelope {
   readonly reqId: string;
@@ -24,12 +25,21 @@ export const envelopeSchema = z.object({
   details: z.unknown().optional(),
 });
 
+const MOST = { message: 2000, issue: 300, part: 100 } as const;
+
+/** What a message quotes came from the caller, of any length, and is not sent back whole. */
+const bounded = ({ code, path, message }: Issue): Issue => ({
+  code,
+  path: path.map((part) => (typeof part === "string" ? clip(part, MOST.part) : part)),
+  message: clip(message, MOST.issue),
+});
+
 export function toEnvelope(reqId: string, problem: Problem): Envelope {
   const base = {
     reqId,
     statusCode: problem.status,
     error: problem.error,
-    message: problem.issues ?? problem.message,
+    message: problem.issues?.map(bounded) ?? clip(problem.message, MOST.message),
   };
   const mayHaveDetails = problem.status === 400 || problem.status === 403;
   return mayHaveDetails && problem.details !== undefined ? { ...base, details: problem.details } : base;
@@ -51,16 +61,14 @@ const FRAMEWORK: Record<string, () => Problem> = {
   FST_ERR_MAX_PARAM_LENGTH: () => new Problem(404, "NotFound", "This address does not exist."),
 };
 
-const clip = (text: string): string => (text.length > 300 ? `${text.slice(0, 300)}…` : text);
-
 export function issuesOf(error: z.ZodError): Issue[] {
   // A body can break a rule a hundred thousand times; the first fifty say enough.
   return error.issues.slice(0, 50).map((issue) => ({
     code: issue.code ?? "custom",
     path: issue.path.map((part) =>
-      typeof part === "symbol" ? String(part) : typeof part === "string" ? clip(part) : part,
+      typeof part === "symbol" ? String(part) : typeof part === "string" ? clip(part, MOST.part) : part,
     ),
-    message: clip(issue.message),
+    message: clip(issue.message, MOST.issue),
   }));
 }
 

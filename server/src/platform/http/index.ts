@@ -4,7 +4,7 @@ export { docsPage, docsPageCsp } from "./docs-page.ts";
 export { createDoor } from "./door.ts";
 export { endpoint, moment, name, queryBoolean, queryInteger, slug, uuid, type Endpoint } from "./endpoint.ts";
 export { createMetrics, type Metrics } from "./metrics.ts";
-export { toOpenApi } from "./openapi.ts";
+export { printOpenApi, toOpenApi } from "./openapi.ts";
 export {
   byInstanceAdmin,
   idIn,

@@ -1,16 +1,91 @@
-/** Replies as text. Where a reply is a long list, its items are picked and written in bites. */
+/** Replies as text. Where a reply holds a long list, its items are picked and written in bites. */
 import { z } from "zod";
-import { Pace } from "../pace.ts";
+import { concatInBites, Pace } from "../pace.ts";
 import { createPicker } from "./picker.ts";
 
 /** Lists up to this long are written at once, as long as their items are small. */
 const SHORT = 8;
 const CHUNK = 256 * 1024;
 
-function elementOf(field: z.ZodType): z.ZodType | undefined {
+/** A part of a reply that is a list, or an object with lists in it. */
+interface LongPart {
+  isLong(value: unknown): boolean;
+  /** The same without what is in its long lists. */
+  outlineOf(value: unknown): unknown;
+  /** `outline` has been picked; what is in the long lists is picked here. */
+  write(outline: unknown, value: unknown): Generator<string, void>;
+}
+
+const fieldsOf = (value: unknown): Record<string, unknown> => value as Record<string, unknown>;
+
+function listPart(element: z.ZodType): LongPart {
+  const pick = createPicker(element);
+  return {
+    isLong: (value) => Array.isArray(value) && value.length > SHORT,
+    outlineOf: () => [],
+    *write(_outline, value) {
+      for (const [at, item] of (value as readonly unknown[]).entries())
+        yield `${at === 0 ? "[" : ","}${JSON.stringify(pick(item) ?? null)}`;
+      yield "]";
+    },
+  };
+}
+
+function objectPart(shape: Record<string, z.ZodType>): LongPart | undefined {
+  const parts = new Map<string, LongPart>();
+  for (const [name, field] of Object.entries(shape)) {
+    const part = partOf(field);
+    if (part) parts.set(name, part);
+  }
+  if (parts.size === 0) return undefined;
+  const all = [...parts];
+  const long = (value: unknown) => all.filter(([name, part]) => part.isLong(fieldsOf(value)[name]));
+  return {
+    isLong: (value) =>
+      typeof value === "object" &&
+      value !== null &&
+      all.some(([name, part]) => part.isLong(fieldsOf(value)[name])),
+    outlineOf: (value) => ({
+      ...fieldsOf(value),
+      ...Object.fromEntries(long(value).map(([name, part]) => [name, part.outlineOf(fieldsOf(value)[name])])),
+    }),
+    *write(outline, value) {
+      let before = "{";
+      for (const [name, own] of Object.entries(fieldsOf(outline))) {
+        const part = parts.get(name);
+        const given = fieldsOf(value)[name];
+        const isLong = part?.isLong(given) ?? false;
+        const said = isLong ? "" : JSON.stringify(own);
+        if (said === undefined) continue;
+        yield `${before}${JSON.stringify(name)}:${said}`;
+        before = ",";
+        if (part && isLong) yield* part.write(own, given);
+      }
+      yield "}";
+    },
+  };
+}
+
+function partOf(field: z.ZodType): LongPart | undefined {
   if (field instanceof z.ZodOptional || field instanceof z.ZodNullable || field instanceof z.ZodDefault)
-    return elementOf(field.unwrap() as z.ZodType);
-  return field instanceof z.ZodArray ? (field.element as z.ZodType) : undefined;
+    return partOf(field.unwrap() as z.ZodType);
+  if (field instanceof z.ZodArray) return listPart(field.element as z.ZodType);
+  return field instanceof z.ZodObject ? objectPart(field.shape as Record<string, z.ZodType>) : undefined;
+}
+
+async function inBites(pieces: Generator<string, void>): Promise<Buffer> {
+  const pace = new Pace();
+  const chunks: Buffer[] = [];
+  let text = "";
+  for (const piece of pieces) {
+    text += piece;
+    if (text.length >= CHUNK) {
+      chunks.push(Buffer.from(text));
+      text = "";
+    }
+    if (pace.isDue()) await pace.rest();
+  }
+  return concatInBites([...chunks, Buffer.from(text)]);
 }
 
 export type ReplyWriter = (value: unknown) => string | Promise<Buffer>;
@@ -18,49 +93,8 @@ export type ReplyWriter = (value: unknown) => string | Promise<Buffer>;
 export function createReplyWriter(schema: z.ZodType): ReplyWriter {
   const pick = createPicker(schema);
   const atOnce = (value: unknown): string => JSON.stringify(pick(value));
-  if (!(schema instanceof z.ZodObject)) return atOnce;
-  const lists = Object.entries(schema.shape as Record<string, z.ZodType>).flatMap(([name, field]) => {
-    const element = elementOf(field);
-    return element ? [{ name, pick: createPicker(element) }] : [];
-  });
-  if (lists.length === 0) return atOnce;
-  const isLong = (value: unknown): value is readonly unknown[] =>
-    Array.isArray(value) && value.length > SHORT;
-
-  const inBites = async (value: Record<string, unknown>): Promise<Buffer> => {
-    const long = new Map(lists.filter(({ name }) => isLong(value[name])).map((list) => [list.name, list]));
-    const outline = pick({ ...value, ...Object.fromEntries([...long.keys()].map((name) => [name, []])) });
-    const pace = new Pace();
-    const chunks: Buffer[] = [];
-    let text = "";
-    const add = (more: string): void => {
-      text += more;
-      if (text.length < CHUNK) return;
-      chunks.push(Buffer.from(text));
-      text = "";
-    };
-    let before = "{";
-    for (const [name, part] of Object.entries(outline as Record<string, unknown>)) {
-      const list = long.get(name);
-      const said = list ? "[" : JSON.stringify(part);
-      if (said === undefined) continue;
-      add(`${before}${JSON.stringify(name)}:${said}`);
-      before = ",";
-      if (!list) continue;
-      for (const [at, item] of (value[name] as readonly unknown[]).entries()) {
-        add(`${at === 0 ? "" : ","}${JSON.stringify(list.pick(item) ?? null)}`);
-        if (pace.isDue()) await pace.rest();
-      }
-      add("]");
-    }
-    chunks.push(Buffer.from(`${text}}`));
-    return Buffer.concat(chunks);
-  };
-
-  return (value) => {
-    const fields = value as Record<string, unknown>;
-    const hasLong =
-      typeof value === "object" && value !== null && lists.some(({ name }) => isLong(fields[name]));
-    return hasLong ? inBites(fields) : atOnce(value);
-  };
+  const part = schema instanceof z.ZodObject ? partOf(schema) : undefined;
+  if (!part) return atOnce;
+  return (value) =>
+    part.isLong(value) ? inBites(part.write(pick(part.outlineOf(value)), value)) : atOnce(value);
 }

@@ -1,5 +1,6 @@
 /** Why may, or may not, somebody do something? The same evaluation that decides, asked for its grounds. */
 import type { MemberActor } from "../../platform/actor.ts";
+import { Pace } from "../../platform/pace.ts";
 import { invalidField, notFound } from "../../platform/problem.ts";
 import {
   compileRules,
@@ -72,6 +73,9 @@ export function createExplanations({ access, permissions }: ExplainNeeds) {
     require(own, "read", "identity", { identityId });
     const rules = await permissions.rulesOf({ id: identityId, orgId: project.orgId }, project.id);
     if (rules.length === 0) throw notFound("The identity", identityId);
-    return compileRules(rules);
+    const ability = compileRules(rules);
+    // A thousand rules were made ready; they will be asked in another stretch.
+    await new Pace().rest();
+    return ability;
   }
 }

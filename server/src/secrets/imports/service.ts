@@ -17,6 +17,7 @@ import { folderUnknown, type FolderPlace } from "../model.ts";
 import { touchProject } from "../stamps/store.ts";
 import { findFolder, holdTree } from "../store.ts";
 import type { ImportChange, ImportQuery, NewImport } from "./contract.ts";
+import { MOST_IMPORTS } from "./model.ts";
 import {
   countImports,
   countImportsOfProject,
@@ -51,7 +52,7 @@ const at = ({ environment, path }: { environment: string; path: string }) => ({
 
 /** Whoever reads a folder looks through all of them, and changing one may move all. */
 const roomInFolder = createBound({
-  most: 1000,
+  most: MOST_IMPORTS,
   words: ["A folder has at most", "imports"],
   count: countImports,
 });

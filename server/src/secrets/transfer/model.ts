@@ -4,11 +4,24 @@
  * plan and the import carries it out, so the one is what the other said.
  */
 import { badRequest } from "../../platform/problem.ts";
-import type { Archive, ArchivedImport, ArchivedRole, ArchivedSecret } from "./archive/contract.ts";
+import { wordsOf } from "../../permissions/index.ts";
+import { MOST_IMPORTS, tooManyImports } from "../imports/model.ts";
+import {
+  MOST_VERSIONS,
+  type Archive,
+  type ArchivedImport,
+  type ArchivedRole,
+  type ArchivedSecret,
+} from "./archive/contract.ts";
 
 export const projectTooLarge = () =>
   badRequest(
     "The file would be larger than the 48 MB that an import takes. Export fewer environments at once (environments), or without history.",
+  );
+
+export const tooManyVersions = (key: string) =>
+  badRequest(
+    `${JSON.stringify(key)} has more than the ${MOST_VERSIONS} older versions that a file takes. Export without history, or keep fewer versions (pitVersionLimit).`,
   );
 
 export interface Diff<T> {
@@ -65,7 +78,7 @@ type Breathe = () => Promise<void> | undefined;
 async function diff<T, P>(
   { wanted, present }: { readonly wanted: readonly T[]; readonly present: readonly P[] },
   nameOf: (one: T | P) => string,
-  isSame: (wanted: T, present: P) => boolean,
+  isSame: (wanted: T, present: P) => boolean | Promise<boolean>,
   breathe: Breathe,
 ): Promise<Diff<T>> {
   const [there, asked] = [new Map<string, P>(), new Map<string, T>()];
@@ -84,7 +97,7 @@ async function diff<T, P>(
     await breathe();
     const known = there.get(nameOf(one));
     if (known === undefined) created.push(one);
-    else if (isSame(one, known)) unchanged += 1;
+    else if (await isSame(one, known)) unchanged += 1;
     else updated.push(one);
   }
   return { created, updated, unchanged };
@@ -120,7 +133,10 @@ export async function foldersOf(file: Archive, breathe: Breathe): Promise<Folder
     if (folder.path !== "/" && !all.has(folderName(folder))) all.set(folderName(folder), folder);
   };
   const places = [...file.folders, ...file.secrets, ...file.imports];
-  for (const folder of file.folders) add(folder);
+  for (const folder of file.folders) {
+    add(folder);
+    await breathe();
+  }
   const seen = new Set<string>();
   for (const place of places) {
     await breathe();
@@ -149,31 +165,63 @@ function addTo(folders: Map<string, ArchivedImport[]>, one: ArchivedImport): voi
   else folders.set(folderName(one), [one]);
 }
 
-function planImports(
-  wanted: readonly ArchivedImport[],
-  present: readonly ArchivedImport[],
+interface ImportLists {
+  readonly wanted: readonly ArchivedImport[];
+  readonly present: readonly ArchivedImport[];
+}
+
+/** What becomes of one folder's imports: those of the file and those that are there. */
+async function planStep(
+  group: readonly ArchivedImport[],
+  here: readonly ArchivedImport[],
+  breathe: Breathe,
+): Promise<ImportStep> {
+  const known = new Map<string, number>();
+  for (const [at, one] of here.entries()) known.set(importName(one), at);
+  const inFile = new Set<string>();
+  const created: ArchivedImport[] = [];
+  const moved: ArchivedImport[] = [];
+  for (const [at, one] of group.entries()) {
+    await breathe();
+    const name = importName(one);
+    inFile.add(name);
+    const before = known.get(name);
+    if (before === undefined) created.push(one);
+    else if (before !== at) moved.push(one);
+  }
+  const order = [...group, ...here.filter((one) => !inFile.has(importName(one)))];
+  const [{ environment, path } = { environment: "", path: "" }] = group;
+  if (created.length > 0 && order.length > MOST_IMPORTS) throw tooManyImports(path);
+  return { environment, path, created, order, moved };
+}
+
+async function planImports(
+  { wanted, present }: ImportLists,
   isResolved: (one: ArchivedImport) => boolean,
-): Plan["imports"] {
-  const groups = new Map<string, ArchivedImport[]>();
+  breathe: Breathe,
+): Promise<Plan["imports"]> {
+  const named = new Map<string, ArchivedImport>();
+  for (const one of wanted) {
+    named.set(importName(one), one);
+    await breathe();
+  }
+  const [groups, there] = [new Map<string, ArchivedImport[]>(), new Map<string, ArchivedImport[]>()];
   const unresolved: ArchivedImport[] = [];
-  for (const one of new Map(wanted.map((each) => [importName(each), each])).values()) {
+  for (const one of named.values()) {
     if (isResolved(one)) addTo(groups, one);
     else unresolved.push(one);
+    await breathe();
   }
-  const there = new Map<string, ArchivedImport[]>();
-  for (const one of present) addTo(there, one);
+  for (const one of present) {
+    addTo(there, one);
+    await breathe();
+  }
   const steps: ImportStep[] = [];
   let unchanged = 0;
   for (const [place, group] of groups) {
-    const here = there.get(place) ?? [];
-    const known = new Map(here.map((one, at) => [importName(one), at]));
-    const inFile = new Set(group.map(importName));
-    const order = [...group, ...here.filter((one) => !inFile.has(importName(one)))];
-    const created = group.filter((one) => !known.has(importName(one)));
-    const moved = group.filter((one, at) => (known.get(importName(one)) ?? at) !== at);
-    unchanged += group.length - created.length - moved.length;
-    const [{ environment, path } = { environment: "", path: "" }] = group;
-    if (created.length + moved.length > 0) steps.push({ environment, path, created, order, moved });
+    const step = await planStep(group, there.get(place) ?? [], breathe);
+    unchanged += group.length - step.created.length - step.moved.length;
+    if (step.created.length + step.moved.length > 0) steps.push(step);
   }
   return {
     created: steps.flatMap((step) => step.created),
@@ -184,6 +232,15 @@ function planImports(
   };
 }
 
+async function haveSameRules(a: ArchivedRole, b: ArchivedRole, breathe: Breathe): Promise<boolean> {
+  if (a.permissions.length !== b.permissions.length) return false;
+  for (const [at, rule] of a.permissions.entries()) {
+    if (wordsOf(rule) !== wordsOf(b.permissions[at])) return false;
+    await breathe();
+  }
+  return true;
+}
+
 export async function planImport(
   file: Archive,
   present: Present,
@@ -191,10 +248,10 @@ export async function planImport(
   breathe: Breathe = () => undefined,
 ): Promise<Plan> {
   const slugOf = ({ slug }: { readonly slug: string }) => slug;
-  const isSameRole = (a: ArchivedRole, b: ArchivedRole): boolean =>
+  const isSameRole = async (a: ArchivedRole, b: ArchivedRole): Promise<boolean> =>
     a.name === b.name &&
     (a.description ?? null) === (b.description ?? null) &&
-    JSON.stringify(a.permissions) === JSON.stringify(b.permissions);
+    (await haveSameRules(a, b, breathe));
   const both = <T, P>(wanted: readonly T[], there: readonly P[]) => ({ wanted, present: there });
   return {
     environments: await diff(
@@ -222,24 +279,41 @@ export async function planImport(
       breathe,
     ),
     roles: await diff(both(file.roles, present.roles), slugOf, isSameRole, breathe),
-    imports: planImports(file.imports, present.imports, isResolved),
+    imports: await planImports(both(file.imports, present.imports), isResolved, breathe),
   };
 }
 
-const counted = <T>({ created, updated, unchanged }: Diff<T>, nameOf: (one: T) => string) => ({
-  created: created.map(nameOf),
-  updated: updated.map(nameOf),
-  unchanged,
-});
+async function namesOf<T>(
+  list: readonly T[],
+  nameOf: (one: T) => string,
+  breathe: Breathe,
+): Promise<string[]> {
+  const names: string[] = [];
+  for (const one of list) {
+    names.push(nameOf(one));
+    await breathe();
+  }
+  return names;
+}
 
 /** What the caller is told, before or after. */
-export const reportOf = (plan: Plan) => ({
-  environments: counted(plan.environments, ({ slug }) => slug),
-  tags: counted(plan.tags, ({ slug }) => slug),
-  folders: counted(plan.folders, folderName),
-  secrets: counted(plan.secrets, secretPlace),
-  imports: { ...counted(plan.imports, importName), unresolved: plan.imports.unresolved.map(importName) },
-  roles: counted(plan.roles, ({ slug }) => slug),
-  /** Older versions that come along, with the secrets that are new here. */
-  versions: plan.secrets.created.reduce((sum, { history }) => sum + (history?.versions.length ?? 0), 0),
-});
+export async function reportOf(plan: Plan, breathe: Breathe = () => undefined) {
+  const counted = async <T>({ created, updated, unchanged }: Diff<T>, nameOf: (one: T) => string) => ({
+    created: await namesOf(created, nameOf, breathe),
+    updated: await namesOf(updated, nameOf, breathe),
+    unchanged,
+  });
+  return {
+    environments: await counted(plan.environments, ({ slug }) => slug),
+    tags: await counted(plan.tags, ({ slug }) => slug),
+    folders: await counted(plan.folders, folderName),
+    secrets: await counted(plan.secrets, secretPlace),
+    imports: {
+      ...(await counted(plan.imports, importName)),
+      unresolved: await namesOf(plan.imports.unresolved, importName, breathe),
+    },
+    roles: await counted(plan.roles, ({ slug }) => slug),
+    /** Older versions that come along, with the secrets that are new here. */
+    versions: plan.secrets.created.reduce((sum, { history }) => sum + (history?.versions.length ?? 0), 0),
+  };
+}

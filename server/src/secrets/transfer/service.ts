@@ -2,7 +2,7 @@
 import type { MemberActor } from "../../platform/actor.ts";
 import { inBites, Pace } from "../../platform/pace.ts";
 import { badRequest, invalidField } from "../../platform/problem.ts";
-import { isWellFormed } from "../../platform/text.ts";
+import { clip, isWellFormed } from "../../platform/text.ts";
 import { MAX_BATCH, type ListQuery } from "../contract.ts";
 import type { ReadSecret } from "../model.ts";
 import { secretName } from "../paths/contract.ts";
@@ -97,11 +97,11 @@ export function createSecretFiles({ reads, writes }: FileNeeds) {
       for (const [key, value] of entries) {
         await pace.giveWay();
         if (!secretName.safeParse(key).success || !isStorable(key))
-          throw invalidField(["content"], `${JSON.stringify(key)} cannot be the name of a secret`);
+          throw invalidField(["content"], `${JSON.stringify(clip(key))} cannot be the name of a secret`);
         if (!isStorable(value))
           throw invalidField(
             ["content"],
-            `the value of ${JSON.stringify(key)} holds a NUL character or half of a surrogate pair`,
+            `the value of ${JSON.stringify(clip(key))} holds a NUL character or half of a surrogate pair`,
           );
       }
       const { secrets } = await reads.listFresh(

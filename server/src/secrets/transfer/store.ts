@@ -1,14 +1,21 @@
 import { slowSql, sql, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 import { bytesOf, inPortions } from "../changes/store.ts";
 import type { StoredState } from "../model.ts";
+import { NIL } from "../store.ts";
 import { VERSION_COLUMNS, type VersionRow } from "../versions/store.ts";
+
+/** What a secret or a version takes in a file, whatever is in it. */
+export const LEAST_LETTERS = 150;
+/** So many versions are loaded at once: what comes in one answer is read in one stretch. */
+export const PAGE = 500;
 
 const older = slowSql<VersionRow>(`
   SELECT ${VERSION_COLUMNS}, v.original_at AS "originalAt"
   FROM secrets s JOIN secret_versions v ON v.secret_id = s.id AND v.version < s.version
-  WHERE s.id = ANY($1::uuid[]) ORDER BY v.secret_id, v.version`);
+  WHERE s.id = ANY($1::uuid[]) AND (v.secret_id, v.version) > ($2::uuid, $3::integer)
+  ORDER BY v.secret_id, v.version LIMIT ${PAGE}`);
 const olderWeight = slowSql<{ weight: number }>(`
-  SELECT coalesce(sum(octet_length(v.value)), 0) AS weight
+  SELECT coalesce(sum(${LEAST_LETTERS} + coalesce(octet_length(v.value), 0)), 0) AS weight
   FROM secrets s JOIN secret_versions v ON v.secret_id = s.id AND v.version < s.version WHERE s.id = ANY($1::uuid[])`);
 const insertOlder = sql(`
   INSERT INTO secret_versions (project_id, folder_id, created_at, actor_type, secret_id, version, change, key, key_id, value, comment, metadata,
@@ -22,8 +29,12 @@ const insertOlder = sql(`
 /** How much they take, before any is loaded. */
 export const weighOlder = async (q: SlowQuery, secretIds: readonly string[]): Promise<number> =>
   (await q.first(olderWeight, [secretIds]))?.weight ?? 0;
-/** All versions of these secrets but the newest, oldest first. */
-export const olderVersions = (q: SlowQuery, secretIds: readonly string[]) => q.rows(older, [secretIds]);
+/** The next versions of these secrets, without the newest of each, oldest first. */
+export const olderVersions = (
+  q: SlowQuery,
+  secretIds: readonly string[],
+  after: { readonly id: string; readonly version: number } | undefined,
+) => q.rows(older, [secretIds, after?.id ?? NIL, after?.version ?? 0]);
 
 export interface OlderVersion {
   readonly secretId: string;

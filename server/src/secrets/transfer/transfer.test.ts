@@ -186,3 +186,33 @@ test("what the door refuses in a request is refused in a file", async () => {
     assert.equal(taken.status, 422, `${content}: ${JSON.stringify(taken.body)}`);
   }
 });
+
+test("a refusal never sends back what it refuses, however long that is", async () => {
+  const { id } = await aProject(house.owner);
+  const long = "N".repeat(3_000_000);
+  const files = [
+    ["dotenv", `${long}=1\n${long}=2\n`],
+    ["dotenv", `${long}=1\n`],
+    ["json", JSON.stringify({ [long]: "1" })],
+    ["json", JSON.stringify({ [long]: {} })],
+    ["yaml", `${long}: "1"\n`],
+  ] as const;
+  for (const [format, content] of files) {
+    const answer = await house.owner.post(`/api/v1/projects/${id}/secrets/import`, {
+      environment: "dev",
+      format,
+      content,
+    });
+    assert.equal(answer.status, 422, format);
+    assert.ok(JSON.stringify(answer.body).length < 1000, `${format}: ${JSON.stringify(answer.body).length}`);
+  }
+  // Keys of an object whose names are anybody's are part of the path.
+  const conditions = { ["c".repeat(100_000)]: "x" };
+  const role = await house.owner.post(`/api/v1/projects/${id}/roles`, {
+    slug: "r",
+    name: "R",
+    permissions: [{ subject: "secrets", action: "readValue", conditions }],
+  });
+  assert.equal(role.status, 422);
+  assert.ok(JSON.stringify(role.body).length < 1000, `${JSON.stringify(role.body).length}`);
+});

@@ -6,7 +6,7 @@ import type { MemberActor } from "../../platform/actor.ts";
 import { isUniqueViolation, type Tx } from "../../platform/db/index.ts";
 import { badRequest } from "../../platform/problem.ts";
 import { seal } from "../../platform/sealed.ts";
-import { deny, orgOf } from "../../permissions/index.ts";
+import { deny, JudgingBudget, orgOf } from "../../permissions/index.ts";
 import { require, requireNoGain, type Access, type Ground } from "../access/service.ts";
 import { originsOf, writeChanges, type Change } from "../changes/service.ts";
 import { findDependants } from "../changes/store.ts";
@@ -165,12 +165,14 @@ export function createSecretHistory(needs: HistoryNeeds) {
       const past = await db.read((q) => learnThen(q, tags, placeOf(last), rows));
       const isReadableNow = query.viewSecretValue && ground.ability.can("readValue", "secrets", attributes);
       const versions: ReadVersion[] = [];
+      const budget = new JudgingBudget();
       for (const [index, version] of rows.entries()) {
         const then = past[index];
         // As in every list, what a reader may not know of is left out.
         if (!then || !mayAll(ground.ability, "describeSecret", then.attributes)) continue;
         const isReadable = isReadableNow && mayAll(ground.ability, "readValue", then.attributes);
         versions.push({ version, secret: await lookAt(ground, version, { last, then, isReadable }) });
+        if (budget.isDue()) await budget.giveWay();
       }
       if (versions.some(({ secret }) => secret.value !== undefined)) {
         await reads.note(actor, ground.project, "get-secret-versions", {

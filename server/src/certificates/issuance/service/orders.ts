@@ -7,6 +7,7 @@ import type { Actor, MemberActor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Keyring } from "../../../platform/crypto/index.ts";
 import type { Db } from "../../../platform/db/index.ts";
+import { Pace } from "../../../platform/pace.ts";
 import { badRequest, notFound, Problem } from "../../../platform/problem.ts";
 import { chainToPem } from "../../authorities/model.ts";
 import type { Issuer } from "../../authorities/issuers/model.ts";
@@ -15,7 +16,7 @@ import type { CertificateRow } from "../../inventory/model.ts";
 import { findCertificateById } from "../../inventory/store/certificates.ts";
 import { asRefusal, judged } from "../../model.ts";
 import type { PolicyRules } from "../../policies/contract.ts";
-import { judge } from "../../policies/model.ts";
+import { judgeInSteps } from "../../policies/model.ts";
 import type { ProfileRow } from "../../profiles/store.ts";
 import {
   certificateToPem,
@@ -102,6 +103,16 @@ const findingsOf = (error: unknown): readonly Finding[] | undefined =>
     ? (error.details as Finding[])
     : undefined;
 
+/** The names of a request times the patterns of a policy: others have their turn meanwhile. */
+async function inSteps<T>(steps: Generator<undefined, T>): Promise<T> {
+  const pace = new Pace();
+  const next = () => judged("attributes", () => steps.next());
+  for (let step = next(); ; step = next()) {
+    if (step.done) return step.value;
+    if (pace.isDue()) await pace.rest();
+  }
+}
+
 export function createOrders({ db, clock, keyring, issuers, gate }: OrderNeeds) {
   const readCsr = async (text: string | null | undefined): Promise<CertificateRequest | undefined> => {
     if (!text) return undefined;
@@ -130,17 +141,18 @@ export function createOrders({ db, clock, keyring, issuers, gate }: OrderNeeds) 
 
   const orderOf = async (brief: Brief): Promise<Order> => {
     const key = await keyFor(brief);
-    return judged("attributes", () => {
+    const { attributes, csr, rules, issuer, replaced } = brief;
+    const now = clock.now();
+    const { wish, judging } = judged("attributes", () => {
       const algorithm = keyAlgorithmOf(readPublicKey(key.publicKey));
-      const { attributes, csr, rules, issuer, replaced } = brief;
-      const now = clock.now();
       const defaults = brief.profile?.defaults ?? {};
-      const wish = wishOf({ attributes, csr, defaults, rules, issuer, replaced, now }, algorithm);
-      const signature = wish.signatureAlgorithm ?? issuer?.signer.algorithm ?? "";
-      const findings = [
-        ...judge(rules, wish, { key: algorithm, signature }),
-        ...timeFindings(rules, wish, now),
-      ];
+      const wanted = wishOf({ attributes, csr, defaults, rules, issuer, replaced, now }, algorithm);
+      const signature = wanted.signatureAlgorithm ?? issuer?.signer.algorithm ?? "";
+      return { wish: wanted, judging: judgeInSteps(rules, wanted, { key: algorithm, signature }) };
+    });
+    const policyFindings = await inSteps(judging);
+    return judged("attributes", () => {
+      const findings = [...policyFindings, ...timeFindings(rules, wish, now)];
       const own = brief.context;
       const renewal = brief.profile && {
         autoRenew: (own.autoRenewal ?? brief.profile.autoRenew) && key.privateKey !== undefined,

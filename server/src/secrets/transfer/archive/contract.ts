@@ -9,6 +9,9 @@ import { newSecretFields, secretMetadata, secretValue } from "../../contract.ts"
 import { folderPath, secretName } from "../../paths/contract.ts";
 import { createTag } from "../../tags/contract.ts";
 
+/** Of one secret, written in one transaction. */
+export const MOST_VERSIONS = 100_000;
+
 const moment = z.iso.datetime();
 const environment = createEnvironment.body.shape.slug;
 
@@ -40,7 +43,7 @@ export const archivedSecret = z.object({
   value: secretValue,
   ...state,
   /** The versions before this one, oldest first and without gaps; absent if the file was made without history. */
-  history: z.object({ createdAt: moment, versions: z.array(archivedVersion).max(100_000) }).optional(),
+  history: z.object({ createdAt: moment, versions: z.array(archivedVersion).max(MOST_VERSIONS) }).optional(),
 });
 export type ArchivedSecret = z.output<typeof archivedSecret>;
 

@@ -2,6 +2,7 @@
  * Files of `KEY=value` lines. Written so that neither a reader of such files nor a shell that sources one can mistake
  * a value for anything else; read strictly, so that nothing is lost in silence.
  */
+import { clip } from "../../../platform/text.ts";
 import {
   FormatError,
   MAX_VALUE_LETTERS,
@@ -45,28 +46,30 @@ export function* dotenvLines(entries: Entries): Writing {
   for (const [key, value] of entries) {
     if (!KEY.test(key))
       throw new FormatError(
-        `The name ${JSON.stringify(key)} cannot be written to a .env file; use JSON or YAML.`,
+        `The name ${JSON.stringify(clip(key))} cannot be written to a .env file; use JSON or YAML.`,
       );
     yield `${key}=${quote(value)}\n`;
   }
 }
 export const writeDotenv = (entries: Entries): string => [...dotenvLines(entries)].join("");
 
-/** So many lines without an entry are looked at in one go. */
-const BREATH_LINES = 1000;
+/** So many lines without an entry, or escapes in a value, are looked at in one go. */
+const BREATH = 1000;
+const LINE_BREAK = 0x0a;
 
 class Reader {
   readonly #text: string;
   #at = 0;
-  /** The line that is being read, counted from one. */
-  #line = 1;
 
   constructor(text: string) {
     this.#text = text.replace(/^\uFEFF/, "");
   }
 
-  #fail(what: string): never {
-    throw new FormatError(`Line ${this.#line}: ${what}`);
+  /** Lines are counted only for a complaint, from one. */
+  #fail(what: string, at = this.#at): never {
+    let line = 1;
+    for (let look = 0; look < at; look += 1) if (this.#text.charCodeAt(look) === LINE_BREAK) line += 1;
+    throw new FormatError(`Line ${line}: ${what}`);
   }
 
   /** Where the line that is being read ends. */
@@ -79,7 +82,6 @@ class Reader {
     const end = this.#lineEnd();
     const line = this.#text.slice(this.#at, end);
     this.#at = end + 1;
-    this.#line += 1;
     return line.endsWith("\r") ? line.slice(0, -1) : line;
   }
 
@@ -92,7 +94,7 @@ class Reader {
       if (/^\s*(#|$)/.test(line)) {
         this.#restOfLine();
         idle += 1;
-        if (idle % BREATH_LINES === 0) yield undefined;
+        if (idle % BREATH === 0) yield undefined;
         continue;
       }
       const equals = line.indexOf("=");
@@ -101,47 +103,41 @@ class Reader {
         .trim()
         .replace(/^export\s+/, "");
       if (equals < 0 || !KEY.test(key)) this.#fail("expected NAME=value");
-      if (names.has(key)) this.#fail(`${key} appears twice`);
+      if (names.has(key)) this.#fail(`${clip(key)} appears twice`);
       names.add(key);
       this.#at = start + equals + 1;
-      yield [key, this.#value()];
+      yield [key, yield* this.#value()];
     }
   }
 
-  #value(): string {
+  *#value(): Generator<undefined, string> {
     if (this.#lineEnd() - this.#at > 2 * MAX_VALUE_LETTERS) this.#fail(valueTooLong());
     while (this.#text[this.#at] === " " || this.#text[this.#at] === "\t") this.#at += 1;
     const mark = this.#text[this.#at];
-    if (mark === "'" || mark === '"') return this.#quoted(mark);
+    if (mark === "'" || mark === '"') return yield* this.#quoted(mark);
     // A comment needs a space before it: a password may contain a #.
     return this.#short(withoutComment(this.#restOfLine()).trim());
   }
 
+  /** Of the line before. */
   #short(value: string): string {
-    return value.length > MAX_VALUE_LETTERS ? this.#fail(valueTooLong()) : value;
+    return value.length > MAX_VALUE_LETTERS ? this.#fail(valueTooLong(), this.#at - 1) : value;
   }
 
-  #quoted(mark: "'" | '"'): string {
-    const special = mark === "'" ? /['\n]/g : /["\\\n]/g;
-    const parts: string[] = [];
-    let letters = 0;
+  *#quoted(mark: "'" | '"'): Generator<undefined, string> {
+    const special = mark === "'" ? /'/g : /["\\]/g;
+    let value = "";
     this.#at += 1;
-    for (;;) {
+    for (let steps = 1; ; steps += 1) {
       special.lastIndex = this.#at;
       const found = special.exec(this.#text);
-      if (!found) {
-        this.#line += this.#text.slice(this.#at).split("\n").length - 1;
-        return this.#fail("a quote is not closed");
-      }
-      letters += found.index - this.#at + 1;
-      if (letters > 2 * MAX_VALUE_LETTERS) this.#fail(valueTooLong());
-      parts.push(this.#text.slice(this.#at, found.index));
+      if (!found) return this.#fail("a quote is not closed", this.#text.length);
+      if (found.index - this.#at + value.length > 2 * MAX_VALUE_LETTERS) this.#fail(valueTooLong());
+      value += this.#text.slice(this.#at, found.index);
       this.#at = found.index + 1;
-      if (found[0] === mark) return this.#closed(parts.join(""));
-      if (found[0] === "\n") {
-        this.#line += 1;
-        parts.push("\n");
-      } else parts.push(this.#escape());
+      if (found[0] === mark) return this.#closed(value);
+      value += this.#escape();
+      if (steps % BREATH === 0) yield undefined;
     }
   }
 
@@ -154,7 +150,6 @@ class Reader {
 
   #escape(): string {
     const next = this.#text[this.#at] ?? "";
-    if (next === "\n") this.#line += 1;
     this.#at += 1;
     // An escape that nobody defined keeps its backslash, as other readers have it.
     return ESCAPES[next] ?? `\\${next}`;

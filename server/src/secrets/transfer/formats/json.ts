@@ -1,3 +1,4 @@
+import { clip } from "../../../platform/text.ts";
 import { hasMoreParts } from "../../../platform/json-parts.ts";
 import {
   FormatError,
@@ -23,7 +24,7 @@ export const writeJson = (entries: Entries): string => [...jsonLines(entries)].j
 function asText(key: string, value: unknown): string {
   if (typeof value === "string") return value;
   if (typeof value === "number" || typeof value === "boolean") return String(value);
-  throw new FormatError(`The value of ${JSON.stringify(key)} must be a string.`);
+  throw new FormatError(`The value of ${JSON.stringify(clip(key))} must be a string.`);
 }
 
 /** More than any file that is taken has; a million names would hold everybody up before the first is looked at. */

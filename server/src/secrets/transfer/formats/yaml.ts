@@ -55,6 +55,13 @@ const CODED: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
 
 /** So many lines without an entry are looked at in one go. */
 const BREATH_LINES = 1000;
+/** And so many letters between quotes. */
+const BREATH_LETTERS = 16 * 1024;
+
+interface Quoted {
+  readonly text: string;
+  readonly rest: string;
+}
 
 class Reader {
   readonly #text: string;
@@ -92,19 +99,19 @@ class Reader {
       if (line.length > 3 * MAX_VALUE_LETTERS) this.#fail(valueTooLong());
       if (/^\s*(#.*)?$/.test(line) || line === "---" || line === "{}") continue;
       if (/^\s/.test(line)) this.#fail("only one flat list of names and values is understood");
-      const { text: key, rest } = this.#key(line);
+      const { text: key, rest } = yield* this.#key(line);
       if (names.has(key)) this.#fail("a name appears twice");
       names.add(key);
       const block = /^\|([+-]?)\s*(#.*)?$/.exec(rest);
-      const value = block ? yield* this.#block(block[1] ?? "") : this.#value(rest);
+      const value = block ? yield* this.#block(block[1] ?? "") : yield* this.#value(rest);
       if (value.length > MAX_VALUE_LETTERS) this.#fail(valueTooLong());
       yield [key, value];
     }
   }
 
-  #key(line: string): { text: string; rest: string } {
+  *#key(line: string): Generator<undefined, Quoted> {
     if (line.startsWith('"') || line.startsWith("'")) {
-      const { text, rest } = this.#quoted(line);
+      const { text, rest } = yield* this.#quoted(line);
       if (!/^\s*:(\s|$)/.test(rest)) this.#fail("expected a colon after the name");
       return { text, rest: rest.slice(rest.indexOf(":") + 1).trim() };
     }
@@ -115,9 +122,9 @@ class Reader {
     return { text: name, rest: line.slice(colon.index + 1).trim() };
   }
 
-  #value(rest: string): string {
+  *#value(rest: string): Generator<undefined, string> {
     if (rest.startsWith('"') || rest.startsWith("'")) {
-      const { text, rest: after } = this.#quoted(rest);
+      const { text, rest: after } = yield* this.#quoted(rest);
       if (!/^\s*(#.*)?$/.test(after)) this.#fail("something follows the closing quote");
       return text;
     }
@@ -130,11 +137,16 @@ class Reader {
     return plain === "~" || plain === "null" ? "" : plain;
   }
 
-  #quoted(line: string): { text: string; rest: string } {
+  *#quoted(line: string): Generator<undefined, Quoted> {
     const mark = line[0];
     let text = "";
+    let breathed = 0;
     for (let at = 1; at < line.length; at += 1) {
       const char = line[at] ?? "";
+      if (at - breathed >= BREATH_LETTERS) {
+        breathed = at;
+        yield undefined;
+      }
       if (char === mark && mark === "'" && line[at + 1] === "'") {
         text += "'";
         at += 1;

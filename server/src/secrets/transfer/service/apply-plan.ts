@@ -151,10 +151,10 @@ export async function requireFor({ ability }: Ground, plan: Plan): Promise<void>
 }
 
 /** Folder by folder, and no more at once than one request may write. */
-function inBatches(list: readonly ArchivedSecret[]): ArchivedSecret[][] {
+async function inBatches(list: readonly ArchivedSecret[]): Promise<ArchivedSecret[][]> {
   const batches: ArchivedSecret[][] = [];
   const open = new Map<string, { readonly batch: ArchivedSecret[]; references: number }>();
-  for (const one of list) {
+  await inBites(list, (one) => {
     const references = referencesIn(one.value).length;
     let here = open.get(folderName(one));
     if (!here || here.batch.length >= BATCH || here.references + references > MOST_REFERENCES) {
@@ -164,7 +164,7 @@ function inBatches(list: readonly ArchivedSecret[]): ArchivedSecret[][] {
     }
     here.batch.push(one);
     here.references += references;
-  }
+  });
   return batches;
 }
 
@@ -253,6 +253,14 @@ export function createApplying(needs: ApplyNeeds) {
     const at = { environmentId: (await access.environment(ground, environment)).id, path };
     const keys = batch.map(({ key }) => key);
     const vault = await keyring.vaultOf({ projectId: project.id });
+    const known = batch.map((secret) => ({ id: newId(), secret }));
+    const older: OlderVersion[] = [];
+    const pace = new Pace();
+    for (const { id, secret } of known)
+      for (const old of secret.history?.versions ?? []) {
+        older.push(olderOf(vault, id, old, ids));
+        if (pace.isDue()) await pace.rest();
+      }
     const write = () =>
       db.write(
         async (tx) => {
@@ -263,21 +271,18 @@ export function createApplying(needs: ApplyNeeds) {
           if (taken) throw secretExists(taken.key);
           const affected = await findDependants(tx, originsOf(at, keys));
           const now = clock.now();
-          const changes: Change[] = [];
-          const older: OlderVersion[] = [];
-          const pace = new Pace();
-          for (const secret of batch) {
-            if (pace.isDue()) await pace.rest();
-            const id = newId();
-            const version = (secret.history?.versions.at(-1)?.version ?? 0) + 1;
-            const createdAt = new Date(secret.history?.createdAt ?? now);
-            const state = stateOf(secret, secret.value, ids);
-            changes.push({
-              kind: "create",
-              after: { id, folder, key: secret.key, ownerId: null, version, createdAt, state },
-            });
-            await inBites(secret.history?.versions ?? [], (old) => older.push(olderOf(vault, id, old, ids)));
-          }
+          const changes: Change[] = known.map(({ id, secret }) => ({
+            kind: "create",
+            after: {
+              id,
+              folder,
+              key: secret.key,
+              ownerId: null,
+              version: (secret.history?.versions.at(-1)?.version ?? 0) + 1,
+              createdAt: new Date(secret.history?.createdAt ?? now),
+              state: stateOf(secret, secret.value, ids),
+            },
+          }));
           const { orgId, id: projectId } = project;
           await writeChangesNow(tx, { actor, orgId, projectId, vault, at: now }, changes, affected);
           if (older.length > 0)
@@ -317,10 +322,10 @@ export function createApplying(needs: ApplyNeeds) {
 
   const takeSecrets = async (carrier: Carrier, plan: Plan, ids: TagIds): Promise<void> => {
     const isLong = ({ history }: ArchivedSecret) => history !== undefined;
-    for (const batch of inBatches(plan.secrets.created.filter(isLong)))
+    for (const batch of await inBatches(plan.secrets.created.filter(isLong)))
       await onePart(carrier, "secrets", () => createWithHistory(carrier, batch, ids), batch.length);
     const others = [...plan.secrets.created.filter((secret) => !isLong(secret)), ...plan.secrets.updated];
-    for (const batch of inBatches(others))
+    for (const batch of await inBatches(others))
       await onePart(carrier, "secrets", () => writeBatch(carrier, batch, ids), batch.length);
   };
 
@@ -354,19 +359,16 @@ export function createApplying(needs: ApplyNeeds) {
       };
       return importName(one);
     };
-    const look = async () => {
-      const rows = await imports.list(actor, place);
-      return { rows, names: await Promise.all(rows.map(nameOf)) };
-    };
-    // Looked at anew after each change only: mostly they were made in their order.
-    let now = await look();
+    const rows: { readonly id: string; readonly name: string }[] = [];
+    for (const row of await imports.list(actor, place)) rows.push({ id: row.id, name: await nameOf(row) });
     for (const [at, wanted] of order.entries()) {
-      const from = now.names.indexOf(importName(wanted));
-      const row = now.rows[from];
+      const from = rows.findIndex(({ name }) => name === importName(wanted));
+      const row = rows[from];
       if (!row || from === at) continue;
       await carrier.confirm();
       await imports.update(actor, row.id, { ...place, import: { position: at + 1 } });
-      now = await look();
+      rows.splice(from, 1);
+      rows.splice(at, 0, row);
     }
   };
 

@@ -5,8 +5,8 @@
  * that name can be read, they are left out and said to be.
  */
 import type { Confirm, MemberActor } from "../../../platform/actor.ts";
-import { Pace } from "../../../platform/pace.ts";
-import { badRequest, Problem, stoppedAfter } from "../../../platform/problem.ts";
+import { inBites, mapInBites, Pace } from "../../../platform/pace.ts";
+import { Problem, stoppedAfter } from "../../../platform/problem.ts";
 import { createTurns } from "../../../platform/turns.ts";
 import { require, type Ground } from "../../access/service.ts";
 import { refuseUnread } from "../../service/large-answers.ts";
@@ -41,14 +41,6 @@ const turns = createTurns({
 export type ProjectFileNeeds = ApplyNeeds & GatherNeeds;
 export type ProjectFiles = ReturnType<typeof createProjectFiles>;
 
-/** History must be a history: numbered without gaps, and a secret that was deleted came back. */
-const hasGaps = (file: Archive): boolean =>
-  file.secrets.some(({ history }) =>
-    (history?.versions ?? []).some(
-      (one, at, all) => at > 0 && one.version !== (all[at - 1]?.version ?? 0) + 1,
-    ),
-  );
-
 /** An import on its way: what it is to do, and whether its caller is still welcome. */
 interface Cargo {
   readonly from: string;
@@ -58,8 +50,6 @@ interface Cargo {
 
 const HALFWAY =
   "The import was stopped; what it had taken in by then stays. To complete it, import the file again.";
-
-const badHistory = () => badRequest("The history in the file has gaps.");
 
 export function createProjectFiles(needs: ProjectFileNeeds) {
   const { db, access } = needs;
@@ -85,12 +75,14 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
 
   const reachable = async (ground: Ground, file: Archive, present: Present): Promise<Set<string>> => {
     const pace = new Pace();
-    const places = new Set(
-      [...(await foldersOf(file, () => pace.giveWay())), ...present.folders].map(folderName),
-    );
+    const places = new Set<string>();
+    const folders = await foldersOf(file, () => pace.giveWay());
+    for (const list of [folders, present.folders])
+      await inBites(list, (folder) => void places.add(folderName(folder)));
     for (const { slug } of [...file.environments, ...ground.project.environments]) places.add(`${slug}:/`);
     const found = new Set<string>();
     for (const one of file.imports) {
+      await pace.giveWay();
       const source = { environment: one.sourceEnvironment, path: one.sourcePath };
       const isItself = one.sourceProject === null && folderName(source) === folderName(one);
       const isThere =
@@ -171,11 +163,10 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
     async import(actor: MemberActor, projectRef: string, input: ProjectToImport, confirm: Confirm) {
       const { orgId, id, slug } = (await access.ground(actor, projectRef)).project;
       const opened = await openApart(orgId, input);
-      if (hasGaps(opened)) throw badHistory();
       // What came from this very project comes from here.
       const file: Archive = {
         ...opened,
-        imports: opened.imports.map((one) =>
+        imports: await mapInBites(opened.imports, (one) =>
           one.sourceProject === slug ? { ...one, sourceProject: null } : one,
         ),
       };
@@ -186,7 +177,8 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
         return { ground: now, plan: await planFor(now, file) };
       });
       await requireFor(ground, plan);
-      const report = reportOf(plan);
+      const pace = new Pace();
+      const report = await reportOf(plan, () => pace.giveWay());
       if (!input.dryRun) await carryOut(ground, { from: file.project.slug, plan, confirm });
       return { ...report, dryRun: input.dryRun };
     },

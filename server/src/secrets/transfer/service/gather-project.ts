@@ -6,7 +6,7 @@ import type { MemberActor } from "../../../platform/actor.ts";
 import type { Keyring } from "../../../platform/crypto/index.ts";
 import type { Db } from "../../../platform/db/index.ts";
 import { inBites, mapInBites } from "../../../platform/pace.ts";
-import { deny, JudgingBudget, orgOf } from "../../../permissions/index.ts";
+import { deny, JudgingBudget, orgOf, permittedOf } from "../../../permissions/index.ts";
 import type { Roles } from "../../../roles/index.ts";
 import { require, type Access, type EnvironmentRef, type Ground } from "../../access/service.ts";
 import { folderTree } from "../../folders/store.ts";
@@ -17,11 +17,17 @@ import type { SecretList, SecretReads } from "../../service/read-secrets.ts";
 import { tagsFor, type Tags } from "../../tags/service.ts";
 import { attributesThen, mayAll, type PlaceThen } from "../../versions/model.ts";
 import { placesOfFolders, type VersionRow } from "../../versions/store.ts";
-import type { ArchivedImport, ArchivedSecret, ArchivedVersion, NewArchive } from "../archive/contract.ts";
+import {
+  MOST_VERSIONS,
+  type ArchivedImport,
+  type ArchivedSecret,
+  type ArchivedVersion,
+  type NewArchive,
+} from "../archive/contract.ts";
 import { MAX_PROJECT_FILE } from "../contract.ts";
-import { projectTooLarge, type Present } from "../model.ts";
+import { projectTooLarge, tooManyVersions, type Present } from "../model.ts";
 import { plainList } from "../service.ts";
-import { olderVersions, weighOlder } from "../store.ts";
+import { LEAST_LETTERS, olderVersions, PAGE, weighOlder } from "../store.ts";
 
 export interface GatherNeeds {
   readonly db: Db;
@@ -97,7 +103,10 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
     isShown: (path: string) => boolean = () => true,
   ) => {
     const found: ArchivedImport[] = [];
-    for (const folder of (await foldersIn(orgOf(actor), environment)).filter(({ path }) => isShown(path))) {
+    const folders = await permittedOf(await foldersIn(orgOf(actor), environment), ({ path }) =>
+      isShown(path),
+    );
+    for (const folder of folders) {
       for (const one of await db.read((q) => importsOfFolder(q, folder.id))) {
         const isOwn = one.sourceProjectId === projectId;
         found.push({
@@ -160,27 +169,50 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
 
   const historyOf = async (ground: Ground, secrets: readonly ReadSecret[], charge: Charge) => {
     const byId = new Map(secrets.map((secret) => [secret.row.id, secret]));
-    for (const { folder } of secrets)
+    const budget = new JudgingBudget();
+    for (const { folder } of secrets) {
       require(ground.ability, "read", "secret-rollback", {
         environment: folder.environment,
         secretPath: folder.path,
       });
+      if (budget.isDue()) await budget.giveWay();
+    }
     charge(await db.read((q) => weighOlder(q, [...byId.keys()]), { tenant: ground.project.orgId }));
-    const rows = await db.read((q) => olderVersions(q, [...byId.keys()]), { tenant: ground.project.orgId });
+    const histories = new Map<string, ArchivedVersion[]>();
+    for (
+      let page = await pageAfter(ground, byId, undefined);
+      ;
+      page = await pageAfter(ground, byId, page.last)
+    ) {
+      for (const row of page.rows) {
+        const now = byId.get(row.id);
+        if (!now) continue;
+        const versions = histories.get(row.id) ?? [];
+        histories.set(row.id, versions);
+        // Those before were forgotten meanwhile.
+        if (versions.at(-1)?.version !== row.version - 1) versions.length = 0;
+        versions.push(await toVersion(ground, row, { now, ...page }));
+        if (versions.length > MOST_VERSIONS) throw tooManyVersions(now.row.key);
+        if (budget.isDue()) await budget.giveWay();
+      }
+      if (page.rows.length < PAGE) return histories;
+    }
+  };
+
+  /** The next older versions of these secrets, and what they are judged by. */
+  const pageAfter = async (
+    { project }: Ground,
+    byId: ReadonlyMap<string, ReadSecret>,
+    after: VersionRow | undefined,
+  ) => {
+    const tenant = project.orgId;
+    const rows = await db.read((q) => olderVersions(q, [...byId.keys()], after), { tenant });
     const places = await db.read((q) => placesOfFolders(q, [...new Set(rows.map((row) => row.folderId))]));
     const known = await tags.lookUp(
-      ground.project.id,
+      project.id,
       rows.map((row) => row.tagIds),
     );
-    const histories = new Map<string, ArchivedVersion[]>();
-    for (const row of rows) {
-      const now = byId.get(row.id);
-      if (!now) continue;
-      const versions = histories.get(row.id) ?? [];
-      histories.set(row.id, versions);
-      versions.push(await toVersion(ground, row, { now, known, places }));
-    }
-    return histories;
+    return { rows, places, known, last: rows.at(-1) };
   };
 
   const withHistory = async (ground: Ground, secrets: readonly ReadSecret[], charge: Charge) => {
@@ -232,7 +264,7 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
       for (const environment of environments) {
         const list = await secretsIn(actor, id, environment.slug);
         requireAll(ground, environment.slug, list);
-        await inBites(list.secrets, ({ value }) => charge(value?.open().length ?? 0));
+        await inBites(list.secrets, ({ value }) => charge(LEAST_LETTERS + (value?.open().length ?? 0)));
         const gathered = wanted.includeHistory
           ? await withHistory(ground, list.secrets, charge)
           : await mapInBites(list.secrets, (secret) => {
@@ -240,13 +272,18 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
               return { ...rest, value };
             });
         for (const secret of gathered) archive.secrets.push(secret);
+        const budget = new JudgingBudget();
         for (const { path, description } of await foldersIn(ground.project.orgId, environment)) {
+          if (budget.isDue()) await budget.giveWay();
           requireAt(ground, "secret-folders", environment, path);
           archive.folders.push({ environment: environment.slug, path, description });
         }
         const imports = await importsIn(actor, id, environment);
-        for (const { path } of imports) requireAt(ground, "secret-imports", environment, path);
-        archive.imports.push(...imports);
+        for (const one of imports) {
+          if (budget.isDue()) await budget.giveWay();
+          requireAt(ground, "secret-imports", environment, one.path);
+          archive.imports.push(one);
+        }
       }
       return archive;
     },
@@ -282,11 +319,10 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
               description: isReadable ? description : null,
             });
         }
-        found.imports.push(
-          ...(await importsIn(actor, id, environment, (path) =>
-            canAt(ground, "secret-imports", environment, path),
-          )),
+        const imports = await importsIn(actor, id, environment, (path) =>
+          canAt(ground, "secret-imports", environment, path),
         );
+        for (const one of imports) found.imports.push(one);
       }
       return found satisfies Present;
     },

@@ -1,12 +1,16 @@
 /** The thread that opens a project's file (open-apart.ts). */
 import { parentPort, workerData } from "node:worker_threads";
+import { piecesOf, type Piece } from "../archive/model.ts";
+import { Problem } from "../../../platform/problem.ts";
 import type { Opened, OpenOrder } from "./open-apart.ts";
-import { openArchive } from "./seal-archive.ts";
+import { notBase64, openArchive, unreadable } from "./seal-archive.ts";
 
 const BITE = 500;
-const BITE_LETTERS = 512 * 1024;
+const BITE_LETTERS = 256 * 1024;
 
 const say = (said: Opened): void => parentPort?.postMessage(said);
+const refuse = ({ status, error, message, issues = [] }: Problem): void =>
+  say({ kind: "refused", status, error, message, issues });
 
 /** Half of a character more or less would be decoded to something, and be another file. */
 function decode(text: string): Buffer | undefined {
@@ -16,20 +20,25 @@ function decode(text: string): Buffer | undefined {
   return isWhole ? bytes : undefined;
 }
 
+function nextBite(pieces: Generator<Piece, void>): Piece[] {
+  const bite: Piece[] = [];
+  for (let letters = 0; bite.length < BITE && letters < BITE_LETTERS;) {
+    const { value, done } = pieces.next();
+    if (done) break;
+    bite.push(value);
+    letters += JSON.stringify(value).length;
+  }
+  return bite;
+}
+
 const { file, passphrase } = workerData as OpenOrder;
 const bytes = decode(Buffer.from(file.buffer, file.byteOffset, file.byteLength).toString("latin1"));
 if (bytes)
   try {
-    const { secrets, ...rest } = await openArchive(bytes, passphrase);
-    let at = 0;
-    parentPort?.on("message", () => {
-      const start = at;
-      for (let letters = 0; at < secrets.length && at - start < BITE && letters < BITE_LETTERS; at += 1)
-        letters += JSON.stringify(secrets[at]).length;
-      say({ kind: "bite", secrets: secrets.slice(start, at) });
-    });
-    say({ kind: "head", rest });
-  } catch {
-    say({ kind: "refused", why: "unreadable" });
+    const pieces = piecesOf(await openArchive(bytes, passphrase));
+    parentPort?.on("message", () => say({ kind: "bite", pieces: nextBite(pieces) }));
+    say({ kind: "bite", pieces: nextBite(pieces) });
+  } catch (error) {
+    refuse(error instanceof Problem ? error : unreadable());
   }
-else say({ kind: "refused", why: "base64" });
+else refuse(notBase64());

@@ -1,14 +1,15 @@
 /**
- * Opens a project's file on a thread of its own: fifty megabytes of JSON hold up for a second whoever reads them. The
- * secrets come back in bites, one asked for after the other, so that nobody waits long here either. One file at a time
+ * Opens a project's file on a thread of its own: fifty megabytes of JSON hold up for a second whoever reads them. It
+ * comes back in bites, one asked for after the other, so that nobody waits long here either. One file at a time
  * on a node, organisations in turn; each may take so much memory and no more.
  */
 import { Worker } from "node:worker_threads";
 import { Pace } from "../../../platform/pace.ts";
-import { invalidField, Problem } from "../../../platform/problem.ts";
+import { Problem, type Issue } from "../../../platform/problem.ts";
 import { createTurns } from "../../../platform/turns.ts";
-import type { Archive, ArchivedSecret } from "../archive/contract.ts";
-import { unreadable } from "./seal-archive.ts";
+import type { Archive } from "../archive/contract.ts";
+import { ArchiveOfPieces, type Piece } from "../archive/model.ts";
+import { notBase64, unreadable } from "./seal-archive.ts";
 
 export interface OpenOrder {
   /** Base64, letter by letter. */
@@ -16,9 +17,15 @@ export interface OpenOrder {
   readonly passphrase: string;
 }
 export type Opened =
-  | { readonly kind: "head"; readonly rest: Omit<Archive, "secrets"> }
-  | { readonly kind: "bite"; readonly secrets: readonly ArchivedSecret[] }
-  | { readonly kind: "refused"; readonly why: "base64" | "unreadable" };
+  /** The last one is empty. */
+  | { readonly kind: "bite"; readonly pieces: readonly Piece[] }
+  | {
+      readonly kind: "refused";
+      readonly status: number;
+      readonly error: string;
+      readonly message: string;
+      readonly issues: readonly Issue[];
+    };
 
 const MEMORY_MB = 1024;
 const IDLE_MS = 120_000;
@@ -34,15 +41,16 @@ const turns = createTurns({
 
 function readFrom(worker: Worker): Promise<Archive> {
   return new Promise((resolve, reject) => {
-    let rest: Omit<Archive, "secrets"> | undefined;
-    const secrets: ArchivedSecret[] = [];
+    const archive = new ArchiveOfPieces();
     const timer = setTimeout(() => reject(unreadable()), IDLE_MS).unref();
     worker.on("message", (said: Opened) => {
       timer.refresh();
-      if (said.kind === "refused") return reject(said.why === "base64" ? notBase64() : unreadable());
-      if (said.kind === "head") rest = said.rest;
-      else secrets.push(...said.secrets);
-      if (said.kind === "bite" && said.secrets.length === 0 && rest) return resolve({ ...rest, secrets });
+      if (said.kind === "refused") {
+        const { status, error, message, issues } = said;
+        return reject(new Problem(status, error, message, issues.length > 0 ? { issues } : {}));
+      }
+      for (const piece of said.pieces) archive.add(piece);
+      if (said.pieces.length === 0) return resolve(archive.whole);
       worker.postMessage("more");
     });
     // Out of memory is the file's fault too: whoever exports so much in one file is told to split it.
@@ -69,8 +77,6 @@ async function lettersOf(text: string): Promise<Uint8Array | undefined> {
   }
   return letters;
 }
-
-const notBase64 = () => invalidField(["file"], "file must be base64 text");
 
 export interface SealedFile {
   readonly file: string;
