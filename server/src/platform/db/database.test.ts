@@ -290,7 +290,7 @@ describe("the database", () => {
     const expected = { timeout: "8s", zone: "UTC", path: "public" };
     try {
       assert.deepEqual(await own.read((q) => q.first(show)), expected);
-      const writing = { ...expected, timeout: "22s" };
+      const writing = { ...expected, timeout: "20s" };
       assert.deepEqual(await own.write((tx) => tx.first(show), { audited: false }), writing);
       await assert.rejects(own.read((q) => q.rows(insertJob, ["by-reading"])));
     } finally {

@@ -58,15 +58,15 @@ const CHORE_LIMITS = { statement_timeout: 5000, lock_timeout: 1000 };
 /** Ended by the database before that, so that the lane and whoever else is in it go on. */
 const LANE_LOOK_MS = 8000;
 const ATTEMPTS = 4;
-const STATEMENT_MS = 22_000;
+const STATEMENT_MS = 20_000;
 /**
  * Our own patience, a little longer than the database's. A database that is alive ends a slow statement itself; only
  * behind a wire that swallows everything (a pulled cable, a firewall that forgot us) would we wait for ever. Proxies
  * give up after thirty seconds, as a rule: who waits should hear it from us.
  */
-const WIRE_MS = 25_000;
+const WIRE_MS = 22_000;
 /** Whoever has not come to write by then hears of it, instead of a proxy's time-out. */
-const WRITE_TURN_MS = 8000;
+const WRITE_TURN_MS = 7000;
 const OWN_WIRE_MS = 10_000;
 
 /** What a role or a database may be set to differently, and what our statements and their reading rely on. */

@@ -65,14 +65,23 @@ export const isForeignKeyViolation = (error: unknown, constraint?: string): bool
 const isBusy = (error: unknown): boolean =>
   ["55P03", "57014"].includes(look(error).code ?? "") || isRetryable(error);
 
+const isPostgres = ({ code = "" }: DatabaseError): boolean => code.length === 5 && /\d/.test(code);
+
+/** Whatever it said, the server said it. Also of what was translated. */
+export const hasAnswered = (error: unknown): boolean =>
+  isPostgres(look(error instanceof Problem ? error.cause : error));
+
+/** Of a commit that failed with it: it may have been made. A server that is stopped in the middle of it says so, too. */
+export const isUncertain = (error: unknown): boolean =>
+  !hasAnswered(error) || (look(error).code ?? "").startsWith("57P0");
+
 /**
  * Nobody knows from it whether the database could do it: it came to nothing while it waited for a lock, for a connection,
  * or for any word at all. Whatever else has a code of PostgreSQL's own is an answer.
  */
 export function isUnanswered(error: unknown): boolean {
   const { code = "" } = look(error);
-  const isPostgres = code.length === 5 && /\d/.test(code);
-  return isPostgres ? ["55P03", "57014", "53300"].includes(code) : isAway(error);
+  return isPostgres(look(error)) ? ["55P03", "57014", "53300"].includes(code) : isAway(error);
 }
 
 /** The database takes no further connection from us. */
@@ -83,7 +92,9 @@ export const isFull = (error: unknown): boolean => look(error).code === "53300";
  * lock that somebody holds: it will be there. Also of what was translated.
  */
 export function isWorthWaitingFor(error: unknown): boolean {
-  const { code = "" } = look(error instanceof Problem ? error.cause : error);
+  const { code = "", message = "" } = look(error instanceof Problem ? error.cause : error);
+  // Somebody ended it on purpose, and would have to again and again.
+  if (code === "57014" && message.includes("user request")) return false;
   return ["53300", "25006", "55P03", "57014"].includes(code) || code.startsWith("57P0");
 }
 

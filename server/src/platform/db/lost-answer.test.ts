@@ -17,6 +17,7 @@ import type { ProjectRow } from "../../projects/index.ts";
 import { newId } from "../ids.ts";
 import { openDatabase, unlessMade, type Database } from "./index.ts";
 import { sql } from "./statement.ts";
+import { becameOf, type Ask } from "./unconfirmed.ts";
 
 const raise = sql(`UPDATE tally SET n = n + $1`);
 
@@ -68,6 +69,23 @@ describe("a background writer whose answer to COMMIT is lost", () => {
     }
     assert.ok(proxy.cuts() >= 4, `${proxy.cuts()} answers were lost`);
     assert.deepEqual(await ask("SELECT n FROM tally"), [{ n: 24 }]);
+  });
+
+  it("tells whoever asked for a change to look before it is repeated", async () => {
+    proxy.set({ kind: "cut-after-commit", every: 1 });
+    await assert.rejects(
+      db.write((tx) => tx.rows(raise, [0]), { audited: false }),
+      /Whether this one was made is not certain: look before you repeat it/,
+    );
+    proxy.set({ kind: "fair" });
+  });
+
+  it("does not take another's transaction for its own where the server is another one by now", async () => {
+    const [row] = await ask<{ xid: string }>("SELECT pg_current_xact_id()::text AS xid");
+    const rows: Ask = (statement, values) => db.read((q) => q.rows(statement, values));
+    const xid = row?.xid ?? "";
+    assert.equal(await becameOf(rows, { xid, timeline: "00000001" }), true);
+    assert.equal(await becameOf(rows, { xid, timeline: "00000002" }), false);
   });
 
   it("writes a reading into the audit log once", async () => {

@@ -4,6 +4,7 @@
  * and so it is when nobody answers at all; then the start fails with a reason instead of waiting for ever.
  */
 import type pg from "pg";
+import { hasAnswered } from "./errors.ts";
 import { withOwnConnection } from "./own-connection.ts";
 import type { Database } from "./database.ts";
 import { sever } from "./wire.ts";
@@ -48,7 +49,10 @@ export function watchMigration(
     if (isAsking) return;
     isAsking = true;
     ask()
-      .catch(() => undefined)
+      .catch((error: unknown) => {
+        // It is there and says no: no room for another connection, most of all. Our own may well be working.
+        if (hasAnswered(error)) heardAt = performance.now();
+      })
       .finally(() => {
         isAsking = false;
       });

@@ -18,7 +18,7 @@ const UPKEEP_LOOK_MS = 30_000;
 /** See database.ts: for a wire that swallows everything. */
 const WIRE_MS = 5000;
 /** With what the look itself may take, still before a proxy gives up. */
-const TURN_MS = 12_000;
+const TURN_MS = 9000;
 
 export interface SlowLooks {
   readonly pools: readonly pg.Pool[];

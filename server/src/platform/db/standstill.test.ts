@@ -10,6 +10,7 @@ import {
 } from "../../../test/postgres.ts";
 import { systemActor } from "../actor.ts";
 import { systemClock } from "../clock.ts";
+import { notFound } from "../problem.ts";
 import { openDatabase, sql, type Database } from "./index.ts";
 
 const STANDSTILL = /^no change got through for \d+ s, though some were asked for$/;
@@ -70,6 +71,35 @@ describe("changes that all wait", () => {
       await client.query("ROLLBACK");
     });
     await until(goesOn, 30_000);
+  });
+
+  it("are one behind a lock on this month's part of the audit log, however many changes are refused meanwhile", async () => {
+    await withClient(test.server, test.connection.database, async (client) => {
+      await client.query("BEGIN");
+      const { rows } = await client.query<{ name: string }>(
+        "SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'audit_log'::regclass",
+      );
+      for (const { name } of rows) await client.query(`LOCK TABLE ${name} IN EXCLUSIVE MODE`);
+      const refusing = setInterval(() => {
+        database
+          .write(async (tx) => {
+            await tx.first(one);
+            throw notFound("Nothing of that kind");
+          })
+          .catch(() => undefined);
+      }, 500);
+      const asked = change().catch(() => undefined);
+      await until(isStill, 30_000);
+      clearInterval(refusing);
+      await asked;
+      await client.query("ROLLBACK");
+    });
+    await until(goesOn, 30_000);
+    const { length } = await withClient(test.server, test.connection.database, async (client) => {
+      const { rows } = await client.query("SELECT FROM audit_log WHERE event = 'trial'");
+      return rows;
+    });
+    assert.equal(length, 0, "what is tried leaves nothing behind");
   });
 
   it("are none where one takes long and others could be made, nor where nobody asks for any", async () => {

@@ -6,11 +6,11 @@ import type pg from "pg";
 import type { Clock } from "../clock.ts";
 import type { Fact, NumberedFact } from "../outbox/fact.ts";
 import { auditRow, insertAudit, type AuditRow } from "./audit-rows.ts";
-import { isAway } from "./errors.ts";
+import { isAway, isUncertain } from "./errors.ts";
 import type { SlowQuery, Tx, WriteOptions } from "./handles.ts";
 import { borrow, isCurrent } from "./pools.ts";
 import { sql, type Statement } from "./statement.ts";
-import { becameOf, lostAnswer, type Ask, type UnconfirmedCommits } from "./unconfirmed.ts";
+import { becameOf, lostAnswer, ownTransactionId, type Ask, type UnconfirmedCommits } from "./unconfirmed.ts";
 import { NeverRan, Wire } from "./wire.ts";
 
 const insertFact = sql<{ seq: number; xid: number; at: number }>(
@@ -95,8 +95,6 @@ export interface Ledger {
   readonly ask: Ask;
 }
 
-const ownXid = sql<{ xid: string }>("SELECT pg_current_xact_id()::text AS xid");
-
 export async function transact<T>(
   pool: pg.Pool,
   { clock, commits, ask }: Ledger,
@@ -120,13 +118,13 @@ export async function transact<T>(
     const begun = wire.run(begin);
     begun.catch(() => undefined); // a failure shows again at the first statement; this one must not go unhandled
     // Before anything is sent that is to be committed: with the answer to COMMIT this one would be lost, too.
-    const xid = isTraced ? (await wire.rows(ownXid, []))[0]?.xid : undefined;
+    const own = isTraced ? (await wire.rows(ownTransactionId, []))[0] : undefined;
     const value = await change(asTx(wire, pending, clock));
     if (mustAudit && pending.audits.length === 0) throw new Error("a write left no audit row");
     committing = commit(wire, pending);
     isMade = committing.then(
       () => true,
-      (error: unknown) => (xid !== undefined && isAway(error) ? becameOf(ask, xid) : false),
+      (error: unknown) => (own !== undefined && isAway(error) ? becameOf(ask, own) : false),
     );
     const facts = await commits.watch(client, committing, isMade);
     await begun;
@@ -139,7 +137,7 @@ export async function transact<T>(
         broken = true;
       });
     }
-    throw isTraced && isMade && broken ? lostAnswer(isMade) : error;
+    throw isMade && broken && isUncertain(error) ? lostAnswer(isMade) : error;
   } finally {
     const release = () => {
       client.release(broken);

@@ -54,15 +54,29 @@ const isMadeBy = (change: Promise<unknown>): Promise<boolean> =>
     (error: unknown) => (error instanceof Unconfirmed ? error.isMade : false),
   );
 
-const fate = sql<{ status: string | null }>(`SELECT pg_xact_status($1::text::xid8) AS status`);
+/** Which transaction it is. Its number alone is not enough: after a fail-over another one may get the same. */
+export interface TransactionId {
+  readonly xid: string;
+  readonly timeline: string;
+}
+const TIMELINE = "left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)";
+export const ownTransactionId = sql<TransactionId>(
+  `SELECT pg_current_xact_id()::text AS xid, ${TIMELINE} AS timeline`,
+);
+const fate = sql<{ status: string | null }>(
+  `SELECT CASE WHEN ${TIMELINE} = $2 THEN pg_xact_status($1::text::xid8) ELSE 'elsewhere' END AS status`,
+);
 const FATE_MS = 500;
 /** So long the server is asked again; a transaction is over long before. */
 const FATE_TRIES = 1200;
 
-/** What became of a transaction whose COMMIT was sent and never answered: the server knows. */
-export async function becameOf(ask: Ask, xid: string): Promise<boolean> {
+/**
+ * What became of a transaction whose COMMIT was sent and never answered: the server knows. A server that took over
+ * does not; then it counts as not made: what is written down twice is better than what is not written down.
+ */
+export async function becameOf(ask: Ask, { xid, timeline }: TransactionId): Promise<boolean> {
   for (let tries = 0; tries < FATE_TRIES; tries += 1) {
-    const [row] = await ask(fate, [xid]).catch(() => []);
+    const [row] = await ask(fate, [xid, timeline]).catch(() => []);
     if (row && row.status !== "in progress") return row.status === "committed";
     await pause(FATE_MS, undefined, { ref: false });
   }
