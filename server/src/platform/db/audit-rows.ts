@@ -10,6 +10,26 @@ const COLUMNS =
 /** Its values in the order of the columns. */
 export type AuditRow = readonly unknown[];
 
+/** Of one row. A page may hold a thousand of them, and whoever can make large ones would make large pages. */
+const MOST_CHARACTERS = 16_384;
+const MOST_OF_A_VALUE = 1024;
+
+function shortened(value: unknown): unknown {
+  const text = JSON.stringify(value) ?? "";
+  if (text.length <= MOST_OF_A_VALUE) return value;
+  if (Array.isArray(value)) return { count: value.length };
+  return typeof value === "string" ? `${value.slice(0, 200)}…` : { characters: text.length };
+}
+
+/** What does not fit is shown by its size, and said to be. */
+function metadataOf(metadata: Readonly<Record<string, unknown>>): string {
+  const text = JSON.stringify(metadata);
+  if (text.length <= MOST_CHARACTERS) return text;
+  const kept = Object.entries(metadata).map(([key, value]) => [key, shortened(value)] as const);
+  const short = JSON.stringify({ ...Object.fromEntries(kept), isShortened: true });
+  return short.length <= MOST_CHARACTERS ? short : JSON.stringify({ isShortened: true });
+}
+
 export function auditRow(at: Date, actor: Actor, entry: AuditEntry): AuditRow {
   const { caller } = actor;
   return [
@@ -24,7 +44,7 @@ export function auditRow(at: Date, actor: Actor, entry: AuditEntry): AuditRow {
     caller?.ip ?? null,
     caller?.userAgent ?? null,
     caller?.requestId ?? null,
-    JSON.stringify(entry.metadata ?? {}),
+    metadataOf(entry.metadata ?? {}),
   ];
 }
 
