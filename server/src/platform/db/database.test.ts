@@ -269,6 +269,19 @@ describe("the database", () => {
     }
   });
 
+  it("a look that would fill the memory is ended, and the next one is not", async () => {
+    const wide = slowSql<{ text: string }>(
+      `SELECT repeat('x', 1000000) AS text FROM generate_series(1, $1::int)`,
+    );
+    const look = (rows: number) => database.read((q) => q.rows(wide, [rows]), { tenant: "org" });
+    await assert.rejects(look(5000), (error: Problem) => {
+      assert.equal(error.status, 400);
+      assert.match(error.message, /more than 192 MB\. Ask for less at a time/);
+      return true;
+    });
+    assert.equal((await look(3)).length, 3);
+  });
+
   it("a slow look without anybody's turn is refused by the compiler, and by itself", async () => {
     const nap = slowSql(`SELECT FROM pg_sleep(0)`);
     const look = () =>

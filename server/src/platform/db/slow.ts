@@ -3,8 +3,9 @@
  * their own, for which organisations take turns: whoever asks sixty of them at once waits behind itself. Upkeep has
  * its own connections and more time, because nobody waits for it.
  */
+import type { Socket } from "node:net";
 import pg from "pg";
-import { Problem } from "../problem.ts";
+import { badRequest, Problem } from "../problem.ts";
 import { createTurns } from "../turns.ts";
 import { UPKEEP_TURN, type TurnOf } from "./handles.ts";
 import { SessionClient, type SessionConfig } from "./session.ts";
@@ -33,6 +34,29 @@ const tookTooLong = (cause: unknown): Problem =>
     `This took the database longer than ${SLOW_LOOK_MS / 1000} seconds and was ended. Ask for less at a time, or later.`,
     { retryAfterSeconds: 5, cause },
   );
+
+/**
+ * Of one look, as it comes over the wire. What a page may hold is bounded by number almost everywhere, and what a row may
+ * hold; this is for the product of the two, which would fill the memory that everybody shares. The largest list of
+ * secrets (64 MB, each byte as two letters) fits.
+ */
+const MOST_BYTES = 192 * 1024 * 1024;
+const tooLarge = (): Problem =>
+  badRequest(
+    `The answer would be made from more than ${MOST_BYTES / 1024 / 1024} MB. Ask for less at a time: a smaller limit, a filter, one folder.`,
+  );
+
+/** Ends the connection that brings more; answers whether it did. */
+function boundAnswer(client: pg.PoolClient): { readonly end: () => void; readonly isPassed: () => boolean } {
+  const { stream } = (client as unknown as { readonly connection: { readonly stream: Socket } }).connection;
+  let bytes = 0;
+  const count = (chunk: Buffer): void => {
+    bytes += chunk.length;
+    if (bytes > MOST_BYTES) stream.destroy();
+  };
+  stream.on("data", count);
+  return { end: () => void stream.off("data", count), isPassed: () => bytes > MOST_BYTES };
+}
 
 export interface SlowNeeds {
   readonly config: SessionConfig;
@@ -79,16 +103,19 @@ export function openSlowLooks(needs: SlowNeeds): SlowLooks {
     const { name, text } = statement;
     const client = await needs.borrow(from);
     let isOver = true;
+    const bound = boundAnswer(client);
     try {
       const { rows } = await client.query({ name, text, values } as pg.QueryConfig);
       isOver = (client as unknown as SessionClient).isStandby; // see lanes.ts
       return rows as Row[];
     } catch (error) {
+      if (bound.isPassed()) throw tooLarge();
       // The session is as good as before.
       const isTimeUp = (error as { readonly code?: string }).code === "57014";
       isOver = !isTimeUp;
       throw isTimeUp && from === pool ? tookTooLong(error) : error;
     } finally {
+      bound.end();
       client.release(isOver);
     }
   };
