@@ -81,6 +81,53 @@ test("imports of a project", async () => {
   );
 });
 
+test("many at once get exactly what room there is: client secrets, policies, folders, environments", async () => {
+  const { id: projectId } = await aProject(house.owner);
+  const { id } = await anIdentity(house.owner, house.base, projectId);
+  const { project } = await aPki(house);
+  await fill(
+    `INSERT INTO client_secrets (id, universal_auth_id, digest, prefix, description, uses_limit, ttl, created_at, updated_at)
+     SELECT gen_random_uuid(), u.id, sha256((random() || u.id::text || n)::bytea), 'x', '', 0, 0, now(), now()
+     FROM universal_auths u, generate_series(1, 993 - (SELECT count(*) FROM client_secrets c JOIN universal_auths a ON a.id = c.universal_auth_id WHERE a.identity_id = $1)) n
+     WHERE u.identity_id = $1`,
+    [id],
+  );
+  await fill(
+    `INSERT INTO certificate_policies (id, project_id, name, rules, created_at, updated_at)
+     SELECT gen_random_uuid(), $1, 'x' || n, '{}', now(), now()
+     FROM generate_series(1, 9993 - (SELECT count(*) FROM certificate_policies WHERE project_id = $1)) n`,
+    [project.id],
+  );
+  await fill(
+    `INSERT INTO environments (id, project_id, name, slug, position, created_at, updated_at)
+     SELECT gen_random_uuid(), $1, 'n' || n, 'env-' || n, 10 + n, now(), now()
+     FROM generate_series(1, 993 - (SELECT count(*) FROM environments WHERE project_id = $1)) n`,
+    [projectId],
+  );
+  await fill(
+    `INSERT INTO folders (id, project_id, environment_id, parent_id, name, path, created_at, updated_at)
+     SELECT gen_random_uuid(), $1, r.environment_id, r.id, 'f' || n, '/f' || n, now(), now()
+     FROM generate_series(1, 99993 - (SELECT count(*) FROM folders WHERE project_id = $1)) n,
+       (SELECT f.id, f.environment_id FROM folders f JOIN environments e ON e.id = f.environment_id WHERE f.project_id = $1 AND e.slug = 'dev' AND f.path = '/') r`,
+    [projectId],
+  );
+  for (const make of [
+    () => house.owner.post(`/api/v1/auth/universal-auth/identities/${id}/client-secrets`, {}),
+    () => house.owner.post(`${CM}/certificate-policies`, { projectId: project.id, name: unique("more") }),
+    (n: number) =>
+      house.owner.post("/api/v2/folders", { projectId, environment: "dev", path: "/", name: `more-${n}` }),
+    (n: number) =>
+      house.owner.post(`/api/v1/projects/${projectId}/environments`, {
+        name: `Last ${n}`,
+        slug: `last-${n}`,
+      }),
+  ]) {
+    const answers = await Promise.all(Array.from({ length: 30 }, (_none, n) => make(n)));
+    const made = answers.filter(({ status }) => status === 200).length;
+    assert.equal(made, 7, `${make.toString()}: ${JSON.stringify(answers.at(-1)?.body)}`);
+  }
+});
+
 test("projects of an organisation", async () => {
   const tenant = await house.newTenant();
   await fill(
