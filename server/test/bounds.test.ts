@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { aProject, anIdentity, unique } from "./builders.ts";
-import { aPki } from "./certificates.ts";
+import { aPki, issue } from "./certificates.ts";
 import { openTestHouse, type Answer, type TestHouse } from "./harness.ts";
 import { withClient } from "./postgres.ts";
 
@@ -28,7 +28,12 @@ async function holds(
   assert.equal(full.status, 400, JSON.stringify(full.body));
   assert.match(full.body.message, bound);
   await makeRoom();
-  const fits = await ask();
+  // That there was no room is remembered for a moment where counting is dear.
+  let fits = await ask();
+  for (let tries = 0; fits.status === 400 && tries < 50; tries += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    fits = await ask();
+  }
   assert.equal(fits.status, 200, JSON.stringify(fits.body));
 }
 
@@ -76,6 +81,53 @@ test("imports of a project", async () => {
   );
 });
 
+test("many at once get exactly what room there is: client secrets, policies, folders, environments", async () => {
+  const { id: projectId } = await aProject(house.owner);
+  const { id } = await anIdentity(house.owner, house.base, projectId);
+  const { project } = await aPki(house);
+  await fill(
+    `INSERT INTO client_secrets (id, universal_auth_id, digest, prefix, description, uses_limit, ttl, created_at, updated_at)
+     SELECT gen_random_uuid(), u.id, sha256((random() || u.id::text || n)::bytea), 'x', '', 0, 0, now(), now()
+     FROM universal_auths u, generate_series(1, 993 - (SELECT count(*) FROM client_secrets c JOIN universal_auths a ON a.id = c.universal_auth_id WHERE a.identity_id = $1)) n
+     WHERE u.identity_id = $1`,
+    [id],
+  );
+  await fill(
+    `INSERT INTO certificate_policies (id, project_id, name, rules, created_at, updated_at)
+     SELECT gen_random_uuid(), $1, 'x' || n, '{}', now(), now()
+     FROM generate_series(1, 9993 - (SELECT count(*) FROM certificate_policies WHERE project_id = $1)) n`,
+    [project.id],
+  );
+  await fill(
+    `INSERT INTO environments (id, project_id, name, slug, position, created_at, updated_at)
+     SELECT gen_random_uuid(), $1, 'n' || n, 'env-' || n, 10 + n, now(), now()
+     FROM generate_series(1, 993 - (SELECT count(*) FROM environments WHERE project_id = $1)) n`,
+    [projectId],
+  );
+  await fill(
+    `INSERT INTO folders (id, project_id, environment_id, parent_id, name, path, created_at, updated_at)
+     SELECT gen_random_uuid(), $1, r.environment_id, r.id, 'f' || n, '/f' || n, now(), now()
+     FROM generate_series(1, 99993 - (SELECT count(*) FROM folders WHERE project_id = $1)) n,
+       (SELECT f.id, f.environment_id FROM folders f JOIN environments e ON e.id = f.environment_id WHERE f.project_id = $1 AND e.slug = 'dev' AND f.path = '/') r`,
+    [projectId],
+  );
+  for (const make of [
+    () => house.owner.post(`/api/v1/auth/universal-auth/identities/${id}/client-secrets`, {}),
+    () => house.owner.post(`${CM}/certificate-policies`, { projectId: project.id, name: unique("more") }),
+    (n: number) =>
+      house.owner.post("/api/v2/folders", { projectId, environment: "dev", path: "/", name: `more-${n}` }),
+    (n: number) =>
+      house.owner.post(`/api/v1/projects/${projectId}/environments`, {
+        name: `Last ${n}`,
+        slug: `last-${n}`,
+      }),
+  ]) {
+    const answers = await Promise.all(Array.from({ length: 30 }, (_none, n) => make(n)));
+    const made = answers.filter(({ status }) => status === 200).length;
+    assert.equal(made, 7, `${make.toString()}: ${JSON.stringify(answers.at(-1)?.body)}`);
+  }
+});
+
 test("projects of an organisation", async () => {
   const tenant = await house.newTenant();
   await fill(
@@ -119,6 +171,35 @@ test("client secrets of an identity; revoked ones do not count and are forgotten
   assert.ok((await listed()) < before, "older revoked ones go when new ones come");
 });
 
+test("client secrets that are over do not count; the oldest of them are forgotten, but not those whose tokens live", async () => {
+  const { id: projectId } = await aProject(house.owner);
+  const { id } = await anIdentity(house.owner, house.base, projectId);
+  const make = (usesLimit: number, expiresAt: Date | null) =>
+    fill(
+      `INSERT INTO client_secrets (id, universal_auth_id, digest, prefix, description, uses, uses_limit, ttl, expires_at, created_at, updated_at)
+       SELECT gen_random_uuid(), u.id, sha256((random() || u.id::text || n)::bytea), 'x', '', 1, $2, 0, $3, now() - interval '1 year' + make_interval(secs => n), now()
+       FROM generate_series(1, 1000) n, universal_auths u WHERE u.identity_id = $1`,
+      [id, usesLimit, expiresAt],
+    );
+  await make(1, null);
+  await make(0, new Date(house.clock.millis() - 1000));
+  const path = `/api/v1/auth/universal-auth/identities/${id}/client-secrets`;
+  const oldest = await fill(
+    `INSERT INTO access_tokens (id, identity_id, auth_method, client_secret_id, ttl, max_ttl, period, uses_limit, expires_at, created_at, updated_at)
+     SELECT gen_random_uuid(), $1, 'universal-auth', c.id, 60, 60, 0, 0, $2, now(), now() FROM client_secrets c JOIN universal_auths u ON u.id = c.universal_auth_id
+     WHERE u.identity_id = $1 ORDER BY c.created_at, c.id LIMIT 1 RETURNING client_secret_id AS id`,
+    [id, new Date(house.clock.millis() + 3_600_000)],
+  );
+  const made = await house.owner.post(path, {});
+  assert.equal(made.status, 200, JSON.stringify(made.body));
+  const listed = (await house.owner.get(path)).body.clientSecretData as { id: string }[];
+  assert.ok(listed.length < 2001, "older ones go when new ones come");
+  assert.ok(
+    listed.some((one) => one.id === oldest.rows[0].id),
+    "a secret stays while a token that it gave lives",
+  );
+});
+
 test("authorities of a project; deleted ones do not count", async () => {
   const { project } = await aPki(house);
   const make = (name: string, deletedAt: string | null) =>
@@ -150,8 +231,9 @@ test("authorities of a project; deleted ones do not count", async () => {
   );
 });
 
-test("certificates of an authority", async () => {
-  const { root } = await aPki(house);
+test("certificates of an authority; older ones that nothing needs make room", async () => {
+  const { root, profile } = await aPki(house);
+  const leaf = await issue(house.owner, profile.id);
   await fill(
     `INSERT INTO authority_certificates (id, authority_id, key_id, version, serial_number, not_before, not_after, der, chain, created_at)
      SELECT gen_random_uuid(), authority_id, key_id, n, serial_number, not_before, not_after, der, chain, created_at
@@ -165,8 +247,17 @@ test("certificates of an authority", async () => {
         type: "existing",
         notAfter: "2039-01-01T00:00:00Z",
       }),
-    () => fill("DELETE FROM authority_certificates WHERE authority_id = $1 AND version = 7", [root.id]),
+    () =>
+      fill(
+        `WITH old AS (UPDATE authority_certificates SET created_at = created_at - interval '2 days' WHERE authority_id = $1 AND version IN (6, 7) RETURNING id, version)
+         UPDATE certificates SET authority_certificate_id = (SELECT id FROM old WHERE version = 6) WHERE id = $2`,
+        [root.id, leaf.certificateId],
+      ),
   );
+  const path = `${CM}/ca/internal/${root.id}/ca-certificates`;
+  const versions = ((await house.owner.get(path)).body as { version: number }[]).map((one) => one.version);
+  assert.deepEqual([versions.length, versions.includes(7), versions.includes(1001)], [1000, false, true]);
+  assert.ok(versions.includes(6), "one stays while something lives that it has certified");
 });
 
 test("policies, profiles and applications of a project", async () => {
@@ -224,6 +315,11 @@ test("invitations and members of an organisation", async () => {
      FROM generate_series(1, 10000) n`,
     [tenant.orgId, tenant.identityId, new Date(house.clock.millis() + 86_400_000)],
   );
+  const again = await tenant.post("/api/v1/organization/invitations", {
+    email: "a7@example.com",
+    role: "member",
+  });
+  assert.equal(again.status, 200, "one that takes the place of an earlier one needs no room");
   await holds(/at most 10,000 open invitations/, ask, () =>
     fill("DELETE FROM invitations WHERE org_id = $1", [tenant.orgId]),
   );

@@ -25,5 +25,10 @@ export const certificateJobs = ({ upkeep, renewal, lists }: CertificateWork): Jo
     run: (isStopping) => renewal.renewDue(isStopping),
   },
   { name: "certificates-requests", everySeconds: 60, run: () => renewal.tidyRequests() },
-  { name: "certificates-lists", everySeconds: 3, leaseSeconds: 120, run: () => lists.catchUp() },
+  {
+    name: "certificates-lists",
+    everySeconds: 3,
+    leaseSeconds: 120,
+    run: (isStopping) => lists.catchUp(isStopping),
+  },
 ];

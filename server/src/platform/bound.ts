@@ -1,11 +1,15 @@
 /**
  * How many of something there may be. Up to ten thousand are counted each time, which takes a millisecond. Counting a
  * hundred thousand for each new one would cost more than the row: after a count, a sixteenth of the room that is left is
- * given out without looking again. So the last ones are counted one by one and the first ones hardly ever, and a handful
- * of nodes together do not pass the bound.
+ * given out without looking again, and that there is none is remembered for a second. So the last ones are counted one
+ * by one and the first ones hardly ever.
+ *
+ * On one node the bound is exact: what a transaction may make counts from then on until the transaction is over.
+ * Several nodes do not know of each other's transactions, so together they may pass it by as many as are under way on
+ * the others at that moment.
  */
 import { LRUCache } from "lru-cache";
-import { sql, type Query } from "./db/index.ts";
+import { sql, type Query, type Tx } from "./db/index.ts";
 import { badRequest } from "./problem.ts";
 
 export interface BoundOptions {
@@ -17,24 +21,109 @@ export interface BoundOptions {
 }
 
 export interface Bound {
-  /** Throws if there is no room for so many more. */
-  leaveRoom(q: Query, scope: string, more?: number): Promise<void>;
+  /** Throws if there is no room for so many more; what is allowed stays so until the transaction is over. */
+  leaveRoom(tx: Tx, scope: string, more?: number): Promise<void>;
+  /** Throws if there is no room, for who has much to do before the transaction; promises nothing. */
+  check(q: Query, scope: string): Promise<void>;
 }
 
 const PART = 16;
 const COUNTED = 10_000;
 const SCOPES = 10_000;
+const FULL_MS = 1000;
+/** Whom to wait for before saying no: those under way may have been counted already, or fail. */
+const LOOKS = 16;
+const PATIENCE_MS = 1000;
+
+/** What one scope's transactions on this node have been allowed and have not ended with. */
+interface Underway {
+  held: number;
+  /** All that were ever over: who counts meanwhile does not know whether they were counted. */
+  over: number;
+  /** Who looks at this now; forgotten when there is nobody. */
+  users: number;
+  readonly waiting: Set<() => void>;
+}
+
+/** False if none came. */
+const nextEnd = ({ waiting }: Underway): Promise<boolean> =>
+  new Promise((resolve) => {
+    const end = (isOver: boolean) => {
+      clearTimeout(timer);
+      waiting.delete(go);
+      resolve(isOver);
+    };
+    const go = () => end(true);
+    const timer = setTimeout(() => end(false), PATIENCE_MS);
+    waiting.add(go);
+  });
 
 export function createBound({ most, words: [where, what], count }: BoundOptions): Bound {
   const granted = new LRUCache<string, number>({ max: SCOPES });
+  const full = new LRUCache<string, true>({ max: SCOPES, ttl: FULL_MS });
+  const scopes = new Map<string, Underway>();
+  /** What a transaction was allowed before: it has made that by now, and sees it. */
+  const own = new WeakMap<Query, Map<string, number>>();
+  const refusal = () => badRequest(`${where} ${most.toLocaleString("en")} ${what}.`);
+
+  /** From a look to what is taken on the strength of it nobody else comes in between. */
+  const take = async (q: Query, scope: string, more: number, at: Underway): Promise<void> => {
+    const left = granted.get(scope) ?? 0;
+    if (left >= more) {
+      granted.set(scope, left - more);
+      at.held += more;
+      return;
+    }
+    if (full.has(scope)) throw refusal();
+    for (let look = 1; ; look += 1) {
+      const { over } = at;
+      const there = await count(q, scope, most);
+      const room = most - there - more;
+      const sure = room - (at.held - (own.get(q)?.get(scope) ?? 0)) - (at.over - over);
+      if (sure >= 0) {
+        if (most > COUNTED) granted.set(scope, Math.floor(sure / PART));
+        at.held += more;
+        return;
+      }
+      if (there >= most && most > COUNTED) full.set(scope, true);
+      if (room < 0 || look === LOOKS) throw refusal();
+      if (at.over === over && !(await nextEnd(at))) throw refusal();
+    }
+  };
+
+  /** Answers how to give it back. */
+  const taken = async (q: Query, scope: string, more: number): Promise<() => void> => {
+    let at = scopes.get(scope);
+    if (!at) scopes.set(scope, (at = { held: 0, over: 0, users: 0, waiting: new Set() }));
+    const here = at;
+    here.users += 1;
+    const leave = () => {
+      here.users -= 1;
+      if (here.users === 0) scopes.delete(scope);
+    };
+    await take(q, scope, more, here).catch((error: unknown) => {
+      leave();
+      throw error;
+    });
+    return () => {
+      here.held -= more;
+      here.over += more;
+      for (const go of [...here.waiting]) go();
+      leave();
+    };
+  };
+
   return {
-    async leaveRoom(q, scope, more = 1) {
-      const left = granted.get(scope) ?? 0;
-      if (left >= more) return void granted.set(scope, left - more);
-      const room = most - (await count(q, scope, most)) - more;
-      if (room < 0) throw badRequest(`${where} ${most.toLocaleString("en")} ${what}.`);
-      if (most > COUNTED) granted.set(scope, Math.floor(room / PART));
+    async leaveRoom(tx, scope, more = 1) {
+      const giveBack = await taken(tx, scope, more);
+      const mine = own.get(tx) ?? new Map<string, number>();
+      own.set(tx, mine.set(scope, (mine.get(scope) ?? 0) + more));
+      tx.atEnd(() => {
+        own.delete(tx);
+        giveBack();
+      });
     },
+    check: async (q, scope) => (await taken(q, scope, 1))(),
   };
 }
 

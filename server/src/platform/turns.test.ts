@@ -162,6 +162,19 @@ describe("turns", () => {
     assert.equal(order.slice(0, 8).filter((one) => one === "fresh").length, 2, "nobody is kept out");
   });
 
+  test("a crowd of those who come first takes no room from the others", async () => {
+    const first = { isOf: (tenant: string) => tenant.startsWith("known"), waiting: 20 };
+    const turns = createTurns({ ...OPTIONS, places: 1, waiting: 8, waitingPerTenant: 20, first });
+    const leave = await turns.take("nobody");
+    const ask = (tenant: string) => turns.run(tenant, async () => tenant);
+    const known = Array.from({ length: 20 }, (_none, n) => ask(`known${n}`));
+    await assert.rejects(ask("known20"), (error) => error instanceof Problem && error.status === 429);
+    const stranger = ask("fresh");
+    leave();
+    assert.equal(await stranger, "fresh");
+    await Promise.all(known);
+  });
+
   test("a tenant never holds more than its part, also while nobody else wants one", async () => {
     const turns = createTurns({ ...OPTIONS, places: 4, perTenant: 2 });
     let most = 0;

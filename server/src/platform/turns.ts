@@ -19,7 +19,7 @@ export interface TurnsOptions {
   /** Of all tenants together. */
   readonly waiting: number;
   readonly patienceMs: number;
-  /** Those who come first, and how many of them may wait besides. Nobody unless told. */
+  /** Those who come first, and how many of them may wait; they take no room from the others. Nobody unless told. */
   readonly first?: { readonly isOf: (tenant: string) => boolean; readonly waiting: number };
 }
 
@@ -48,13 +48,15 @@ interface Line {
 /** Every so many places that become free, the first are like everybody else: a crowd of them keeps nobody out. */
 const FOR_ALL = 4;
 
+const kindOf = (line: Line): "first" | "others" => (line.isFirst ? "first" : "others");
 const secondsOf = (ms: number): number => Math.max(1, Math.ceil(ms / 1000));
 
 export function createTurns(options: TurnsOptions): Turns {
   const { what, places, perTenant = places, patienceMs } = options;
   const lines = new Map<string, Line>();
   const queued = new Set<Line>();
-  let [held, waiting, turn] = [0, 0, 0];
+  const waiting = { first: 0, others: 0 };
+  let [held, turn] = [0, 0];
 
   const tooMany = (): Problem =>
     tooManyRequests(secondsOf(patienceMs / 2), `Too many ${what} at the moment.`);
@@ -86,7 +88,7 @@ export function createTurns(options: TurnsOptions): Turns {
   const unqueue = (line: Line, waiter: Waiter): void => {
     clearTimeout(waiter.timer);
     line.waiters.delete(waiter);
-    waiting -= 1;
+    waiting[kindOf(line)] -= 1;
     if (line.waiters.size === 0) queued.delete(line);
   };
 
@@ -127,7 +129,7 @@ export function createTurns(options: TurnsOptions): Turns {
           reject(tooLate());
         }, patienceMs),
       };
-      waiting += 1;
+      waiting[kindOf(line)] += 1;
       line.waiters.add(waiter);
       queued.add(line);
     });
@@ -144,8 +146,8 @@ export function createTurns(options: TurnsOptions): Turns {
       enter(line);
       return leaving(tenant, line);
     }
-    const room = options.waiting + (line.isFirst ? (options.first?.waiting ?? 0) : 0);
-    if (line.waiters.size >= options.waitingPerTenant || waiting >= room) {
+    const room = line.isFirst ? (options.first?.waiting ?? 0) : options.waiting;
+    if (line.waiters.size >= options.waitingPerTenant || waiting[kindOf(line)] >= room) {
       forget(tenant, line);
       throw tooMany();
     }
@@ -166,7 +168,7 @@ export function createTurns(options: TurnsOptions): Turns {
       return held;
     },
     get waiting() {
-      return waiting;
+      return waiting.first + waiting.others;
     },
   };
 }

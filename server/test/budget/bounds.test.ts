@@ -33,7 +33,7 @@ describe("bounds", { skip: !canWatch, timeout: 600_000 }, () => {
     const path = `/api/v1/projects/${id}/environments`;
     await refusedAfterOne(
       (n) => owner.post(path, { name: `Last ${n}`, slug: `last-${n}` }),
-      /at most 1000 environments/,
+      /at most 1,000 environments/,
     );
     await ground.withinBudget("a project of the most environments", async () => {
       const { project } = accepted(await owner.get(`/api/v1/projects/${id}`));
@@ -51,7 +51,7 @@ describe("bounds", { skip: !canWatch, timeout: 600_000 }, () => {
     const path = `/api/v1/projects/${id}/tags`;
     await refusedAfterOne(
       (n) => owner.post(path, { slug: `last-${n}`, color: "#fff" }),
-      /at most 10000 tags/,
+      /at most 10,000 tags/,
     );
     await ground.withinBudget("the most tags", async () => {
       assert.equal(accepted(await owner.get(path)).tags.length, 10_000);

@@ -31,6 +31,10 @@ const fail = sql<{ lockedUntil: Date | null; failures: number }>(`
         THEN $4::timestamptz + make_interval(secs => $6) END,
     last_failed_at = $4
   RETURNING locked_until AS "lockedUntil", failures`);
+// A lock that it brought about goes with it.
+const uncount = sql(`
+  UPDATE lockouts SET failures = greatest(failures - 1, 0), locked_until = CASE WHEN failures > $4 THEN locked_until END
+  WHERE subject_id = $1 AND method = $2 AND address = $3`);
 const clear = sql<{ method: string }>(
   `DELETE FROM lockouts WHERE subject_id = $1 AND method = $2 AND ($3::text IS NULL OR address = $3) RETURNING method`,
 );
@@ -49,6 +53,9 @@ export const countFailure = (tx: Tx, a: Attempt, policy: LockoutPolicy, at: Date
     policy.lockSeconds,
     policy.resetSeconds,
   ]);
+/** Takes back what was counted before it turned out that nothing was tried. */
+export const uncountFailure = (tx: Tx, a: Attempt, policy: LockoutPolicy) =>
+  tx.rows(uncount, [a.subjectId, a.method, a.address, policy.threshold]);
 /** `address` null = all of them; answers how many were forgotten. */
 export const forgetFailures = async (tx: Tx, subjectId: string, method: string, address: string | null) =>
   (await tx.rows(clear, [subjectId, method, address])).length;

@@ -23,6 +23,7 @@ import { credentialsWrong, tokenExpired, tokenInvalid, tokenRevoked } from "../m
 import { dropResetsOf } from "../resets/store.ts";
 import { auditAccount } from "../trail/service.ts";
 import { createPasswordAttempts, PASSWORD_METHOD } from "./attempts/service.ts";
+import { noteNetwork, sweepNetworks } from "./attempts/store.ts";
 import {
   findSession,
   insertBranchSession,
@@ -135,6 +136,7 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
           const actor = asActor({ id: "", userId, email: knownEmail, orgId: null, isInstanceAdmin }, caller);
           const metadata = { method: PASSWORD_METHOD };
           await auditAccount(tx, actor, userId, { event: "login", metadata });
+          noteNetwork(tx, userId, networkOf(caller.ip), clock.now());
           return openRoot(tx, known);
         }),
       );
@@ -207,6 +209,7 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
 
     async sweep(): Promise<void> {
       await inBatches((batch) => db.write((tx) => sweepSessions(tx, clock.now(), batch), { audited: false }));
+      await db.write((tx) => sweepNetworks(tx, clock.now()), { audited: false });
       await db.write((tx) => sweepLockouts(tx, new Date(clock.millis() - KEEP_LOCKOUTS_MS)), {
         audited: false,
       });

@@ -5,7 +5,10 @@ import { until } from "../../../test/builders.ts";
 import { clientOf, openTestHouse, OWNER, type Answer, type TestHouse } from "../../../test/harness.ts";
 import { look } from "../../../test/people.ts";
 import { withClient } from "../../../test/postgres.ts";
+import { checkPassword } from "../../platform/crypto/index.ts";
+import { regionOf } from "../../platform/http/index.ts";
 import { newId } from "../../platform/ids.ts";
+import { seal } from "../../platform/sealed.ts";
 
 const LOGIN = "/api/v3/auth/login";
 const SELECT = "/api/v3/auth/select-organization";
@@ -43,6 +46,52 @@ describe("a person's session", () => {
       headers: { "content-type": "application/x-www-form-urlencoded" },
     });
     assert.equal(form.status, 200);
+  });
+
+  it("whoever gets no turn to have the password looked at has not given a wrong one", async () => {
+    forgetFailures();
+    const region = regionOf("127.0.0.1");
+    const hash = (N: number, p: number) =>
+      `scrypt$${N}$8$${p}$${Buffer.alloc(16).toString("base64")}$${Buffer.alloc(32).toString("base64")}`;
+    const email = "nobody-yet@example.com";
+    const crowd = Array.from({ length: 80 }, (_none, n) =>
+      // The first two hold the places for seconds.
+      checkPassword(seal("x"), n < 2 ? hash(2 ** 15, 8) : hash(2 ** 10, 1), {
+        account: `c${n}`,
+        network: `10.0.0.${n}`,
+        region,
+      }).catch(() => false),
+    );
+    const statuses = [];
+    for (let n = 0; n < 7; n += 1) statuses.push((await login(email, "no turn")).status);
+    assert.deepEqual(new Set(statuses), new Set([429]));
+    await Promise.all(crowd);
+    assert.equal((await login(email, "wrong")).status, 401, "not locked");
+    forgetFailures();
+  });
+
+  it("a place from which somebody was let in is remembered by all nodes for 30 days, sixteen of each person", async () => {
+    const rows = () =>
+      withClient(house.database.server, house.database.connection.database, async (client) => {
+        const { rows: found } = await client.query<{ network: string; at: Date }>(
+          "SELECT network, let_in_at AS at FROM known_networks WHERE user_id = $1 ORDER BY let_in_at DESC, network",
+          [house.ownerUser.id],
+        );
+        return found;
+      });
+    await withClient(house.database.server, house.database.connection.database, (client) =>
+      client.query(
+        "INSERT INTO known_networks SELECT $1, '10.0.0.' || n, $2::timestamptz - make_interval(days => n) FROM generate_series(1, 40) n",
+        [house.ownerUser.id, house.clock.now()],
+      ),
+    );
+    await session();
+    const [newest, ...others] = await rows();
+    assert.equal(newest?.network, "127.0.0.1");
+    assert.equal(others.length, 15);
+    house.clock.advance(31 * 86_400_000);
+    await house.house.jobs.runDue();
+    assert.deepEqual(await rows(), []);
   });
 
   it("knows the person, and nothing of an organisation until one is selected", async () => {

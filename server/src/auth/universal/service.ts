@@ -23,7 +23,7 @@ import type {
 } from "./contract.ts";
 import {
   countClientSecrets,
-  forgetRevokedSecrets,
+  forgetOldSecrets,
   addAuthMethod,
   deleteUniversalAuth,
   dropAuthMethod,
@@ -66,16 +66,16 @@ export function checkLifetimes(settings: {
 }
 
 const MOST_SECRETS = 1000;
-/** Whoever lists them gets all of them. */
-const room = createBound({
-  most: MOST_SECRETS,
-  words: ["An identity has at most", "client secrets that are not revoked"],
-  count: countClientSecrets,
-});
-
 export type UniversalAuths = ReturnType<typeof createUniversalAuths>;
 
 export function createUniversalAuths({ db, clock, keyring, control }: UniversalAuthNeeds) {
+  /** Whoever lists them gets all of them. */
+  const room = createBound({
+    most: MOST_SECRETS,
+    words: ["An identity has at most", "client secrets that can be used"],
+    count: (q, authId, most) => countClientSecrets(q, authId, most, clock.now()),
+  });
+
   const find = async (identityId: string): Promise<UniversalAuthRow> => {
     const row = await db.read((q) => findUniversalAuth(q, identityId));
     if (!row) throw notFound("Universal auth of the identity", identityId);
@@ -192,7 +192,7 @@ export function createUniversalAuths({ db, clock, keyring, control }: UniversalA
       const expiresAt = input.ttl === 0 ? null : new Date(at.getTime() + input.ttl * 1000);
       const write = db.write(async (tx) => {
         await room.leaveRoom(tx, auth.id);
-        forgetRevokedSecrets(tx, auth.id, MOST_SECRETS);
+        forgetOldSecrets(tx, auth.id, MOST_SECRETS, at);
         const row = await insertClientSecret(tx, {
           id: newId(),
           universalAuthId: auth.id,

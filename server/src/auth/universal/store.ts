@@ -1,4 +1,3 @@
-import { counterOf } from "../../platform/bound.ts";
 import { sql, type Query, type Tx } from "../../platform/db/index.ts";
 import type { UniversalAuthSettings } from "./contract.ts";
 
@@ -100,9 +99,15 @@ const secret = sql<ClientSecretRow>(
 const revokeSecret = sql<ClientSecretRow>(
   `UPDATE client_secrets c SET is_revoked = true, updated_at = $3 WHERE c.universal_auth_id = $1 AND c.id = $2 RETURNING ${SECRET}`,
 );
-const forgetRevoked = sql(`
+const IS_USABLE = `NOT c.is_revoked AND (c.expires_at IS NULL OR c.expires_at > $3) AND (c.uses_limit = 0 OR c.uses < c.uses_limit)`;
+const usable = sql<{ count: number }>(`
+  SELECT count(*) AS count FROM (SELECT FROM client_secrets c WHERE c.universal_auth_id = $1 AND ${IS_USABLE} LIMIT $2) n`);
+// A token goes with its secret: one that lives keeps a secret that has ended, but not a revoked one, which ends it too.
+const forgetOld = sql(`
   DELETE FROM client_secrets WHERE id IN (
-    SELECT c.id FROM client_secrets c WHERE c.universal_auth_id = $1 AND c.is_revoked ORDER BY c.created_at DESC OFFSET $2 LIMIT 10)`);
+    SELECT old.id FROM (
+      SELECT c.id, c.is_revoked, c.created_at FROM client_secrets c WHERE c.universal_auth_id = $1 AND NOT (${IS_USABLE}) ORDER BY c.created_at DESC OFFSET $2) old
+    WHERE old.is_revoked OR NOT EXISTS (SELECT FROM access_tokens t WHERE t.client_secret_id = old.id AND NOT t.is_revoked AND t.expires_at > $3) LIMIT 10)`);
 const useSecret = sql<{ id: string }>(
   `UPDATE client_secrets SET uses = uses + 1, last_used_at = $2 WHERE id = $1 AND uses < uses_limit AND NOT is_revoked RETURNING id`,
 );
@@ -185,10 +190,12 @@ export interface NewSecretRow {
   readonly at: Date;
 }
 
-export const countClientSecrets = counterOf("client_secrets WHERE universal_auth_id = $1 AND NOT is_revoked");
-/** Of the revoked ones only so many are kept to be shown; of the others a few go at a time, with the tokens they gave. */
-export const forgetRevokedSecrets = (tx: Tx, authId: string, kept: number): void =>
-  tx.later(forgetRevoked, [authId, kept]);
+/** Those that still let somebody in. */
+export const countClientSecrets = async (q: Query, authId: string, most: number, now: Date) =>
+  (await q.first(usable, [authId, most, now]))?.count ?? 0;
+/** Of those that let nobody in only so many are kept to be shown; of the others a few go at a time. */
+export const forgetOldSecrets = (tx: Tx, authId: string, kept: number, now: Date): void =>
+  tx.later(forgetOld, [authId, kept, now]);
 export const insertClientSecret = (tx: Tx, s: NewSecretRow) =>
   tx.first(insertSecret, [
     s.id,

@@ -68,11 +68,11 @@ export function createApplications({ db, clock, permissions, scope }: Applicatio
     actor: MemberActor,
     event: string,
     row: ApplicationRow,
-    work: (tx: Tx) => void,
+    work: (tx: Tx) => void | Promise<void>,
   ): Promise<ApplicationRow> => {
     try {
       await db.write(async (tx) => {
-        work(tx);
+        await work(tx);
         tx.audit(actor, {
           event,
           orgId: orgOf(actor),
@@ -153,7 +153,6 @@ export function createApplications({ db, clock, permissions, scope }: Applicatio
       const project = await scope.projectOf(actor, input.projectId);
       await require(actor, project.id, "create", input.name);
       await requireProfiles(project.id, input.profileIds);
-      await db.read((q) => room.leaveRoom(q, project.id));
       const at = clock.now();
       const row = {
         id: newId(),
@@ -163,7 +162,8 @@ export function createApplications({ db, clock, permissions, scope }: Applicatio
         createdAt: at,
         updatedAt: at,
       };
-      return change(actor, "create-pki-application", row, (tx) => {
+      return change(actor, "create-pki-application", row, async (tx) => {
+        await room.leaveRoom(tx, project.id);
         insertApplication(tx, row);
         for (const profileId of new Set(input.profileIds)) attachProfile(tx, row.id, profileId, at);
       });

@@ -178,7 +178,7 @@ export function createAuthorities(needs: AuthorityNeeds) {
       await require(actor, project.id, "create", input.name);
       if (await db.read((q) => hasAuthorityNamed(q, project.id, input.name)))
         throw authorityNameTaken(input.name);
-      await db.read((q) => room.leaveRoom(q, project.id));
+      await db.read((q) => room.check(q, project.id));
       const { configuration } = input;
       const { type, friendlyName, commonName, organization, ou, country, province, locality, crlShards } =
         configuration;
@@ -229,6 +229,9 @@ export function createAuthorities(needs: AuthorityNeeds) {
       };
       return { row, key };
     },
+
+    /** With the row of a new one. */
+    leaveRoom: (tx: Tx, projectId: string) => room.leaveRoom(tx, projectId),
 
     async list(actor: MemberActor, ref: string | undefined) {
       const project = await scope.projectOf(actor, ref);

@@ -1,5 +1,5 @@
 import { counterOf } from "../../platform/bound.ts";
-import { sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { slowSql, sql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 import type { AuthorityRow } from "./model.ts";
 
 export interface AuthorityKeyRow {
@@ -53,7 +53,8 @@ const update = sql(`
 // here are in the inventory under the same id, with the authority that issued them.
 const choose = sql(`
   UPDATE certificate_authorities SET active_certificate_id = $2, active_key_id = $3,
-    parent_id = (SELECT c.authority_id FROM certificates c WHERE c.id = $2) WHERE id = $1`);
+    parent_id = (SELECT c.authority_id FROM certificates c WHERE c.id = $2)
+  WHERE id = $1 AND EXISTS (SELECT FROM authority_certificates WHERE id = $2)`);
 const activate = sql(`
   UPDATE certificate_authorities SET active_certificate_id = $2, active_key_id = $3, parent_id = $4, updated_at = $5,
     status = CASE WHEN status = 'pending-certificate' THEN 'active' ELSE status END WHERE id = $1`);
@@ -83,6 +84,19 @@ const certificate = sql<AuthorityCertificateRow>(
   `SELECT ${CERTIFICATE} FROM authority_certificates WHERE id = $1`,
 );
 
+// Neither active nor of the last day, and nothing that lives or is underway stands on it: what it certified shows it as
+// its issuer, and is asked for in the lists of its key.
+const unneeded = slowSql<{ id: string }>(`
+  SELECT ac.id FROM authority_certificates ac JOIN certificate_authorities a ON a.id = ac.authority_id
+  WHERE a.id = $1 AND ac.id IS DISTINCT FROM a.active_certificate_id AND ac.created_at < $2
+    AND NOT EXISTS (SELECT FROM certificates c WHERE c.project_id = a.project_id AND c.authority_certificate_id = ac.id AND c.not_after > $3)
+    AND NOT EXISTS (SELECT FROM certificate_requests r WHERE r.project_id = a.project_id AND r.authority_certificate_id = ac.id)
+  ORDER BY ac.version LIMIT 10`);
+const hold = sql(`SELECT id FROM certificate_authorities WHERE id = $1 FOR NO KEY UPDATE`);
+const forget = sql(`
+  DELETE FROM authority_certificates WHERE authority_id = $1 AND id = ANY ($2::uuid[])
+    AND id IS DISTINCT FROM (SELECT active_certificate_id FROM certificate_authorities WHERE id = $1)`);
+
 const json = (value: unknown): string | null => (value === null ? null : JSON.stringify(value));
 
 export const findAuthority = (q: Query, orgId: string, id: string) => q.first(inOrg, [id, orgId]);
@@ -102,6 +116,17 @@ export const countAuthorities = counterOf(
   "certificate_authorities WHERE project_id = $1 AND deleted_at IS NULL",
 );
 export const countAuthorityCertificates = counterOf("authority_certificates WHERE authority_id = $1");
+/** The oldest that were made before `madeBefore` and have certified nothing that ends after `endingAfter`. */
+export const unneededCertificates = async (
+  q: SlowQuery,
+  authorityId: string,
+  madeBefore: Date,
+  endingAfter: Date,
+): Promise<string[]> => (await q.rows(unneeded, [authorityId, madeBefore, endingAfter])).map(({ id }) => id);
+export const forgetCertificates = async (tx: Tx, authorityId: string, ids: readonly string[]) => {
+  await tx.rows(hold, [authorityId]);
+  await tx.rows(forget, [authorityId, ids]);
+};
 export const insertAuthority = (tx: Tx, row: NewAuthorityRow): void =>
   tx.later(insert, [
     row.id,

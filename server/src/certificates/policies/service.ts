@@ -106,7 +106,6 @@ export function createPolicies({ db, clock, permissions, scope }: PolicyNeeds) {
       await require(actor, project.id, "create", input.name);
       const rules = rulesFrom(input);
       checkPolicy(rules);
-      await db.read((q) => room.leaveRoom(q, project.id));
       const at = clock.now();
       const row: PolicyRow = {
         id: newId(),
@@ -117,7 +116,10 @@ export function createPolicies({ db, clock, permissions, scope }: PolicyNeeds) {
         createdAt: at,
         updatedAt: at,
       };
-      return change(actor, "create-certificate-policy", row, async (tx) => insertPolicy(tx, row));
+      return change(actor, "create-certificate-policy", row, async (tx) => {
+        await room.leaveRoom(tx, project.id);
+        insertPolicy(tx, row);
+      });
     },
 
     async list(

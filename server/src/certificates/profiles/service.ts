@@ -229,8 +229,8 @@ export function createProfiles({ db, clock, tail, permissions, scope }: ProfileN
         updatedAt: at,
       };
       await check(row);
-      await db.read((q) => room.leaveRoom(q, project.id));
       await change(actor, "create-certificate-profile", row, async (tx) => {
+        await room.leaveRoom(tx, project.id);
         noteCertificateProject(tx, project.id);
         insertProfile(tx, row);
       });

@@ -25,6 +25,7 @@ import {
   countInvitations,
   countMembers,
   findInvitationById,
+  hasInvitation,
   listInvitations,
   putInvitation,
   sweepInvitations,
@@ -97,8 +98,9 @@ export class Invitations {
     };
     await grants.prepare(actor, row);
     await db.read(async (q) => {
-      await roomForOpen.leaveRoom(q, orgId);
-      await roomForMembers.leaveRoom(q, orgId);
+      // One that takes the place of an earlier one needs none.
+      if (!(await hasInvitation(q, orgId, row.email))) await roomForOpen.check(q, orgId);
+      await roomForMembers.check(q, orgId);
     });
     const inviteToken = `${PREFIX}${randomBytes(32).toString("base64url")}`;
     // First: an invitation that nobody got would be in the way of nothing but the list. A link that comes to nothing,
@@ -108,6 +110,7 @@ export class Invitations {
       await this.#mail(mailer, actor, row, inviteToken);
     }
     await db.write(async (tx) => {
+      if (!(await hasInvitation(tx, orgId, row.email))) await roomForOpen.leaveRoom(tx, orgId);
       await putInvitation(tx, row, digestOf(keyring, inviteToken));
       const { id: invitationId, email, role } = row;
       const projectIds = row.projects.map((place) => place.projectId);

@@ -36,6 +36,7 @@ const byDigest = sql<InvitationRow>(
 const byId = sql<InvitationRow>(
   `SELECT ${COLUMNS} FROM invitations WHERE org_id = $1 AND id = $2 AND expires_at > $3`,
 );
+const to = sql<{ id: string }>(`SELECT id FROM invitations WHERE org_id = $1 AND email = $2`);
 const ofOrg = slowSql<InvitationRow>(`
   SELECT ${COLUMNS} FROM invitations WHERE org_id = $1 AND expires_at > $2 ORDER BY created_at, id LIMIT $3`);
 // Of many who take at once the row lock lets one through; the others find nothing.
@@ -58,6 +59,8 @@ const toRow = (row: InvitationRow): InvitationRow => ({
   projects: row.projects.map((place) => ({ ...place, roles: place.roles.map(revive) })),
 });
 
+export const hasInvitation = async (q: Query, orgId: string, email: string): Promise<boolean> =>
+  (await q.first(to, [orgId, email])) !== undefined;
 export const countInvitations = counterOf("invitations WHERE org_id = $1");
 export const countMembers = counterOf(
   "memberships WHERE org_id = $1 AND project_id IS NULL AND user_id IS NOT NULL",

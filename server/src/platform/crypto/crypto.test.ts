@@ -112,6 +112,48 @@ describe("H9 the gate of passwords", () => {
     const v6 = Array.from({ length: 100 }, (_none, n) => `2001:db9:${n}::1`);
     assert.ok((await beside(v6, () => guessed("right", ours))) <= 6);
   });
+
+  const accountOf = (account: string, ip: string): Guesser => ({ ...from(ip), account });
+  const heldBack = (error: unknown) => (error as { status?: number }).status;
+  /** Wrong passwords that take long to look at, all of one address; there when this has answered. */
+  const crowdOf = async (ip: string) => {
+    const dear = `scrypt$${2 ** 14}$8$1$${Buffer.alloc(16).toString("base64")}$${Buffer.alloc(32).toString("base64")}`;
+    for (let n = 0; n < 3; n += 1) await guessed("wrong", ip);
+    const guesses = Array.from({ length: 40 }, () =>
+      checkPassword(seal("wrong"), dear, from(ip)).catch(heldBack),
+    );
+    await new Promise((resolve) => setImmediate(resolve));
+    return { answers: () => Promise.all(guesses) };
+  };
+
+  it("typing errors among people who get in then make nobody of their range a suspect", async () => {
+    const stored = await hashPassword(seal("right"), "owner");
+    for (const account of ["anna", "ben", "cleo", "dora"])
+      for (const password of ["typo", "right"])
+        await checkPassword(seal(password), stored, accountOf(account, "172.16.0.7"));
+    const crowd = await crowdOf("172.30.0.1");
+    assert.ok(await checkPassword(seal("right"), stored, accountOf("emil", "172.16.0.200")));
+    await crowd.answers();
+  });
+
+  it("a range that guesses leaves room to wait for the other suspects", async () => {
+    const stored = await hashPassword(seal("right"), "owner");
+    for (let n = 0; n < 3; n += 1) await guessed("wrong", "172.29.0.1");
+    const crowd = await crowdOf("172.31.0.1");
+    assert.ok(await checkPassword(seal("right"), stored, accountOf("fred", "172.29.0.9")));
+    assert.ok((await crowd.answers()).includes(429));
+  });
+
+  it("who is known from elsewhere, as after a restart, comes before strangers", async () => {
+    const stored = await hashPassword(seal("right"), "owner");
+    const strangers = Array.from({ length: 100 }, (_none, n) => `101.${n}.2.1`);
+    const home = { ...accountOf("gina", "203.0.114.9"), isKnown: true };
+    const other = async () => {
+      await new Promise((resolve) => setImmediate(resolve));
+      return checkPassword(seal("right"), stored, home);
+    };
+    assert.ok((await beside(strangers, other)) <= 12);
+  });
 });
 
 describe("S-08 tokens", () => {

@@ -28,7 +28,8 @@ const MAX_MEMORY = 256 * 1024 * 1024;
  * Two at a time, a few waiting, the rest told to come back: hashing is what a stranger can make us do most cheaply,
  * and the thread pool it runs in serves signing and files too (S-56). Strangers take turns by region, the range that a
  * provider gives away as a whole, so that one who sends a crowd waits behind its own crowd; regions that sent wrong
- * passwords of late share one turn among them. Whoever was let into this account from this network before comes first,
+ * passwords of late share one turn among them, and among themselves take turns as well. Right passwords make up for
+ * wrong ones: people mistype. Whoever was let into this account from this network before comes first,
  * and so does whoever has shown something better than a password already: a crowd of strangers, from however many
  * regions, keeps nobody out who has been here.
  */
@@ -44,9 +45,18 @@ const turns = createTurns({
 const SUSPECT_AFTER = 3;
 const SUSPECT_MS = 600_000;
 const KNOWN_MS = 30 * 86_400_000;
-const failures = new LRUCache<string, number>({ max: 20_000, ttl: SUSPECT_MS });
+// Counted from the first on: one error every nine minutes shall not make a suspect for ever.
+const failures = new LRUCache<string, number>({ max: 20_000, ttl: SUSPECT_MS, noUpdateTTL: true });
 const known = new LRUCache<string, true>({ max: 50_000, ttl: KNOWN_MS });
 const SUSPECTS = "suspects";
+/** Where suspects wait until they may stand in the line that they share: a few of each region, so that there is room for all. */
+const suspects = createTurns({
+  what: "passwords are being checked",
+  places: 2,
+  waitingPerTenant: 4,
+  waiting: 256,
+  patienceMs: 20_000,
+});
 
 /** Who tries a password, as far as turns are concerned. */
 export interface Guesser {
@@ -54,18 +64,24 @@ export interface Guesser {
   readonly network: string;
   /** The wider range that the network is part of. */
   readonly region: string;
+  /** Let in from this network before, as far as somebody remembers who is not this process. */
+  readonly isKnown?: boolean;
 }
 
 const homeOf = ({ account, network }: Guesser): string => `${account} ${network}`;
 
-function turnOf(from: Guesser): string {
-  if (known.has(homeOf(from))) return `${PROVEN}${from.network}`;
-  return (failures.get(from.region) ?? 0) >= SUSPECT_AFTER ? SUSPECTS : from.region;
+function inTurnOf<T>(from: Guesser, work: () => Promise<T>): Promise<T> {
+  if (from.isKnown === true || known.has(homeOf(from))) return turns.run(`${PROVEN}${from.network}`, work);
+  if ((failures.get(from.region) ?? 0) < SUSPECT_AFTER) return turns.run(from.region, work);
+  return suspects.run(from.region, () => turns.run(SUSPECTS, work));
 }
 
 function judge(from: Guesser, isRight: boolean): void {
+  const before = failures.get(from.region) ?? 0;
   if (isRight) known.set(homeOf(from), true);
-  else failures.set(from.region, (failures.get(from.region) ?? 0) + 1);
+  if (!isRight) failures.set(from.region, before + 1);
+  else if (before > 1) failures.set(from.region, Math.floor(before / 2));
+  else failures.delete(from.region);
 }
 
 const derive = (password: string, salt: Buffer, options: ScryptOptions): Promise<Buffer> =>
@@ -96,9 +112,7 @@ export async function checkPassword(
 ): Promise<boolean> {
   const [, n, r, p, salt = "", wanted = ""] = (stored ?? nobody()).split("$");
   const theirs = { N: Number(n), r: Number(r), p: Number(p) };
-  const key = await turns.run(turnOf(from), () =>
-    derive(password.open(), Buffer.from(salt, "base64"), theirs),
-  );
+  const key = await inTurnOf(from, () => derive(password.open(), Buffer.from(salt, "base64"), theirs));
   const expected = Buffer.from(wanted, "base64");
   const isRight = expected.length === key.length && timingSafeEqual(key, expected) && stored !== undefined;
   judge(from, isRight);

@@ -109,6 +109,23 @@ describe("the database", () => {
     assert.deepEqual(heard, ["kept"]);
   });
 
+  it("says when a write is over, whether or not it was kept, and not before", async () => {
+    const ends: string[] = [];
+    await database.write(async (tx) => {
+      tx.atEnd(() => void ends.push("kept"));
+      tx.audit(actor, entry);
+      await tx.rows(sql("SELECT 1"));
+      assert.deepEqual(ends, []);
+    });
+    await assert.rejects(
+      database.write(async (tx) => {
+        tx.atEnd(() => void ends.push("undone"));
+        await tx.rows(sql("SELECT 1 / 0"));
+      }),
+    );
+    assert.deepEqual(ends, ["kept", "undone"]);
+  });
+
   it("answers a committed write as committed, whatever a listener makes of its facts", async () => {
     const own = openDatabase({
       connection: test.connection,

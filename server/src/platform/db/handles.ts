@@ -46,7 +46,10 @@ export interface Pen {
   audit(actor: Actor, entry: AuditEntry): void;
 }
 
-export interface Tx extends SlowQuery, Pen {}
+export interface Tx extends SlowQuery, Pen {
+  /** Called once when the transaction is over, however it ended. */
+  atEnd(done: () => void): void;
+}
 
 export interface Db {
   read<T>(look: (q: Query) => Promise<T>): Promise<T>;

@@ -37,6 +37,7 @@ interface Pending {
   readonly statements: { readonly statement: Statement<unknown>; readonly values: readonly unknown[] }[];
   readonly facts: Fact[];
   readonly audits: AuditRow[];
+  readonly ends: (() => void)[];
 }
 
 const planAnew = sql("SET LOCAL plan_cache_mode = force_custom_plan");
@@ -60,6 +61,7 @@ function asTx(wire: Wire, pending: Pending, clock: Clock): Tx {
     },
     emit: (fact) => void pending.facts.push(fact),
     audit: (actor, entry) => void pending.audits.push(auditRow(clock.now(), actor, entry)),
+    atEnd: (done) => void pending.ends.push(done),
   };
 }
 
@@ -112,8 +114,8 @@ export async function transact<T>(
     broken = true;
   };
   client.on("error", lost);
+  const pending: Pending = { statements: [], facts: [], audits: [], ends: [] };
   try {
-    const pending: Pending = { statements: [], facts: [], audits: [] };
     // Waits for the first statement and travels with it.
     const begun = wire.run(begin);
     begun.catch(() => undefined); // a failure shows again at the first statement; this one must not go unhandled
@@ -142,6 +144,7 @@ export async function transact<T>(
     const release = () => {
       client.release(broken);
       client.removeListener("error", lost);
+      for (const done of pending.ends) done();
     };
     // It answers some time, or its connection ends; only then can the next one have it.
     if (committing && commits.isHeld(client)) void committing.catch(() => undefined).then(release);

@@ -1,8 +1,9 @@
 import type { MemberActor } from "../../platform/actor.ts";
+import { createBound } from "../../platform/bound.ts";
 import type { Clock } from "../../platform/clock.ts";
 import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
-import { badRequest, conflict, notFound } from "../../platform/problem.ts";
+import { conflict, notFound } from "../../platform/problem.ts";
 import { CATALOGUE, orgOf, type Permissions, type Rule } from "../../permissions/index.ts";
 import { projectChanged } from "../events.ts";
 import type { Projects } from "../service.ts";
@@ -20,7 +21,11 @@ import {
 } from "./store.ts";
 
 /** Every look at a project brings all of them along. */
-const MOST_ENVIRONMENTS = 1000;
+const room = createBound({
+  most: 1000,
+  words: ["A project has at most", "environments"],
+  count: countEnvironments,
+});
 
 export interface EnvironmentNeeds {
   readonly db: Db;
@@ -129,8 +134,7 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
       await require(actor, project, "create", input.slug);
       return orConflict(input.slug, () =>
         db.write(async (tx) => {
-          if ((await countEnvironments(tx, project.id)) >= MOST_ENVIRONMENTS)
-            throw badRequest(`A project has at most ${MOST_ENVIRONMENTS} environments.`);
+          await room.leaveRoom(tx, project.id);
           if (input.position !== undefined) await makeRoomAt(tx, project.id, input.position);
           const row = await insertEnvironment(tx, {
             id: newId(),

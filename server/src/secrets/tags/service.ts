@@ -3,12 +3,13 @@
  * remembered: a role may depend on a tag, and an answer must not be newer in its stamp than in its tags.
  */
 import type { MemberActor } from "../../platform/actor.ts";
+import { createBound } from "../../platform/bound.ts";
 import type { Clock } from "../../platform/clock.ts";
 import type { Keyring } from "../../platform/crypto/index.ts";
 import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { inBites, Pace } from "../../platform/pace.ts";
-import { badRequest, conflict, notFound } from "../../platform/problem.ts";
+import { conflict, notFound } from "../../platform/problem.ts";
 import { JudgingBudget } from "../../permissions/index.ts";
 import { require, type Access, type Ground } from "../access/service.ts";
 import { originsOf, writeChangesNow, type Change } from "../changes/service.ts";
@@ -47,7 +48,7 @@ export interface TagNeeds {
 export type Tags = ReturnType<typeof createTags>;
 
 /** They are listed all at once, and a project file takes no more. */
-const MOST_TAGS = 10_000;
+const room = createBound({ most: 10_000, words: ["A project has at most", "tags"], count: countTags });
 const NONE: readonly TagRef[] = [];
 const NO_TAGS: KnownTags = new Map();
 const placeOf = ({ folderId, projectId, environmentId, environment, path }: TaggedSecret): FolderPlace => ({
@@ -200,8 +201,7 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
         at: clock.now(),
       };
       return write(ground, "create-tag", async (tx) => {
-        if ((await countTags(tx, row.projectId)) >= MOST_TAGS)
-          throw badRequest(`A project has at most ${MOST_TAGS} tags.`);
+        await room.leaveRoom(tx, row.projectId);
         return insertTag(tx, row);
       });
     },

@@ -1,6 +1,7 @@
 /**
  * Trying a password. Guesses are counted before the password is looked at, so that many at once cannot slip past the
- * count; tries for one account from one address take turns, so that right passwords sent at once do not count as
+ * count, and only a wrong password stays counted: whoever got no turn to have it looked at has guessed nothing. Tries for
+ * one account from one address take turns, so that right passwords sent at once do not count as
  * failures against each other. An address without an account is counted and locked like one that has an account:
  * the answers give away nothing (S-01, S-14).
  */
@@ -13,12 +14,14 @@ import { networkOf, regionOf } from "../../../platform/http/index.ts";
 import type { Problem } from "../../../platform/problem.ts";
 import type { Sealed } from "../../../platform/sealed.ts";
 import type { UserRow } from "../../../users/index.ts";
-import { countFailure, findLockout } from "../../lockouts/store.ts";
+import { countFailure, findLockout, uncountFailure, type Attempt } from "../../lockouts/store.ts";
 import { credentialsWrong, lockedOut } from "../../model.ts";
 import { auditAccount } from "../../trail/service.ts";
+import { isKnownNetwork } from "./store.ts";
 
 export const PASSWORD_METHOD = "password";
-const LOCKOUT = { threshold: 5, lockSeconds: 300, resetSeconds: 900 };
+/** Counted before it is known to be one: the sixth that comes finds five. */
+const LOCKOUT = { threshold: 6, lockSeconds: 300, resetSeconds: 900 };
 
 export interface PasswordTry {
   readonly email: string;
@@ -64,15 +67,21 @@ export function createPasswordAttempts(needs: {
     );
   };
 
-  const reserve = async (subjectId: string, address: string): Promise<Problem | undefined> => {
-    const attempt = { subjectId, method: PASSWORD_METHOD, address };
+  const reserve = async (attempt: Attempt): Promise<{ locked?: Problem | undefined; isKnown: boolean }> => {
     const now = clock.now();
-    const known = lockOf((await db.read((q) => findLockout(q, attempt)))?.lockedUntil, now);
-    if (known) return known;
-    const policy = { ...LOCKOUT, threshold: LOCKOUT.threshold + 1 };
-    const counted = await db.write((tx) => countFailure(tx, attempt, policy, now), { audited: false });
-    return lockOf(counted?.lockedUntil, now);
+    // The same looks whether or not there is such an account.
+    const [lockout, isKnown] = await db.read((q) =>
+      Promise.all([findLockout(q, attempt), isKnownNetwork(q, attempt.subjectId, attempt.address, now)]),
+    );
+    const locked = lockOf(lockout?.lockedUntil, now);
+    if (locked) return { locked, isKnown };
+    const counted = await db.write((tx) => countFailure(tx, attempt, LOCKOUT, now), { audited: false });
+    return { locked: lockOf(counted?.lockedUntil, now), isKnown };
   };
+
+  /** What came of it stands, whether or not this can be written down. */
+  const takeBack = (attempt: Attempt): Promise<unknown> =>
+    db.write((tx) => uncountFailure(tx, attempt, LOCKOUT), { audited: false }).catch(() => undefined);
 
   const refused = (user: UserRow | undefined, caller: Caller, reason: string): Promise<void> =>
     db.write((tx) =>
@@ -87,14 +96,20 @@ export function createPasswordAttempts(needs: {
       const subjectId = user?.id ?? standInFor(email);
       const network = networkOf(caller.ip);
       return inTurn(`${subjectId} ${network}`, async () => {
-        const locked = await reserve(subjectId, network);
+        const attempt = { subjectId, method: PASSWORD_METHOD, address: network };
+        const { locked, isKnown } = await reserve(attempt);
         if (locked) {
           await refused(user, caller, "locked-out");
           throw locked;
         }
-        const from = { account: subjectId, network, region: regionOf(caller.ip) };
-        const isRight = await checkPassword(password, user?.passwordHash ?? undefined, from);
-        if (user && isRight) return onRight(user);
+        const from = { account: subjectId, network, region: regionOf(caller.ip), isKnown };
+        try {
+          const isRight = await checkPassword(password, user?.passwordHash ?? undefined, from);
+          if (user && isRight) return await onRight(user);
+        } catch (error) {
+          await takeBack(attempt);
+          throw error;
+        }
         await refused(user, caller, user ? "wrong-password" : "unknown-account");
         throw credentialsWrong();
       });

@@ -1,7 +1,6 @@
 /** An authority's own certificates: issued here by itself or by a parent, taken in from outside, renewed. */
 import { createHash } from "node:crypto";
 import type { MemberActor } from "../../../platform/actor.ts";
-import { createBound } from "../../../platform/bound.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Keyring } from "../../../platform/crypto/index.ts";
 import type { Db } from "../../../platform/db/index.ts";
@@ -41,7 +40,6 @@ import {
 } from "../model.ts";
 import { newAuthorityKey, type Authorities } from "../service.ts";
 import {
-  countAuthorityCertificates,
   addAuthorityCertificate,
   findAuthorityCertificate,
   findAuthorityKey,
@@ -51,6 +49,7 @@ import {
   listAuthorityCertificates,
   type AuthorityCertificateRow,
 } from "../store.ts";
+import { createCertificateRoom } from "./service/make-room.ts";
 import { createTakingIn, type OwnKey } from "./service/take-in.ts";
 
 export interface AuthorityCertificateNeeds {
@@ -61,13 +60,6 @@ export interface AuthorityCertificateNeeds {
   readonly issuers: Issuers;
   readonly gate: Gate;
 }
-
-/** Whoever lists them gets all of them; a new key has lists of its own to be signed. */
-const room = createBound({
-  most: 1000,
-  words: ["An authority has at most", "certificates"],
-  count: countAuthorityCertificates,
-});
 
 export type AuthorityCertificates = ReturnType<typeof createAuthorityCertificates>;
 
@@ -188,14 +180,14 @@ export function createAuthorityCertificates({
     };
   };
 
-  const leaveRoom = (id: string) => db.read((q) => room.leaveRoom(q, id));
+  const room = createCertificateRoom(db, clock);
 
   /** Through the gate like every other certificate; a repeat under the same key gets the first one's. */
   const certified = async (actor: MemberActor, task: Task): Promise<Adopted> => {
     const parent = await parentOf(actor, task.row, task.wish.parentCaId);
     const order = orderOf(actor, task, parent);
     const made = await gate.replay(order);
-    if (!made) await leaveRoom(task.row.id);
+    if (!made) await room.make(task.row);
     const { certificateId: id, der } = made ?? (await gate.issue(order));
     if (der) return { id, der, chain: parent?.chain ?? [], parentId: parent?.authorityId ?? null };
     const row = await db.read((q) => findCertificateById(q, id));
@@ -227,7 +219,8 @@ export function createAuthorityCertificates({
 
   const adopt = async (actor: MemberActor, row: AuthorityRow, given: Adopted, key: OwnKey) => {
     const stored = storedOf(row, given, key);
-    await authorities.change(actor, "issue-ca-certificate", row, (tx) => {
+    await authorities.change(actor, "issue-ca-certificate", row, async (tx) => {
+      await room.leave(tx, row.id);
       if (key.isNew) insertAuthorityKey(tx, key.row);
       addAuthorityCertificate(tx, stored, given.parentId, clock.now());
     });
@@ -248,7 +241,8 @@ export function createAuthorityCertificates({
       const first = isCertifiedHere
         ? await certified(actor, { row, wish, key, idempotency: undefined })
         : undefined;
-      await authorities.change(actor, "create-ca", row, (tx) => {
+      await authorities.change(actor, "create-ca", row, async (tx) => {
+        await authorities.leaveRoom(tx, row.projectId);
         insertAuthority(tx, row);
         insertAuthorityKey(tx, key.row);
         if (first) addAuthorityCertificate(tx, storedOf(row, first, key), first.parentId, clock.now());
@@ -310,7 +304,7 @@ export function createAuthorityCertificates({
       return (await db.read((q) => listAuthorityCertificates(q, id))).map(toView);
     },
 
-    import: createTakingIn({ clock, authorities, ownKey, withoutSuccessor, leaveRoom }),
+    import: createTakingIn({ clock, authorities, ownKey, withoutSuccessor, room }),
 
     async signIntermediate(
       actor: MemberActor,

@@ -14,6 +14,7 @@ import type { Authorities } from "../../authorities/service.ts";
 import { addSeconds, beginning, latest, toSecond } from "../../model.ts";
 import { crlToPem, signCrl } from "../../x509/index.ts";
 import { isFreshList, LIST_LIFE_SECONDS, SMALL_STEP_MS } from "../model.ts";
+import { createListTurns, nameOf } from "./service/take-turns.ts";
 import {
   ageingLists,
   BEFORE_ALL_LISTS,
@@ -47,8 +48,9 @@ const NAMED_URLS = 16;
 /** Page after page, each place once, whatever becomes of it. */
 async function* pagesOf<Place extends ListPlace>(
   read: (after: ListPlace) => Promise<Place[]>,
+  from: ListPlace = BEFORE_ALL_LISTS,
 ): AsyncGenerator<Place> {
-  for (let after: ListPlace | undefined = BEFORE_ALL_LISTS; after;) {
+  for (let after: ListPlace | undefined = from; after;) {
     const page: Place[] = await read(after);
     yield* page;
     after = page.at(-1);
@@ -60,17 +62,20 @@ const LOOK_MS = 2000;
 const AT_ONCE = 8;
 /** The job comes again in a moment. */
 const RUN_MS = 60_000;
-const deadline = (milliseconds: number): (() => boolean) => {
-  const until = performance.now() + milliseconds;
-  return () => performance.now() > until;
-};
-
-const nameOf = ({ keyId, shard }: ListPlace): string => `${keyId}/${shard}`;
+const deadlineBy =
+  (clock: Clock) =>
+  (milliseconds: number): (() => boolean) => {
+    const until = clock.elapsed() + milliseconds;
+    return () => clock.elapsed() > until;
+  };
 
 export type RevocationLists = ReturnType<typeof createRevocationLists>;
 
 export function createRevocationLists({ db, clock, log, issuers, authorities }: ListNeeds) {
   const underway = new Map<string, Promise<CrlRow>>();
+  const deadline = deadlineBy(clock);
+  const turns = createListTurns(clock);
+  let renewedUpTo = BEFORE_ALL_LISTS;
 
   const build = async (place: ListPlace, before: PreviousList): Promise<SignedList> => {
     const issuer = await issuers.ofKey(place.keyId);
@@ -157,34 +162,34 @@ export function createRevocationLists({ db, clock, log, issuers, authorities }: 
       "a revocation list could not be signed; it is tried again",
     );
 
-  /** One of each organisation after the other, for a while. False when there was nothing to do. */
-  const signSomeChanges = async (stuck: Set<string>): Promise<boolean> => {
-    const lines = new Map<string | null, ListChange[]>();
-    for await (const change of pagesOf((after) => db.read((q) => changedLists(q, after)))) {
-      if (stuck.has(nameOf(change))) continue;
-      const line = lines.get(change.orgId);
-      if (line) line.push(change);
-      else lines.set(change.orgId, [change]);
-    }
+  /** For a while. False when there was nothing to do. */
+  const signSomeChanges = async (stuck: Set<string>, isStopping: () => boolean): Promise<boolean> => {
+    const changes: ListChange[] = [];
+    for await (const change of pagesOf((after) => db.read((q) => changedLists(q, after))))
+      if (!stuck.has(nameOf(change)) && !turns.isResting(change)) changes.push(change);
     const isTime = deadline(LOOK_MS);
-    for (let round = 0; [...lines.values()].some((line) => line.length > round); round += 1)
-      for (const line of lines.values()) {
-        const change = line[round];
-        if (!change) continue;
-        await signChange(change).catch((error: unknown) => {
-          stuck.add(nameOf(change));
-          tellStuck(change)(error);
-        });
-        if (isTime()) return true;
-      }
-    return lines.size > 0;
+    for (const change of turns.inOrder(changes)) {
+      if (isStopping()) return false;
+      turns.note(change);
+      await signChange(change).catch((error: unknown) => {
+        stuck.add(nameOf(change));
+        tellStuck(change)(error);
+      });
+      if (isTime()) return true;
+    }
+    return changes.length > 0;
   };
 
-  /** False when there are no more. */
-  const renewSome = async (places: AsyncGenerator<ListPlace>): Promise<boolean> => {
+  /** For a while, from where the last one ended. False when there are no more. */
+  const renewSome = async (
+    places: AsyncGenerator<ListPlace>,
+    isStopping: () => boolean,
+  ): Promise<boolean> => {
     const isTime = deadline(LOOK_MS);
     while (!isTime()) {
+      if (isStopping()) return false;
       const next = await places.next();
+      renewedUpTo = next.done ? BEFORE_ALL_LISTS : next.value;
       if (next.done) return false;
       await renew(next.value).catch(tellStuck(next.value));
     }
@@ -216,16 +221,16 @@ export function createRevocationLists({ db, clock, log, issuers, authorities }: 
 
     /**
      * The background's share: what changed, organisations in turn, and what has passed half of its life. Neither waits
-     * until all of the other is done.
+     * until all of the other is done, and neither begins anew with each run.
      */
-    async catchUp(): Promise<void> {
+    async catchUp(isStopping: () => boolean = () => false): Promise<void> {
       const stuck = new Set<string>();
       const now = clock.now();
-      const old = pagesOf((after) => db.read((q) => ageingLists(q, after, now)));
+      const old = pagesOf((after) => db.read((q) => ageingLists(q, after, now)), renewedUpTo);
       const isOver = deadline(RUN_MS);
-      for (let isMore = true; isMore && !isOver();) {
-        const hasChanged = await signSomeChanges(stuck);
-        isMore = (await renewSome(old)) || hasChanged;
+      for (let isMore = true; isMore && !isOver() && !isStopping();) {
+        const hasChanged = await signSomeChanges(stuck, isStopping);
+        isMore = (await renewSome(old, isStopping)) || hasChanged;
       }
     },
   };

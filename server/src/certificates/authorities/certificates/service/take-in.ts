@@ -19,6 +19,8 @@ import type { AuthorityRow } from "../../model.ts";
 import type { Authorities } from "../../service.ts";
 import { addAuthorityCertificate, type AuthorityKeyRow } from "../../store.ts";
 
+import type { CertificateRoom } from "./make-room.ts";
+
 export interface OwnKey {
   readonly row: AuthorityKeyRow;
   readonly privateKey: KeyObject;
@@ -26,8 +28,7 @@ export interface OwnKey {
 }
 
 export interface TakingInNeeds {
-  /** Throws if the authority has as many certificates as it may have. */
-  readonly leaveRoom: (authorityId: string) => Promise<void>;
+  readonly room: CertificateRoom;
   readonly clock: Clock;
   readonly authorities: Authorities;
   ownKey(row: AuthorityRow): Promise<OwnKey>;
@@ -111,7 +112,7 @@ export function createTakingIn(needs: TakingInNeeds) {
     const { certificate, facts, above } = judged("certificate", () =>
       readGiven(given, row, key, clock.now()),
     );
-    await needs.leaveRoom(row.id);
+    await needs.room.make(row);
     const line = await authorities.lineOf(row, [certificate, ...above]);
     const { der, serialNumber, notBefore, notAfter } = certificate;
     const chain = above.map((each) => each.der);
@@ -122,6 +123,7 @@ export function createTakingIn(needs: TakingInNeeds) {
     const replacedId =
       activeCertificateId === null ? undefined : await needs.withoutSuccessor(activeCertificateId);
     await authorities.change(actor, "issue-ca-certificate", row, async (tx) => {
+      await needs.room.leave(tx, row.id);
       const own = {
         id,
         authorityId: row.id,
