@@ -13,7 +13,7 @@ import { IsLarge } from "../resolution/service/load-rows.ts";
 
 const KNOWN_MS = 600_000;
 const CHUNK_CHARACTERS = 64 * 1024;
-const CHUNK_BYTES = 1024 * 1024;
+const CHUNK_BYTES = 64 * 1024;
 
 export interface LargeAnswers {
   /** Does it the quick way; if that finds much, does it again in the organisation's turn. `what` tells answers apart. */
@@ -99,13 +99,6 @@ export async function writeLargeList({ secrets, imports }: WrittenList): Promise
 export const lengthOf = (chunks: readonly Buffer[]): number =>
   chunks.reduce((sum, { length }) => sum + length, 0);
 
-/** Of bytes in one piece, so that what has not been read yet can be counted. */
-export function chunksOf(bytes: Buffer): Buffer[] {
-  const chunks: Buffer[] = [];
-  for (let at = 0; at < bytes.length; at += CHUNK_BYTES) chunks.push(bytes.subarray(at, at + CHUNK_BYTES));
-  return chunks;
-}
-
 /** Made and not sent yet, by organisation: whoever asks for much and reads nothing fills nobody's memory. */
 const unsent = new Map<string, number>();
 const MOST_UNSENT = 256 * 1024 * 1024;
@@ -117,12 +110,15 @@ const note = (orgId: string, bytes: number): void => {
 };
 
 export function refuseUnread(orgId: string): void {
-  if ((unsent.get(orgId) ?? 0) >= MOST_UNSENT)
+  if (unreadBytes(orgId) >= MOST_UNSENT)
     throw tooManyRequests(10, "Large lists that were asked for before have not been read yet.");
 }
 
+/** What is counted of an organisation, in bytes. */
+export const unreadBytes = (orgId: string): number => unsent.get(orgId) ?? 0;
+
 /** Let go of piece by piece, as they are sent. */
-export const streamOf = (orgId: string, chunks: Buffer[]): Readable => {
+export function streamOf(orgId: string, chunks: Buffer[]): Readable {
   const left = chunks.reverse();
   note(orgId, lengthOf(left));
   return new Readable({
@@ -136,4 +132,26 @@ export const streamOf = (orgId: string, chunks: Buffer[]): Readable => {
       done(error);
     },
   });
-};
+}
+
+/** All of it stays until its end, so all of it counts until then; what is on the wire is a copy and holds no more than itself. */
+export function streamOfOne(orgId: string, file: Buffer): Readable {
+  let whole: Buffer | undefined = file;
+  let at = 0;
+  note(orgId, file.length);
+  const end = (): void => {
+    if (whole) note(orgId, -whole.length);
+    whole = undefined;
+  };
+  return new Readable({
+    read() {
+      const chunk = whole && Buffer.from(whole.subarray(at, (at += CHUNK_BYTES)));
+      if (whole && at >= whole.length) end();
+      this.push(chunk && chunk.length > 0 ? chunk : null);
+    },
+    destroy(error, done) {
+      end();
+      done(error);
+    },
+  });
+}
