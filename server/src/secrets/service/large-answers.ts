@@ -7,6 +7,7 @@ import { LRUCache } from "lru-cache";
 import { Pace } from "../../platform/pace.ts";
 import { tooManyRequests } from "../../platform/problem.ts";
 import { createTurns } from "../../platform/turns.ts";
+import type { Access, Ground } from "../access/service.ts";
 import { toView, type ReadSecret } from "../model.ts";
 import type { ImportBlock } from "../resolution/service.ts";
 import { IsLarge } from "../resolution/service/load-rows.ts";
@@ -16,11 +17,14 @@ const CHUNK_CHARACTERS = 64 * 1024;
 const CHUNK_BYTES = 64 * 1024;
 
 export interface LargeAnswers {
-  /** Does it the quick way; if that finds much, does it again in the organisation's turn. `what` tells answers apart. */
-  either<T>(orgId: string, what: string, work: (isLarge: boolean) => Promise<T>): Promise<T>;
+  /**
+   * Does it the quick way; if that finds much, does it again in the organisation's turn, with the rights that the
+   * caller has by then. `what` tells answers apart.
+   */
+  either<T>(ground: Ground, what: string, work: (now: Ground, isLarge: boolean) => Promise<T>): Promise<T>;
 }
 
-export function createLargeAnswers(): LargeAnswers {
+export function createLargeAnswers(access: Access): LargeAnswers {
   const turns = createTurns({
     what: "large lists of secrets are being answered",
     places: 3,
@@ -33,19 +37,20 @@ export function createLargeAnswers(): LargeAnswers {
   /** What was large before is not tried the quick way first. */
   const known = new LRUCache<string, true>({ max: 10_000, ttl: KNOWN_MS });
   return {
-    async either(orgId, what, work) {
+    async either(ground, what, work) {
+      const { orgId, id } = ground.project;
       if (!known.has(what)) {
         try {
-          return await work(false);
+          return await work(ground, false);
         } catch (error) {
           if (!(error instanceof IsLarge)) throw error;
           known.set(what, true);
         }
       }
       refuseUnread(orgId);
-      return turns.run(orgId, () => {
+      return turns.run(orgId, async () => {
         refuseUnread(orgId);
-        return work(true);
+        return work(await access.ground(ground.actor, id), true);
       });
     },
   };

@@ -3,8 +3,9 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
 import { after, before, test } from "node:test";
-import { aProject, until } from "../../../test/builders.ts";
+import { aProject, anIdentity, until } from "../../../test/builders.ts";
 import { openTestHouse, type Tenant, type TestHouse } from "../../../test/harness.ts";
+import { withClient } from "../../../test/postgres.ts";
 import { refuseUnread, streamOfOne, unreadBytes } from "./large-answers.ts";
 
 let house: TestHouse;
@@ -81,4 +82,27 @@ test("a file comes whole", async () => {
   for await (const chunk of streamOfOne("whole", file)) parts.push(chunk as Buffer);
   assert.ok(Buffer.concat(parts).equals(file));
   assert.equal(unreadBytes("whole"), 0);
+});
+
+test("who loses the right while a large list waits for its turn is not told it", async () => {
+  const tenant = await house.newTenant();
+  const id = await large(tenant);
+  const reader = await anIdentity(tenant, house.base, id, { roles: [{ role: "admin" }] });
+  const list = () => reader.client.get(`/api/v4/secrets?projectId=${id}&environment=dev`);
+  assert.equal((await list()).status, 200);
+  const { server, connection } = house.database;
+  const statuses = await withClient(server, connection.database, async (client) => {
+    // The first of them is held up where it reads, the others wait behind it for their turn.
+    await client.query("BEGIN");
+    await client.query("LOCK TABLE secrets IN ACCESS EXCLUSIVE MODE");
+    const crowd = Array.from({ length: 10 }, async () => (await list()).status);
+    const held =
+      "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    await until(async () => (await client.query(held)).rows.length > 0, 15_000);
+    await wait(500);
+    assert.equal((await tenant.delete(`/api/v1/projects/${id}/identities/${reader.id}`)).status, 200);
+    await client.query("COMMIT");
+    return Promise.all(crowd);
+  });
+  assert.ok(statuses.filter((status) => status === 200).length <= 1, String(statuses));
 });
