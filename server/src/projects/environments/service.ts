@@ -1,6 +1,6 @@
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
-import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
+import { isUniqueViolation, type Db, type Query, type Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { badRequest, conflict, notFound } from "../../platform/problem.ts";
 import { CATALOGUE, orgOf, type Permissions, type Rule } from "../../permissions/index.ts";
@@ -21,6 +21,11 @@ import {
 
 /** Every look at a project brings all of them along. */
 const MOST_ENVIRONMENTS = 1000;
+
+async function leaveRoom(q: Query, projectId: string, more: number): Promise<void> {
+  if ((await countEnvironments(q, projectId)) + more > MOST_ENVIRONMENTS)
+    throw badRequest(`A project has at most ${MOST_ENVIRONMENTS} environments.`);
+}
 
 export interface EnvironmentNeeds {
   readonly db: Db;
@@ -120,6 +125,9 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
     onDelete: (farewell: EnvironmentFarewell) => void farewells.push(farewell),
     onRename: (rename: EnvironmentRename) => void renames.push(rename),
 
+    /** For whoever is about to make many, one after the other. */
+    requireRoom: (projectId: string, more: number) => db.read((q) => leaveRoom(q, projectId, more)),
+
     async create(
       actor: MemberActor,
       ref: string,
@@ -129,8 +137,7 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
       await require(actor, project, "create", input.slug);
       return orConflict(input.slug, () =>
         db.write(async (tx) => {
-          if ((await countEnvironments(tx, project.id)) >= MOST_ENVIRONMENTS)
-            throw badRequest(`A project has at most ${MOST_ENVIRONMENTS} environments.`);
+          await leaveRoom(tx, project.id, 1);
           if (input.position !== undefined) await makeRoomAt(tx, project.id, input.position);
           const row = await insertEnvironment(tx, {
             id: newId(),

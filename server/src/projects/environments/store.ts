@@ -35,8 +35,8 @@ const bySlug = sql<EnvironmentRow>(`SELECT ${COLUMNS} FROM environments WHERE pr
 const byIdInOrg = sql<EnvironmentRow>(`
   SELECT ${COLUMNS} FROM environments WHERE id = $2 AND project_id IN (SELECT p.id FROM projects p WHERE p.org_id = $1)`);
 
-export const countEnvironments = async (tx: Tx, projectId: string): Promise<number> =>
-  (await tx.first(count, [projectId]))?.count ?? 0;
+export const countEnvironments = async (q: Query, projectId: string): Promise<number> =>
+  (await q.first(count, [projectId]))?.count ?? 0;
 export const insertDefaultEnvironments = (tx: Tx, projectId: string, at: Date) =>
   tx.rows(insertDefaults, [projectId, at, [newId(), newId(), newId()]]);
 export const insertEnvironment = (

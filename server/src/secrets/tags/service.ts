@@ -5,7 +5,7 @@
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
 import type { Keyring } from "../../platform/crypto/index.ts";
-import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
+import { isUniqueViolation, type Db, type Query, type Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { inBites, Pace } from "../../platform/pace.ts";
 import { badRequest, conflict, notFound } from "../../platform/problem.ts";
@@ -48,6 +48,11 @@ export type Tags = ReturnType<typeof createTags>;
 
 /** They are listed all at once, and a project file takes no more. */
 const MOST_TAGS = 10_000;
+
+async function leaveRoom(q: Query, projectId: string, more: number): Promise<void> {
+  if ((await countTags(q, projectId)) + more > MOST_TAGS)
+    throw badRequest(`A project has at most ${MOST_TAGS} tags.`);
+}
 const NONE: readonly TagRef[] = [];
 const NO_TAGS: KnownTags = new Map();
 const placeOf = ({ folderId, projectId, environmentId, environment, path }: TaggedSecret): FolderPlace => ({
@@ -189,6 +194,9 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
       if (!row) throw unknownTag(slug);
       return row;
     },
+    /** For whoever is about to make many, one after the other. */
+    requireRoom: (projectId: string, more: number) => db.read((q) => leaveRoom(q, projectId, more)),
+
     async create(actor: MemberActor, projectRef: string, input: NewTag): Promise<TagRow> {
       const ground = await enter(actor, projectRef, "create");
       const row = {
@@ -200,8 +208,7 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
         at: clock.now(),
       };
       return write(ground, "create-tag", async (tx) => {
-        if ((await countTags(tx, row.projectId)) >= MOST_TAGS)
-          throw badRequest(`A project has at most ${MOST_TAGS} tags.`);
+        await leaveRoom(tx, row.projectId, 1);
         return insertTag(tx, row);
       });
     },

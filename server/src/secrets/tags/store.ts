@@ -69,8 +69,8 @@ export const findTags = (q: Query, projectId: string, ids: readonly string[]) =>
 export const findTag = (q: Query, projectId: string, id: string) => q.first(byId, [projectId, id]);
 export const findTagBySlug = (q: Query, projectId: string, slug: string) =>
   q.first(bySlug, [projectId, slug]);
-export const countTags = async (tx: Tx, projectId: string): Promise<number> =>
-  (await tx.first(count, [projectId]))?.count ?? 0;
+export const countTags = async (q: Query, projectId: string): Promise<number> =>
+  (await q.first(count, [projectId]))?.count ?? 0;
 export const insertTag = (
   tx: Tx,
   row: { id: string; projectId: string; slug: string; name: string; color: string; at: Date },
