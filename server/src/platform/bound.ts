@@ -23,8 +23,8 @@ export interface BoundOptions {
 export interface Bound {
   /** Throws if there is no room for so many more; what is allowed stays so until the transaction is over. */
   leaveRoom(tx: Tx, scope: string, more?: number): Promise<void>;
-  /** Throws if there is no room, for who has much to do before the transaction; promises nothing. */
-  check(q: Query, scope: string): Promise<void>;
+  /** Throws if there is no room for so many more, for who has much to do before the transaction; promises nothing. */
+  check(q: Query, scope: string, more?: number): Promise<void>;
 }
 
 const PART = 16;
@@ -123,7 +123,7 @@ export function createBound({ most, words: [where, what], count }: BoundOptions)
         giveBack();
       });
     },
-    check: async (q, scope) => (await taken(q, scope, 1))(),
+    check: async (q, scope, more = 1) => (await taken(q, scope, more))(),
   };
 }
 

@@ -168,6 +168,13 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
   };
 
   return {
+    /** For whoever is about to make many of a project, one after the other. */
+    async requireRoom(scope: RoleScope, more: number): Promise<void> {
+      const { count } = await db.read((q) => weighRoles(q, scope));
+      if (count + more > MOST_ROLES)
+        throw badRequest(`More than ${MOST_ROLES} custom roles are not possible here.`);
+    },
+
     async create(actor: MemberActor, place: RolePlace, input: NewRole): Promise<RoleView> {
       const rules = parseRules(input.permissions, place);
       const scope = await locate(actor, place);

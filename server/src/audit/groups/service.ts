@@ -1,13 +1,15 @@
 /**
  * What happens so often that a row each would flood the audit log: what is the same within a minute is one row, with
- * how often (`count`) and from when to when (`firstAt`, `lastAt`). What is gathered is bounded, written in the
- * background, and written down when the server stops.
+ * how often (`count`) and from when to when (`firstAt`, `lastAt`). It is written in the background, and written down
+ * when the server stops. What is gathered, on its way and kept for the next time is bounded together: while the database
+ * takes nothing, whoever brings more waits, or is forgotten and counted.
  */
 import type { Actor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
 import { auditRow, insertAuditRows, unlessMade, type AuditEntry, type Db } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { reasonOf, type Log } from "../../platform/log.ts";
+import { Problem } from "../../platform/problem.ts";
 
 export interface AuditGroupNeeds {
   readonly db: Db;
@@ -16,6 +18,8 @@ export interface AuditGroupNeeds {
   /** What is gathered, for the log. */
   readonly what: string;
   readonly maxGroups: number;
+  /** Nobody waits for these: what there is no room for is counted and said in the log. */
+  readonly isForgettable?: boolean;
 }
 
 interface Group {
@@ -29,6 +33,13 @@ interface Group {
 const GROUPED_MS = 60_000;
 const RETRY_MS = 1000;
 const BATCH = 1000;
+/** So often somebody who waits for room sees others take it. */
+const PATIENCE = 3;
+
+export const noRoom = () =>
+  new Problem(503, "ServiceUnavailable", "The audit log does not take anything at the moment.", {
+    retryAfterSeconds: 5,
+  });
 
 const toRow = ({ actor, entry, firstAt, lastAt, count }: Group) =>
   auditRow(firstAt, actor, { ...entry, metadata: { ...entry.metadata, count, firstAt, lastAt } });
@@ -41,23 +52,37 @@ function countOf(groups: Iterable<Group>): number {
 
 export type AuditGroups = ReturnType<typeof createAuditGroups>;
 
-export function createAuditGroups({ db, clock, log, what, maxGroups }: AuditGroupNeeds) {
+export function createAuditGroups(needs: AuditGroupNeeds) {
+  const { db, clock, log, what, maxGroups, isForgettable = false } = needs;
   let groups = new Map<string, Group>();
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> = Promise.resolve();
-  /** How often what is on its way happened, or what belongs to a commit whose answer was lost. */
-  let unsettled = 0;
+  /** On their way, or of a commit whose answer was lost; and how often they happened. */
+  const unsettled = { groups: 0, times: 0 };
+  let forgotten = 0;
+  let hasFailed = false;
+
+  const isFull = (): boolean => groups.size + unsettled.groups >= maxGroups;
+  const takeOut = (closed: readonly Group[]): void => {
+    unsettled.groups += closed.length;
+    unsettled.times += countOf(closed);
+  };
+  const settle = (closed: readonly Group[]): void => {
+    unsettled.groups -= closed.length;
+    unsettled.times -= countOf(closed);
+  };
 
   const write = async (closed: Group[]): Promise<void> => {
     while (closed.length > 0) {
       const batch = closed.splice(0, BATCH);
-      const settle = () => void (unsettled -= countOf(batch));
       try {
         await db.write((tx) => insertAuditRows(tx, batch.map(toRow)), { audited: false, isTraced: true });
-        settle();
+        settle(batch);
+        hasFailed = false;
       } catch (error) {
-        void unlessMade(error, () => keep(batch)).then(settle);
-        unsettled -= countOf(closed);
+        hasFailed = true;
+        void unlessMade(error, () => keep(batch)).then(() => settle(batch));
+        settle(closed);
         keep(closed);
         log.warn(
           { waiting: groups.size, reason: reasonOf(error) },
@@ -74,12 +99,19 @@ export function createAuditGroups({ db, clock, log, what, maxGroups }: AuditGrou
     if (closed.length > 0) flushLater(RETRY_MS);
   };
 
+  const tellForgotten = (): void => {
+    if (forgotten === 0) return;
+    log.warn({ forgotten }, `${what} were not gathered for the audit log: too many wait to be written`);
+    forgotten = 0;
+  };
+
   const flush = (): Promise<void> => {
     clearTimeout(timer);
     timer = undefined;
+    tellForgotten();
     const closed = [...groups.values()];
     groups = new Map();
-    unsettled += countOf(closed);
+    takeOut(closed);
     if (closed.length > 0) writing = writing.catch(() => undefined).then(() => write(closed));
     return writing;
   };
@@ -88,28 +120,46 @@ export function createAuditGroups({ db, clock, log, what, maxGroups }: AuditGrou
       flush().catch(() => flushLater(RETRY_MS));
     }, ms).unref();
   };
+  /** Before it is full, so that hardly anybody has to wait; not while the database is at it or takes nothing. */
+  const flushSoon = (): void => {
+    if (groups.size * 2 < maxGroups || unsettled.groups > 0 || hasFailed) return;
+    flush().catch(() => flushLater(RETRY_MS));
+  };
+
+  /** What is the same within the minute adds nothing to what is held. */
+  const countIn = (key: string, now: Date): boolean => {
+    const known = groups.get(key);
+    if (!known || now.getTime() - known.firstAt.getTime() >= GROUPED_MS) return false;
+    known.count += 1;
+    known.lastAt = now;
+    return true;
+  };
 
   return {
     /** Everything noted so far is durable when this resolves. */
     flush,
     /** How many would be lost if the process ended now. */
-    unwritten: () => unsettled + countOf(groups.values()),
-    isFull: () => groups.size >= maxGroups,
+    unwritten: () => unsettled.times + countOf(groups.values()),
 
-    /** `key` says what is the same. Resolves at once while there is room, else when what was gathered is written. */
+    /** `key` says what is the same. Resolves at once while there is room, else when there is room again. */
     async note(key: string, actor: Actor, entry: AuditEntry): Promise<void> {
       const now = clock.now();
-      const known = groups.get(key);
-      if (known && now.getTime() - known.firstAt.getTime() < GROUPED_MS) {
-        known.count += 1;
-        known.lastAt = now;
-        return;
+      for (let tries = 0; !countIn(key, now); tries += 1) {
+        if (!isFull()) {
+          // An old one that has not been written yet stays beside the new one.
+          const known = groups.get(key);
+          if (known) groups.set(newId(), known);
+          groups.set(key, { actor, entry, firstAt: now, lastAt: now, count: 1 });
+          flushLater(GROUPED_MS);
+          return flushSoon();
+        }
+        if (isForgettable) {
+          forgotten += 1;
+          return flushLater(RETRY_MS);
+        }
+        if (tries === PATIENCE) throw noRoom();
+        await flush();
       }
-      // An old one that has not been written yet stays beside the new one.
-      if (known) groups.set(newId(), known);
-      groups.set(key, { actor, entry, firstAt: now, lastAt: now, count: 1 });
-      flushLater(GROUPED_MS);
-      if (groups.size >= maxGroups) await flush();
     },
   };
 }

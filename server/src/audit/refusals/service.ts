@@ -17,13 +17,17 @@ const MAX_GROUPS = 5000;
 export type Refusals = ReturnType<typeof createRefusals>;
 
 export function createRefusals(needs: Omit<AuditGroupNeeds, "what" | "maxGroups">) {
-  const groups = createAuditGroups({ ...needs, what: "refusals", maxGroups: MAX_GROUPS });
+  const groups = createAuditGroups({
+    ...needs,
+    what: "refusals",
+    maxGroups: MAX_GROUPS,
+    isForgettable: true,
+  });
   return {
     flush: groups.flush,
 
     note({ actor, endpoint, projectId, reason }: Refusal): void {
-      // Nobody waits for these: while the database takes none, what comes beyond the bound is not gathered.
-      if (actor.orgId === null || groups.isFull()) return;
+      if (actor.orgId === null) return;
       const key = `${actor.id} ${endpoint} ${projectId ?? ""} ${actor.caller.ip}`;
       const entry = {
         event: "request-refused",

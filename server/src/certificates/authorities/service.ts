@@ -202,6 +202,7 @@ export function createAuthorities(needs: AuthorityNeeds) {
         keyAlgorithm: configuration.keyAlgorithm,
         crlShards,
       });
+      await require(actor, project.id, "create", input.name); // a key may have been waited for
       const at = clock.now();
       const row: AuthorityRow = {
         id,

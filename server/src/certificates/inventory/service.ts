@@ -232,14 +232,20 @@ export function createInventory({ db, clock, keyring, permissions, profiles }: I
       id: string,
       wish: { format: "pkcs12" | "jks"; password: string; alias?: string | undefined },
     ): Promise<Buffer> {
-      const { row, key } = await requireKey(actor, id);
-      const friendlyName = wish.alias ?? row.details.friendlyName ?? (row.commonName || row.serialNumber);
-      const bundle = { privateKey: key, certificate: row.der, chain: row.chain ?? [], friendlyName };
-      if (wish.format === "jks")
+      const contents = async () => {
+        const { row, key } = await requireKey(actor, id);
+        const friendlyName = wish.alias ?? row.details.friendlyName ?? (row.commonName || row.serialNumber);
+        return { privateKey: key, certificate: row.der, chain: row.chain ?? [], friendlyName };
+      };
+      if (wish.format === "jks") {
+        const bundle = await contents();
         return judged("password", () =>
           buildJks(bundle, { password: wish.password, createdAt: clock.now() }),
         );
-      return turns.run(row.orgId, () => buildPkcs12(bundle, { password: wish.password }));
+      }
+      const { orgId } = await find(actor, id, "read-private-key");
+      // The key is opened in the turn and not before: rights may go while it waits.
+      return turns.run(orgId, async () => buildPkcs12(await contents(), { password: wish.password }));
     },
 
     async setRenewal(

@@ -84,6 +84,7 @@ export function createIssuance(needs: IssuanceNeeds) {
       showsKey: true,
       context: { friendlyName: input.friendlyName, metadata: input.metadata },
       idempotency: keyed(actor, "issue", key, input),
+      requireStill: () => profiles.find(actor, input.profileId, "issue-cert"),
     };
   };
 

@@ -10,5 +10,5 @@ export type { LockHolder } from "./migration-lock.ts";
 export { watchMigration } from "./migration-watch.ts";
 export { withOwnConnection } from "./own-connection.ts";
 export { escapeLike, searchSql, slowSql, sql, type Statement } from "./statement.ts";
-export { unlessMade } from "./unconfirmed.ts";
+export { Unconfirmed, unlessMade } from "./unconfirmed.ts";
 export { sever } from "./wire.ts";

@@ -20,7 +20,7 @@ import { createGate, FRESH_MS, type Gate, type GateNeeds } from "./gate.ts";
 import { parseInput } from "./input.ts";
 import { createJsonParser, notText } from "./json-body.ts";
 import { createLargeBodies, type LargeBodies } from "./large-bodies.ts";
-import { longAnswer } from "./long-answers.ts";
+import { letGo, longAnswer } from "./long-answers.ts";
 import { readLongBody } from "./long-input.ts";
 import { createReplyWriter } from "./long-replies.ts";
 import type { Metrics } from "./metrics.ts";
@@ -309,9 +309,14 @@ function mount(app: FastifyInstance, route: Route, gate: Gate, needs: GateNeeds)
       reply: controlOf(request, reply),
     });
     if (visit.isStream) return reply;
-    // Whatever it waited for (a turn, a key): who was shut out meanwhile is told nothing any more.
-    if (endpoint.method !== "DELETE" && performance.now() - visit.startedAt > FRESH_MS) await confirm();
-    if (value instanceof Raw) return reply.send(bodyOf(value, visit, reply, confirm));
+    try {
+      // Whatever it waited for (a turn, a key): who was shut out meanwhile is told nothing any more.
+      if (endpoint.method !== "DELETE" && performance.now() - visit.startedAt > FRESH_MS) await confirm();
+      if (value instanceof Raw) return reply.send(bodyOf(value, visit, reply, confirm));
+    } catch (error) {
+      if (value instanceof Raw) letGo(value.body);
+      throw error;
+    }
     reply.type("application/json");
     const text = write(value);
     return reply.send(typeof text === "string" ? text : await text);

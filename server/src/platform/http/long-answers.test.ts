@@ -62,6 +62,45 @@ test("M2 a reader that takes nothing is let go", async () => {
   close();
 });
 
+test("a reader that takes next to nothing and keeps the wire awake is let go", async () => {
+  const source = () => Readable.from(Array.from({ length: 4000 }, () => Buffer.alloc(64 * 1024)));
+  const { port, ended, close } = await serving(source, { confirm: async () => undefined, stalledMs: 300 });
+  const socket = connect(port, "127.0.0.1");
+  socket.on("error", () => undefined);
+  socket.write("GET / HTTP/1.1\r\nhost: x\r\n\r\nGET / HTTP/1.1\r\nx: ");
+  socket.pause();
+  const awake = setInterval(() => socket.write("y"), 50);
+  assert.equal(
+    await Promise.race([ended.then(() => "let go"), wait(30_000, "held", { ref: false })]),
+    "let go",
+  );
+  clearInterval(awake);
+  socket.destroy();
+  close();
+});
+
+test("an answer whose caller went away before it began lets go of its source", async () => {
+  for (const when of ["before", "after"]) {
+    const source = Readable.from(["a", "b", "c"]);
+    const gone = Promise.race([
+      once(source, "close").then(() => "let go"),
+      wait(5000, "kept", { ref: false }),
+    ]);
+    const server = createServer((_request, response) => {
+      if (when === "before") response.destroy();
+      const answer = longAnswer(source, response, { confirm: async () => undefined });
+      answer.on("error", () => undefined);
+      if (when === "after") answer.destroy();
+      response.destroy();
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    await assert.rejects(fetch(`http://127.0.0.1:${port}/`));
+    assert.equal(await gone, "let go", when);
+    server.close();
+  }
+});
+
 test("an answer that is read comes whole", async () => {
   const source = () => Readable.from(["a", "b", "c"]);
   const { url, close } = await serving(source, { confirm: async () => undefined });

@@ -125,6 +125,9 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
     onDelete: (farewell: EnvironmentFarewell) => void farewells.push(farewell),
     onRename: (rename: EnvironmentRename) => void renames.push(rename),
 
+    /** For whoever is about to make many, one after the other. */
+    requireRoom: (projectId: string, more: number) => db.read((q) => room.check(q, projectId, more)),
+
     async create(
       actor: MemberActor,
       ref: string,

@@ -30,6 +30,7 @@ import {
   at,
   auditFolder,
   createTrees,
+  requireRoom,
   folderExists,
   originOf,
   placeOf,
@@ -77,6 +78,8 @@ export function createFolders(needs: FolderNeeds) {
 
   return {
     ensure,
+
+    requireRoom: (projectId: string, more: number) => db.read((q) => requireRoom(q, projectId, more)),
 
     async create(actor: MemberActor, input: NewFolder): Promise<FolderRow> {
       const ground = await access.ground(actor, input.projectId);

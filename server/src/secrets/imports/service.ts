@@ -17,11 +17,12 @@ import { folderUnknown, type FolderPlace } from "../model.ts";
 import { touchProject } from "../stamps/store.ts";
 import { findFolder, holdTree } from "../store.ts";
 import type { ImportChange, ImportQuery, NewImport } from "./contract.ts";
-import { MOST_IMPORTS } from "./model.ts";
+import { MOST_IMPORTS, tooManyImports } from "./model.ts";
 import {
   countImports,
   countImportsOfProject,
   deleteImport,
+  findCrowded,
   findImport,
   holdImports,
   importsOfFolder,
@@ -29,6 +30,7 @@ import {
   orderImports,
   repointImport,
   type ImportRow,
+  type MoreImports,
 } from "./store.ts";
 
 export type { ImportRow } from "./store.ts";
@@ -50,6 +52,7 @@ const at = ({ environment, path }: { environment: string; path: string }) => ({
   secretPath: path,
 });
 
+const MOST_IN_PROJECT = 100_000;
 /** Whoever reads a folder looks through all of them, and changing one may move all. */
 const roomInFolder = createBound({
   most: MOST_IMPORTS,
@@ -57,7 +60,7 @@ const roomInFolder = createBound({
   count: countImports,
 });
 const roomInProject = createBound({
-  most: 100_000,
+  most: MOST_IN_PROJECT,
   words: ["A project has at most", "imports"],
   count: countImportsOfProject,
 });
@@ -143,6 +146,15 @@ export function createImports({ db, clock, access }: ImportNeeds) {
 
   return {
     findForChange,
+
+    /** For whoever is about to make many, one after the other: in the project, and in those folders of it that exist. */
+    requireRoom: (projectId: string, more: number, inFolders: readonly MoreImports[]): Promise<void> =>
+      db.read(async (q) => {
+        if ((await countImportsOfProject(q, projectId, MOST_IN_PROJECT)) + more > MOST_IN_PROJECT)
+          throw badRequest(`A project has at most ${MOST_IN_PROJECT.toLocaleString("en")} imports.`);
+        const full = await findCrowded(q, inFolders, MOST_IMPORTS);
+        if (full) throw tooManyImports(full.path);
+      }),
 
     async create(actor: MemberActor, input: NewImport): Promise<ImportRow> {
       const ground = await access.ground(actor, input.projectId);

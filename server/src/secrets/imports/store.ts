@@ -41,6 +41,11 @@ const update = sql(`
 const order = sql(`
   UPDATE secret_imports i SET position = o.position FROM unnest($1::uuid[]) WITH ORDINALITY AS o (id, position) WHERE i.id = o.id`);
 const remove = sql<{ id: string }>(`DELETE FROM secret_imports WHERE id = $1 RETURNING id`);
+/** Folders by place, each with how many it is to get. */
+const crowded = sql<{ path: string }>(`
+  SELECT w.path FROM unnest($1::uuid[], $2::text[], $3::integer[]) AS w (environment_id, path, more)
+    JOIN folders f ON f.environment_id = w.environment_id AND f.path = w.path
+  WHERE (SELECT count(*) FROM secret_imports i WHERE i.folder_id = f.id) + w.more > $4 LIMIT 1`);
 // Folders' rows are also referred to by new secrets, which this leaves alone.
 const lockFolder = sql(`SELECT id FROM folders WHERE id = $1 FOR NO KEY UPDATE`);
 
@@ -75,6 +80,19 @@ export const repointImport = (
 ) => tx.rows(update, [id, source.environmentId, source.path, at]);
 export const orderImports = (tx: Tx, ids: readonly string[]) => tx.rows(order, [ids]);
 export const deleteImport = (tx: Tx, id: string) => tx.first(remove, [id]);
+export interface MoreImports {
+  readonly environmentId: string;
+  readonly path: string;
+  readonly more: number;
+}
+/** One of them that would then have more than so many. */
+export const findCrowded = (q: Query, list: readonly MoreImports[], most: number) =>
+  q.first(crowded, [
+    list.map((one) => one.environmentId),
+    list.map((one) => one.path),
+    list.map((one) => one.more),
+    most,
+  ]);
 export const countImports = counterOf("secret_imports WHERE folder_id = $1");
 export const countImportsOfProject = counterOf("secret_imports WHERE project_id = $1");
 /** One at a time: the imports of a folder have an order, and each change of one may change the places of all. */

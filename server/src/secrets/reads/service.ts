@@ -3,12 +3,20 @@
  * committed the next one gathers. `async` answers at once and writes within a second; `strict` answers when the
  * batch is durable; `grouped` writes one row for what the same reader reads from the same address again and again
  * within a minute; `off` writes nothing. If the database does not take them, `async` and `grouped` keep them and, once
- * too many wait, answer only when they are durable: a reading is never silently forgotten while the process lives.
+ * too many wait, answer only when there is room again: a reading is never silently forgotten while the process lives.
  */
-import { createAuditGroups } from "../../audit/index.ts";
+import { setTimeout as pause } from "node:timers/promises";
+import { createAuditGroups, noRoom } from "../../audit/index.ts";
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
-import { auditRow, insertAuditRows, unlessMade, type AuditRow, type Db } from "../../platform/db/index.ts";
+import {
+  auditRow,
+  insertAuditRows,
+  Unconfirmed,
+  unlessMade,
+  type AuditRow,
+  type Db,
+} from "../../platform/db/index.ts";
 import type { Log } from "../../platform/log.ts";
 import type { ProjectRow } from "../../projects/index.ts";
 
@@ -37,6 +45,7 @@ export interface ReadAudit {
 const DELAY_MS = 250;
 const BATCH = 2000;
 const MAX_WAITING = 50_000;
+const FATE_MS = 10_000;
 
 export function createReadAudit(needs: ReadAuditNeeds): ReadAudit {
   if (needs.mode === "off")
@@ -57,8 +66,21 @@ function createGroupedReads(needs: ReadAuditNeeds): ReadAudit {
   };
 }
 
+interface Reading {
+  readonly row: AuditRow;
+  /** Of the batch it is in: resolves when that is durable. */
+  fate: Promise<unknown> | undefined;
+}
+
+/** A lost answer to COMMIT is looked up; whoever waits for it does not wait for ever. */
+async function orMade(error: unknown): Promise<void> {
+  if (!(error instanceof Unconfirmed)) throw error;
+  const isMade = await Promise.race([error.isMade, pause(FATE_MS, false, { ref: false })]);
+  if (!isMade) throw error;
+}
+
 function createSingleReads({ db, clock, log, mode }: ReadAuditNeeds): ReadAudit {
-  let waiting: AuditRow[] = [];
+  let waiting: Reading[] = [];
   /** On their way, or of a commit whose answer was lost. */
   let unsettled = 0;
   let writing: Promise<void> | undefined;
@@ -69,12 +91,18 @@ function createSingleReads({ db, clock, log, mode }: ReadAuditNeeds): ReadAudit 
       const batch = waiting.splice(0, BATCH);
       unsettled += batch.length;
       const settle = () => void (unsettled -= batch.length);
+      const rows = batch.map(({ row }) => row);
+      const written = db.write((tx) => insertAuditRows(tx, rows), { audited: false, isTraced: true });
+      const fate = written.catch(orMade);
+      fate.catch(() => undefined); // for those who wait for it
+      for (const reading of batch) reading.fate = fate;
       try {
-        await db.write((tx) => insertAuditRows(tx, batch), { audited: false, isTraced: true });
+        await written;
         settle();
       } catch (error) {
         void unlessMade(error, () => {
-          waiting = [...batch, ...waiting];
+          // Behind those who wait for an answer and have not been tried yet.
+          waiting = [...waiting, ...batch];
           flushLater();
         }).then(settle);
         throw error;
@@ -82,16 +110,17 @@ function createSingleReads({ db, clock, log, mode }: ReadAuditNeeds): ReadAudit 
     }
   };
 
+  const begin = (): Promise<void> =>
+    (writing = writeAll().finally(() => {
+      writing = undefined;
+    }));
+
   const flush = async (): Promise<void> => {
     clearTimeout(timer);
     timer = undefined;
     // Whoever comes while a batch is under way waits for it and then makes sure of its own.
     while (writing) await writing.catch(() => undefined);
-    if (waiting.length === 0) return;
-    writing = writeAll().finally(() => {
-      writing = undefined;
-    });
-    await writing;
+    if (waiting.length > 0) await begin();
   };
 
   const flushLater = (): void => {
@@ -106,13 +135,27 @@ function createSingleReads({ db, clock, log, mode }: ReadAuditNeeds): ReadAudit 
     }, DELAY_MS).unref();
   };
 
+  /** Each waits for the batch that it is in, and for no other one's fate. */
+  const untilDurable = async (reading: Reading): Promise<void> => {
+    while (!reading.fate) await (writing ?? begin()).catch(() => undefined);
+    await reading.fate;
+  };
+
+  const unwritten = () => waiting.length + unsettled;
+  const makeRoom = async (): Promise<void> => {
+    await flush();
+    if (unwritten() >= MAX_WAITING) throw noRoom();
+  };
+
   return {
     flush,
-    unwritten: () => waiting.length + unsettled,
+    unwritten,
     async note(actor, project, event, metadata) {
+      if (unwritten() >= MAX_WAITING) await makeRoom();
       const entry = { event, orgId: project.orgId, projectId: project.id, metadata };
-      waiting.push(auditRow(clock.now(), actor, entry));
-      if (mode === "strict" || waiting.length > MAX_WAITING) return flush();
+      const reading: Reading = { row: auditRow(clock.now(), actor, entry), fate: undefined };
+      waiting.push(reading);
+      if (mode === "strict") return untilDurable(reading);
       flushLater();
     },
   };

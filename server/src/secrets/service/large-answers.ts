@@ -7,20 +7,24 @@ import { LRUCache } from "lru-cache";
 import { Pace } from "../../platform/pace.ts";
 import { tooManyRequests } from "../../platform/problem.ts";
 import { createTurns } from "../../platform/turns.ts";
+import type { Access, Ground } from "../access/service.ts";
 import { toView, type ReadSecret } from "../model.ts";
 import type { ImportBlock } from "../resolution/service.ts";
 import { IsLarge } from "../resolution/service/load-rows.ts";
 
 const KNOWN_MS = 600_000;
 const CHUNK_CHARACTERS = 64 * 1024;
-const CHUNK_BYTES = 1024 * 1024;
+const CHUNK_BYTES = 64 * 1024;
 
 export interface LargeAnswers {
-  /** Does it the quick way; if that finds much, does it again in the organisation's turn. `what` tells answers apart. */
-  either<T>(orgId: string, what: string, work: (isLarge: boolean) => Promise<T>): Promise<T>;
+  /**
+   * Does it the quick way; if that finds much, does it again in the organisation's turn, with the rights that the
+   * caller has by then. `what` tells answers apart.
+   */
+  either<T>(ground: Ground, what: string, work: (now: Ground, isLarge: boolean) => Promise<T>): Promise<T>;
 }
 
-export function createLargeAnswers(): LargeAnswers {
+export function createLargeAnswers(access: Access): LargeAnswers {
   const turns = createTurns({
     what: "large lists of secrets are being answered",
     places: 3,
@@ -33,19 +37,20 @@ export function createLargeAnswers(): LargeAnswers {
   /** What was large before is not tried the quick way first. */
   const known = new LRUCache<string, true>({ max: 10_000, ttl: KNOWN_MS });
   return {
-    async either(orgId, what, work) {
+    async either(ground, what, work) {
+      const { orgId, id } = ground.project;
       if (!known.has(what)) {
         try {
-          return await work(false);
+          return await work(ground, false);
         } catch (error) {
           if (!(error instanceof IsLarge)) throw error;
           known.set(what, true);
         }
       }
       refuseUnread(orgId);
-      return turns.run(orgId, () => {
+      return turns.run(orgId, async () => {
         refuseUnread(orgId);
-        return work(true);
+        return work(await access.ground(ground.actor, id), true);
       });
     },
   };
@@ -99,13 +104,6 @@ export async function writeLargeList({ secrets, imports }: WrittenList): Promise
 export const lengthOf = (chunks: readonly Buffer[]): number =>
   chunks.reduce((sum, { length }) => sum + length, 0);
 
-/** Of bytes in one piece, so that what has not been read yet can be counted. */
-export function chunksOf(bytes: Buffer): Buffer[] {
-  const chunks: Buffer[] = [];
-  for (let at = 0; at < bytes.length; at += CHUNK_BYTES) chunks.push(bytes.subarray(at, at + CHUNK_BYTES));
-  return chunks;
-}
-
 /** Made and not sent yet, by organisation: whoever asks for much and reads nothing fills nobody's memory. */
 const unsent = new Map<string, number>();
 const MOST_UNSENT = 256 * 1024 * 1024;
@@ -117,12 +115,15 @@ const note = (orgId: string, bytes: number): void => {
 };
 
 export function refuseUnread(orgId: string): void {
-  if ((unsent.get(orgId) ?? 0) >= MOST_UNSENT)
+  if (unreadBytes(orgId) >= MOST_UNSENT)
     throw tooManyRequests(10, "Large lists that were asked for before have not been read yet.");
 }
 
+/** What is counted of an organisation, in bytes. */
+export const unreadBytes = (orgId: string): number => unsent.get(orgId) ?? 0;
+
 /** Let go of piece by piece, as they are sent. */
-export const streamOf = (orgId: string, chunks: Buffer[]): Readable => {
+export function streamOf(orgId: string, chunks: Buffer[]): Readable {
   const left = chunks.reverse();
   note(orgId, lengthOf(left));
   return new Readable({
@@ -136,4 +137,26 @@ export const streamOf = (orgId: string, chunks: Buffer[]): Readable => {
       done(error);
     },
   });
-};
+}
+
+/** All of it stays until its end, so all of it counts until then; what is on the wire is a copy and holds no more than itself. */
+export function streamOfOne(orgId: string, file: Buffer): Readable {
+  let whole: Buffer | undefined = file;
+  let at = 0;
+  note(orgId, file.length);
+  const end = (): void => {
+    if (whole) note(orgId, -whole.length);
+    whole = undefined;
+  };
+  return new Readable({
+    read() {
+      const chunk = whole && Buffer.from(whole.subarray(at, (at += CHUNK_BYTES)));
+      if (whole && at >= whole.length) end();
+      this.push(chunk && chunk.length > 0 ? chunk : null);
+    },
+    destroy(error, done) {
+      end();
+      done(error);
+    },
+  });
+}

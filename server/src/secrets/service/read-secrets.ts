@@ -77,7 +77,7 @@ export type SecretReads = ReturnType<typeof createSecretReads>;
 export function createSecretReads(needs: ReadNeeds) {
   const { db, access, reads } = needs;
   const answers = createAnswers();
-  const large = createLargeAnswers();
+  const large = createLargeAnswers(access);
 
   /** With `seen`: the tag of what that session resolved, under the very rights it judged with. */
   const tagOf = async (
@@ -152,16 +152,17 @@ export function createSecretReads(needs: ReadNeeds) {
       if (again) return again;
       const at = { environmentId: environment.id, path: query.secretPath };
       const what = JSON.stringify([environment.id, name, query]);
-      const { etag, expanded } = await large.either(ground.project.orgId, what, async (isLarge) => {
-        const found = await db.read((q) => readOne(q, at, name, { projectId: ground.project.id, ownerId }));
-        const resolution = new Resolution(needs, ground, ownerId, isLarge);
-        const secret = await findOne(resolution, found, { ground, environment, name, query });
+      const { etag, expanded, now } = await large.either(ground, what, async (now, isLarge) => {
+        const found = await db.read((q) => readOne(q, at, name, { projectId: now.project.id, ownerId }));
+        const resolution = new Resolution(needs, now, ownerId, isLarge);
+        const secret = await findOne(resolution, found, { ground: now, environment, name, query });
         const [whole = secret] = query.expandSecretReferences ? await resolution.expand([secret]) : [secret];
-        return { etag: await tagOf(ground, shape, found?.stamp ?? "", resolution), expanded: whole };
+        return { etag: await tagOf(now, shape, found?.stamp ?? "", resolution), expanded: whole, now };
       });
       const noted = noteOf(expanded);
       if (noted) await note(noted);
-      const keep = (body: Buffer) => answers.keep(key, { etag, body, noted });
+      const keptAs = now === ground ? key : keyOf(now, shape);
+      const keep = (body: Buffer) => answers.keep(keptAs, { etag, body, noted });
       return { etag, isNotModified: false, secret: expanded, keep };
     },
 
@@ -173,15 +174,15 @@ export function createSecretReads(needs: ReadNeeds) {
       const row = await db.read((q) => readById(q, id, orgOf(actor)));
       if (!row || (row.ownerId !== null && row.ownerId !== actor.id)) throw secretUnknown(id);
       const ground = await access.ground(actor, row.projectId);
-      const expanded = await large.either(ground.project.orgId, id, async (isLarge) => {
-        const resolution = new Resolution(needs, ground, row.ownerId, isLarge);
+      const expanded = await large.either(ground, id, async (now, isLarge) => {
+        const resolution = new Resolution(needs, now, row.ownerId, isLarge);
         await resolution.prepare(row.projectId, [row]);
         const { projectId, environmentId, environment, path } = row;
         const folder = { id: row.folderId, projectId, environmentId, environment, path };
         const secret = resolution.view(row, folder, query.viewSecretValue);
         if (!secret) {
           const attributes = { environment, secretPath: path };
-          return deny(ground.ability, { action: "describeSecret", subject: "secrets", attributes });
+          return deny(now.ability, { action: "describeSecret", subject: "secrets", attributes });
         }
         const [whole = secret] = query.expandSecretReferences ? await resolution.expand([secret]) : [secret];
         return whole;
@@ -203,10 +204,9 @@ export function createSecretReads(needs: ReadNeeds) {
     context: ListContext,
     answer: (list: SecretList) => Promise<T>,
   ): Promise<T> {
-    const { ground, environment, query } = listing;
-    const what = JSON.stringify([environment.id, query]);
-    return large.either(ground.project.orgId, what, async (isLarge) =>
-      answer(await readOnce(listing, context, isLarge)),
+    const what = JSON.stringify([listing.environment.id, listing.query]);
+    return large.either(listing.ground, what, async (ground, isLarge) =>
+      answer(await readOnce({ ...listing, ground }, context, isLarge)),
     );
   }
 

@@ -190,6 +190,9 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
       if (!row) throw unknownTag(slug);
       return row;
     },
+    /** For whoever is about to make many, one after the other. */
+    requireRoom: (projectId: string, more: number) => db.read((q) => room.check(q, projectId, more)),
+
     async create(actor: MemberActor, projectRef: string, input: NewTag): Promise<TagRow> {
       const ground = await enter(actor, projectRef, "create");
       const row = {

@@ -1,7 +1,7 @@
 import { Raw, serve, type Route, inProject, inProjectAnyOf } from "../../platform/http/index.ts";
 import { orgOf } from "../../permissions/index.ts";
 import * as contract from "./contract.ts";
-import { chunksOf, lengthOf, streamOf } from "../service/large-answers.ts";
+import { lengthOf, streamOf, streamOfOne } from "../service/large-answers.ts";
 import type { ProjectFiles } from "./service/carry-project.ts";
 import type { SecretFiles } from "./service.ts";
 
@@ -44,7 +44,7 @@ export const transferRoutes = (files: SecretFiles, projects: ProjectFiles): Rout
       reply.header("content-type", "application/octet-stream");
       reply.header("content-disposition", 'attachment; filename="project.keyward"');
       reply.header("content-length", String(file.length));
-      return new Raw(streamOf(orgOf(actor), chunksOf(file)));
+      return new Raw(streamOfOne(orgOf(actor), file));
     },
     inProject("readValue", "secrets"),
   ),

@@ -283,6 +283,8 @@ export function createAuthorityCertificates({
         wish.type === "existing"
           ? await ownKey(row)
           : { ...(await newAuthorityKey({ keyring, clock }, row)), isNew: true };
+      // A key may have been waited for.
+      if (wish.type === "new") await authorities.find(actor, id, "issue-ca-certificate");
       const idempotency = keyed(actor, `renew-ca:${id}`, repeatKey, wish);
       const replacedId = await withoutSuccessor(row.activeCertificateId);
       return certify(actor, { row, wish: { notAfter: wish.notAfter }, key, replacedId, idempotency });

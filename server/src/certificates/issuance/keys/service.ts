@@ -25,11 +25,12 @@ const turns = createTurns({
   patienceMs: 60_000,
 });
 
-const isRsa = (algorithm: KeyAlgorithm): boolean => algorithm.startsWith("RSA");
+/** Whoever asks for such a key may wait for a minute, and its rights may go meanwhile. */
+export const takesTurns = (algorithm: KeyAlgorithm): boolean => algorithm.startsWith("RSA");
 
 /** Whatever makes a key of this kind, in the organisation's turn if it takes long. */
 export const inKeyTurn = <T>(algorithm: KeyAlgorithm, orgId: string, make: () => Promise<T>): Promise<T> =>
-  isRsa(algorithm) ? turns.run(orgId, make) : make();
+  takesTurns(algorithm) ? turns.run(orgId, make) : make();
 
 const ENCODINGS = {
   publicKeyEncoding: { type: "spki", format: "der" },

@@ -36,7 +36,7 @@ import {
 import type { Attributes, IssuedView } from "../contract.ts";
 import type { Context, Order } from "../gate/model.ts";
 import { openCertificateKey, type Gate, type Issued } from "../gate/service.ts";
-import { makeKey, standInFor } from "../keys/service.ts";
+import { makeKey, standInFor, takesTurns } from "../keys/service.ts";
 import { keyAlgorithmFor, renewBeforeSeconds, timeFindings, wishOf, type Replaced } from "../model.ts";
 
 export interface OrderNeeds {
@@ -70,6 +70,8 @@ export interface Brief {
   /** For a renewal: what it takes the place of. */
   readonly replaced?: Replaced;
   readonly idempotency: Order["idempotency"];
+  /** Asks for the right once more: a key that takes long to make is waited for. */
+  readonly requireStill?: () => Promise<unknown>;
 }
 
 interface ChainTexts {
@@ -136,7 +138,9 @@ export function createOrders({ db, clock, keyring, issuers, gate }: OrderNeeds) 
     );
     if (brief.key) return { publicKey: exportSpki(brief.key), privateKey: exportPkcs8(brief.key) };
     if (brief.isRehearsal) return { publicKey: await standInFor(algorithm), privateKey: undefined };
-    return makeKey(algorithm, brief.orgId);
+    const made = await makeKey(algorithm, brief.orgId);
+    if (takesTurns(algorithm)) await brief.requireStill?.();
+    return made;
   };
 
   const orderOf = async (brief: Brief): Promise<Order> => {

@@ -39,6 +39,7 @@ export interface Renewable {
   readonly allow?: (wish: Wish) => Promise<void>;
   /** Is the old key the caller's to see? */
   readonly showsKey?: boolean;
+  readonly requireStill?: () => Promise<unknown>;
 }
 
 function refuseIfOver(row: CertificateRow): void {
@@ -99,6 +100,7 @@ export function createRenewing(needs: RenewingNeeds) {
       },
       replaced: replacedBy(row),
       idempotency: old.idempotency,
+      ...(old.requireStill ? { requireStill: old.requireStill } : {}),
     };
   };
 
@@ -144,8 +146,12 @@ export function createRenewing(needs: RenewingNeeds) {
           attributes: named,
         });
       const ability = await asked("read", attributes);
-      const profile = row.profileId === null ? null : await profiles.find(actor, row.profileId, "issue-cert");
-      if (!profile) await asked("create", attributes);
+      const required = async () => {
+        if (row.profileId !== null) return profiles.find(actor, row.profileId, "issue-cert");
+        await asked("create", attributes);
+        return null;
+      };
+      const profile = await required();
       const showsKey = mayReadKey(ability, row);
       const isKeyMoved = input.renewalKeySource === "reuse" && !showsKey;
       const allow = async (wish: Wish): Promise<void> => {
@@ -161,6 +167,7 @@ export function createRenewing(needs: RenewingNeeds) {
           profile,
           idempotency: idempotency(`renew:${id}`),
           showsKey,
+          requireStill: required,
           ...(profile && !isKeyMoved ? {} : { allow }),
         },
         input,

@@ -6,7 +6,7 @@
 import { createBound } from "../../../platform/bound.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Keyring } from "../../../platform/crypto/index.ts";
-import type { Db, Tx } from "../../../platform/db/index.ts";
+import type { Db, Query, Tx } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
 import { badRequest, conflict, invalidField } from "../../../platform/problem.ts";
 import { require, type EnvironmentRef, type Ground } from "../../access/service.ts";
@@ -50,11 +50,18 @@ export interface Tree {
 }
 
 /** Trees are read as a whole when a project is exported or a list goes down to the leaves. */
+const MOST_FOLDERS = 100_000;
 const room = createBound({
-  most: 100_000,
+  most: MOST_FOLDERS,
   words: ["A project has at most", "folders"],
   count: countFolders,
 });
+
+/** For whoever is about to make many, one after the other: counted, and nothing taken. */
+export async function requireRoom(q: Query, projectId: string, more: number): Promise<void> {
+  if ((await countFolders(q, projectId, MOST_FOLDERS)) + more > MOST_FOLDERS)
+    throw badRequest(`A project has at most ${MOST_FOLDERS.toLocaleString("en")} folders.`);
+}
 
 export const folderExists = (path: string) => conflict(`The folder ${path} exists already.`);
 export const rootIsFixed = () =>

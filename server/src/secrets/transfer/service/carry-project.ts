@@ -26,6 +26,7 @@ import {
 import { createApplying, isAnything, nothingDone, requireFor, type ApplyNeeds } from "./apply-plan.ts";
 import { createGathering, type GatherNeeds } from "./gather-project.ts";
 import { openApart } from "./open-apart.ts";
+import { requireRoom } from "./require-room.ts";
 import { sealArchive } from "./seal-archive.ts";
 
 /** A whole project in memory, read and looked through: a few at once, one of each organisation. */
@@ -34,6 +35,19 @@ const turns = createTurns({
   places: 3,
   perTenant: 1,
   waitingPerTenant: 64,
+  waiting: 1024,
+  patienceMs: 60_000,
+});
+
+/**
+ * Those that are under way, from the opening of the file to the last of its parts: each holds a whole project in
+ * memory, so an organisation has two. Whoever waits holds what it sent, unopened. Taken before all other turns.
+ */
+const arrivals = createTurns({
+  what: "project files of this organisation are being taken in",
+  places: 1024,
+  perTenant: 2,
+  waitingPerTenant: 16,
   waiting: 1024,
   patienceMs: 60_000,
 });
@@ -48,8 +62,11 @@ interface Cargo {
   readonly confirm: Confirm;
 }
 
-const HALFWAY =
-  "The import was stopped; what it had taken in by then stays. To complete it, import the file again.";
+const HALFWAY = "The import was stopped; what it had taken in by then stays.";
+/** What is wrong with the file or with what is there would be wrong again. */
+const REPEATS = [400, 413, 422];
+const adviceOn = ({ status }: Problem): string =>
+  REPEATS.includes(status) ? HALFWAY : `${HALFWAY} To complete it, import the file again.`;
 
 export function createProjectFiles(needs: ProjectFileNeeds) {
   const { db, access } = needs;
@@ -134,7 +151,7 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
       if (!isAnything(done)) throw error;
       // Why it was stopped is what the caller must hear, whether or not this can be written down.
       await tell({ isComplete: false, ...done }).catch(() => undefined);
-      throw error instanceof Problem ? stoppedAfter(error, HALFWAY) : error;
+      throw error instanceof Problem ? stoppedAfter(error, adviceOn(error)) : error;
     }
     await tell({ created: plan.secrets.created.length, updated: plan.secrets.updated.length });
   };
@@ -161,26 +178,33 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
     },
 
     async import(actor: MemberActor, projectRef: string, input: ProjectToImport, confirm: Confirm) {
-      const { orgId, id, slug } = (await access.ground(actor, projectRef)).project;
-      const opened = await openApart(orgId, input);
-      // What came from this very project comes from here.
-      const file: Archive = {
-        ...opened,
-        imports: await mapInBites(opened.imports, (one) =>
-          one.sourceProject === slug ? { ...one, sourceProject: null } : one,
-        ),
-      };
-      const { ground, plan } = await turns.run(orgId, async () => {
-        await confirm();
-        // Rights may have gone while the file was opened and this waited.
-        const now = await access.ground(actor, id);
-        return { ground: now, plan: await planFor(now, file) };
-      });
-      await requireFor(ground, plan);
-      const pace = new Pace();
-      const report = await reportOf(plan, () => pace.giveWay());
-      if (!input.dryRun) await carryOut(ground, { from: file.project.slug, plan, confirm });
-      return { ...report, dryRun: input.dryRun };
+      const { orgId } = (await access.ground(actor, projectRef)).project;
+      return arrivals.run(orgId, () => takeIn(actor, projectRef, input, confirm));
     },
   };
+
+  async function takeIn(actor: MemberActor, projectRef: string, input: ProjectToImport, confirm: Confirm) {
+    // Whoever waited for this may have lost the right to come in.
+    const { orgId, id, slug } = (await access.ground(actor, projectRef)).project;
+    const opened = await openApart(orgId, input);
+    // What came from this very project comes from here.
+    const file: Archive = {
+      ...opened,
+      imports: await mapInBites(opened.imports, (one) =>
+        one.sourceProject === slug ? { ...one, sourceProject: null } : one,
+      ),
+    };
+    const { ground, plan } = await turns.run(orgId, async () => {
+      await confirm();
+      // Rights may have gone while the file was opened and this waited.
+      const now = await access.ground(actor, id);
+      return { ground: now, plan: await planFor(now, file) };
+    });
+    await requireFor(ground, plan);
+    await requireRoom(needs, ground, plan);
+    const pace = new Pace();
+    const report = await reportOf(plan, () => pace.giveWay());
+    if (!input.dryRun) await carryOut(ground, { from: file.project.slug, plan, confirm });
+    return { ...report, dryRun: input.dryRun };
+  }
 }
