@@ -49,13 +49,13 @@ const STAGES: Record<string, { fill: string; bound: RegExp; file: Partial<NewArc
   environments: {
     fill: `INSERT INTO environments (id, project_id, name, slug, position, created_at, updated_at)
       SELECT gen_random_uuid(), $1, 'e', 'e' || n, n, now(), now() FROM generate_series(1000, 1995) n`,
-    bound: /at most 1000 environments/,
+    bound: /at most 1,000 environments/,
     file: { environments: two.map((slug) => ({ slug, name: slug })) },
   },
   tags: {
     fill: `INSERT INTO tags (id, project_id, slug, name, color, created_at, updated_at)
       SELECT gen_random_uuid(), $1, 't' || n, 't', '', now(), now() FROM generate_series(1, 9999) n`,
-    bound: /at most 10000 tags/,
+    bound: /at most 10,000 tags/,
     file: { tags: two.map((slug) => ({ slug, name: slug, color: "" })) },
   },
   folders: {
