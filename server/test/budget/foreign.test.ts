@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { after, before, describe, it } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import * as der from "../../src/certificates/x509/der.ts";
 import { encodePem, OID } from "../../src/certificates/x509/index.ts";
 import { aProject } from "../builders.ts";
@@ -84,6 +85,20 @@ const authorityExtension = der.sequence(
   der.boolean(true),
   der.octetString(der.sequence(der.boolean(true))),
 );
+const namesExtension = (names: readonly string[]) =>
+  der.sequence(
+    der.oid("2.5.29.17"),
+    der.octetString(der.sequenceOf(names.map((name) => der.tlv(der.contextTag(2), Buffer.from(name))))),
+  );
+const KEY = rsaKey(256, 65537n);
+const named = (names: readonly string[]) =>
+  foreignCertificate({
+    issuer: "I",
+    subject: "many",
+    key: KEY,
+    extension: namesExtension(names),
+    signatureOctets: 256,
+  });
 
 describe("no stretch of 50 ms, what others made", { skip: !canWatch, timeout: 600_000 }, () => {
   it("private keys of kinds that take long only to be read", async () => {
@@ -125,5 +140,28 @@ describe("no stretch of 50 ms, what others made", { skip: !canWatch, timeout: 60
         const path = `${CM}/ca/internal/${id}/import-certificate`;
         refused(await owner.post(path, chain), /chain\.signature/);
       });
+  });
+
+  it("certificates with the most names, searched", async () => {
+    const { id: projectId } = await aProject(owner, { type: "cert-manager" });
+    const root = await aRoot(owner, projectId);
+    const profile = await aProfile(owner, projectId, root.id);
+    const body = (count: number, length: number) => ({
+      projectId,
+      profileId: profile.id,
+      certificatePem: named(many(count, () => randomBytes(length).toString("hex").slice(0, length))),
+    });
+    await Promise.all(
+      many(4, async () => {
+        for (let n = 0; n < 124; n += 1) accepted(await owner.post(IMPORT, body(1000, 42)));
+      }),
+    );
+    // The sample of a list that is not long is taken anew after five seconds.
+    await ground.withinBudget(
+      "search in a profile",
+      async () =>
+        accepted(await owner.get(`${CM}/certificate-profiles/${profile.id}/certificates?limit=5&search=zzz`)),
+      { prepare: (round) => (round === 0 ? Promise.resolve() : sleep(5100)), rounds: 3 },
+    );
   });
 });
