@@ -1,11 +1,12 @@
 /** Every request has a budget: keys, chains and certificates that somebody else made, and what is asked of many. */
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
+import { get } from "node:http";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as der from "../../src/certificates/x509/der.ts";
 import { encodePem, OID } from "../../src/certificates/x509/index.ts";
-import { aProject } from "../builders.ts";
+import { anIdentity, aProject } from "../builders.ts";
 import { anIntermediate, aProfile, aRoot, issue } from "../certificates.ts";
 import type { Answer, Client } from "../harness.ts";
 import { accepted, canWatch, openGround, type Ground } from "./ground.ts";
@@ -142,7 +143,7 @@ describe("no stretch of 50 ms, what others made", { skip: !canWatch, timeout: 60
       });
   });
 
-  it("certificates with the most names, searched", async () => {
+  it("certificates with the most names, searched and exported; and not exported any further without rights", async () => {
     const { id: projectId } = await aProject(owner, { type: "cert-manager" });
     const root = await aRoot(owner, projectId);
     const profile = await aProfile(owner, projectId, root.id);
@@ -163,5 +164,43 @@ describe("no stretch of 50 ms, what others made", { skip: !canWatch, timeout: 60
         accepted(await owner.get(`${CM}/certificate-profiles/${profile.id}/certificates?limit=5&search=zzz`)),
       { prepare: (round) => (round === 0 ? Promise.resolve() : sleep(5100)), rounds: 3 },
     );
+    for (const format of ["ndjson", "csv"])
+      await ground.withinBudget(`export as ${format}`, async () => {
+        const path = `/api/v1/projects/${projectId}/certificates/export?format=${format}`;
+        const text = accepted(await owner.get(path)) as string;
+        assert.ok(text.length > 20_000_000, String(text.length));
+        // Each of them once, and the authority's own, although pages end by bytes: its id is in the first column.
+        const ids = text.split("\n").flatMap((line) => /^(?:{"id":)?"([0-9a-f-]{36})"/.exec(line)?.[1] ?? []);
+        assert.deepEqual([ids.length, new Set(ids).size], [497, 497]);
+      });
+
+    const { client, ...reader } = await anIdentity(owner, ground.base, projectId, {
+      roles: [{ role: "viewer" }],
+    });
+    assert.ok(client);
+    const sent = await new Promise<number>((resolve, reject) => {
+      const headers = { authorization: `Bearer ${reader.token}` };
+      let bytes = 0;
+      let isAsked = false;
+      get(`${ground.base}/api/v1/projects/${projectId}/certificates/export`, { headers }, (answer) => {
+        const end = () => resolve(bytes);
+        answer.on("error", end).on("close", end);
+        answer.on("data", (part: Buffer) => {
+          bytes += part.length;
+          if (isAsked) return;
+          isAsked = true;
+          answer.pause();
+          void owner
+            .patch(`/api/v1/projects/${projectId}/memberships/identities/${reader.id}`, {
+              roles: [{ role: "no-access" }],
+            })
+            .then(accepted)
+            .then(() => sleep(2000))
+            .then(() => answer.resume(), reject);
+        });
+      }).on("error", reject);
+    });
+    // What was on its way in the buffers of the connection arrives all the same.
+    assert.ok(sent < 20_000_000, `${sent} bytes`);
   });
 });
