@@ -24,8 +24,9 @@ import {
   setRenewalTime,
 } from "./store/certificates.ts";
 import { listOfProfile } from "./store/profile-list.ts";
-import { sampleProfile, searchInProfile } from "./store/profile-search.ts";
+import { namesOfProfile, searchInProfile } from "./store/profile-search.ts";
 import { NEWEST_SAMPLED, planSearch, type SearchSample } from "./terms/model.ts";
+import { sampleOf } from "./terms/service.ts";
 
 export interface InventoryNeeds {
   readonly db: Db;
@@ -162,7 +163,7 @@ export function createInventory({ db, clock, keyring, permissions, profiles }: I
   const samples = new LRUCache<string, SearchSample>({ max: SAMPLED_PROFILES });
 
   const takeSample = async (profileId: string): Promise<SearchSample> => {
-    const sample = await db.read((q) => sampleProfile(q, profileId));
+    const sample = await sampleOf(await db.read((q) => namesOfProfile(q, profileId)));
     samples.set(profileId, sample, {
       ttl: sample.newestCount < NEWEST_SAMPLED ? SMALL_SAMPLE_MS : SAMPLE_MS,
     });

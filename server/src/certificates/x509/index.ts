@@ -19,7 +19,26 @@ export {
 } from "./general-names.ts";
 export { buildJks, type JksOptions } from "./jks.ts";
 export { assertStrongKey, findKeyWeakness, type KeyWeakness, type StrengthOptions } from "./key-strength.ts";
-export * from "./keys.ts";
+export {
+  defaultSignatureAlgorithm,
+  exportPkcs8,
+  exportPkcs8Pem,
+  exportSpki,
+  familyOf,
+  generateKeys,
+  importSpki,
+  keyAlgorithmOf,
+  keyBits,
+  keyFingerprint,
+  keyIdentifier,
+  keysMatch,
+  makeCurveKey,
+  readPublicKey,
+  type CurveName,
+  type KeyBytes,
+  type KeyPair,
+  type PublicKeyFacts,
+} from "./keys.ts";
 export { hasErrors, inspectTbs, lintTbs, type InspectionOptions } from "./lint.ts";
 export { lintCrl, type CrlExpectations } from "./lint-crl.ts";
 export { type Finding } from "./lint-finding.ts";
@@ -49,6 +68,7 @@ export * from "./ocsp-request.ts";
 export { OID } from "./oids.ts";
 export { decodePem, decodePemOf, encodePem, type PemBlock, type PemLimits } from "./pem.ts";
 export { buildPkcs12, type KeyBundle, type Pkcs12Options } from "./pkcs12.ts";
+export { importPrivateKey } from "./private-keys.ts";
 export { encodeSerial, parseSerial, serialFromRandom } from "./serials.ts";
 export * from "./signatures.ts";
 export * from "./usages.ts";

@@ -3,7 +3,15 @@
 // of the ROCA library (CVE-2017-15361), points that are not on their curve, keys known to be public.
 
 import { isOnCurve, isSoundEd25519Point } from "./curve-points.ts";
-import { keyFingerprint, readPublicKey, type PublicKeyFacts } from "./keys.ts";
+import {
+  keyFingerprint,
+  MAX_EXPONENT,
+  MAX_RSA_BITS,
+  ODD_EXPONENT,
+  readPublicKey,
+  tooLong,
+  type PublicKeyFacts,
+} from "./keys.ts";
 import { X509Error } from "./x509-error.ts";
 
 export interface KeyWeakness {
@@ -29,15 +37,6 @@ export function assertStrongKey(spki: Buffer, options: StrengthOptions = {}): vo
   if (weakness !== undefined) throw new X509Error(weakness.code, "publicKey", weakness.message);
 }
 
-/** Before a signature of somebody else's key is checked: with numbers long enough that alone would be an attack. */
-export function assertCheckable(spki: Buffer): void {
-  const facts = readPublicKey(spki);
-  if (facts.family !== "rsa") return;
-  const weakness =
-    facts.bits > MAX_RSA_BITS ? tooLong(facts.bits) : facts.exponent > MAX_EXPONENT ? oddExponent : undefined;
-  if (weakness !== undefined) throw new X509Error(weakness.code, "publicKey", weakness.message);
-}
-
 function weaknessOf(facts: PublicKeyFacts): KeyWeakness | undefined {
   switch (facts.family) {
     case "rsa":
@@ -54,25 +53,14 @@ function weaknessOf(facts: PublicKeyFacts): KeyWeakness | undefined {
 }
 
 const MIN_RSA_BITS = 2048;
-const MAX_RSA_BITS = 8192;
 const MIN_EXPONENT = 65537n;
-const MAX_EXPONENT = (1n << 256n) - 1n;
-
-const tooLong = (bits: number): KeyWeakness => ({
-  code: "key.rsa_long",
-  message: `RSA keys may have 8192 bits; this one has ${bits}.`,
-});
-const oddExponent: KeyWeakness = {
-  code: "key.rsa_exponent",
-  message: "The RSA exponent must be odd, from 65537 to 2^256-1.",
-};
 
 function rsaWeakness(modulus: bigint, exponent: bigint, bits: number): KeyWeakness | undefined {
   if (bits < MIN_RSA_BITS)
     return { code: "key.rsa_short", message: `RSA keys need 2048 bits; this one has ${bits}.` };
   // Verifying costs grow with the size: an upper bound keeps one request from occupying a core.
   if (bits > MAX_RSA_BITS) return tooLong(bits);
-  if (exponent % 2n === 0n || exponent < MIN_EXPONENT || exponent > MAX_EXPONENT) return oddExponent;
+  if (exponent % 2n === 0n || exponent < MIN_EXPONENT || exponent > MAX_EXPONENT) return ODD_EXPONENT;
   const residues = residuesOf(modulus);
   if (modulus % 2n === 0n || residues.some(({ residue }) => residue === 0)) {
     return { code: "key.rsa_small_factor", message: "The RSA modulus has a small factor." };

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createHash, createPublicKey, generateKeyPairSync } from "node:crypto";
+import { createHash, generateKeyPairSync } from "node:crypto";
 import { describe, test } from "node:test";
 import {
   KEY_ALGORITHMS,
@@ -13,7 +13,6 @@ import {
   exportPkcs8,
   exportPkcs8Pem,
   exportSpki,
-  importPrivateKey,
   importSpki,
   keyAlgorithmOf,
   keyFingerprint,
@@ -23,6 +22,8 @@ import {
   readPublicKey,
 } from "./keys.ts";
 import { OID } from "./oids.ts";
+import { encodePem } from "./pem.ts";
+import { importPrivateKey } from "./private-keys.ts";
 import { sharedKeys } from "./test-authority.ts";
 import { X509Error } from "./x509-error.ts";
 
@@ -239,6 +240,52 @@ test("a private key that cannot be read is a refusal, not a crash", async () => 
   const locked = privateKey
     .export({ type: "pkcs8", format: "pem", cipher: "aes-256-cbc", passphrase: "right" })
     .toString();
-  assert.throws(() => importPrivateKey(locked, "wrong"), X509Error);
-  assert.ok(createPublicKey(importPrivateKey(locked, "right")).equals(createPublicKey(privateKey)));
+  assert.throws(() => importPrivateKey(locked), /encrypted/);
+});
+
+test("a private key is read in every form that tools write, and judged before OpenSSL sees it", async () => {
+  const { privateKey: rsa } = await sharedKeys("RSA_2048");
+  const { privateKey: ec } = await sharedKeys("EC_secp384r1");
+  const { privateKey: ed } = await sharedKeys("Ed25519");
+  const parameters = "-----BEGIN EC PARAMETERS-----\nBgUrgQQAIg==\n-----END EC PARAMETERS-----\n";
+  for (const [key, text] of [
+    [rsa, rsa.export({ type: "pkcs1", format: "pem" })],
+    [rsa, rsa.export({ type: "pkcs8", format: "pem" })],
+    [ec, ec.export({ type: "sec1", format: "pem" })],
+    [ec, `${parameters}${ec.export({ type: "sec1", format: "pem" }).toString()}`],
+    [ec, ec.export({ type: "pkcs8", format: "pem" })],
+    [ed, `Bag Attributes\n${ed.export({ type: "pkcs8", format: "pem" }).toString()}`],
+  ] as const)
+    assert.ok(exportPkcs8(importPrivateKey(text.toString())).equals(exportPkcs8(key)));
+
+  const refusedAs = (code: string, text: string | Buffer) =>
+    assert.throws(
+      () => importPrivateKey(text),
+      (error: unknown) => error instanceof X509Error && error.code === code && error.field === "privateKey",
+    );
+  const long = der.unsignedInteger(Buffer.alloc(1025, 0xff));
+  const [zero, small] = [der.integer(0), der.integer(3)];
+  const pkcs1 = (...numbers: readonly Buffer[]) =>
+    encodePem("RSA PRIVATE KEY", der.sequence(zero, ...numbers));
+  refusedAs("key.rsa_long", pkcs1(long, small, small, small, small, small, small, small));
+  for (let at = 1; at < 8; at += 1)
+    refusedAs(
+      "key.rsa_long",
+      pkcs1(
+        ...Array.from({ length: 8 }, (_, n) =>
+          n === at ? long : n === 0 ? der.integer(1n << 2047n) : small,
+        ),
+      ),
+    );
+  const koblitz = generateKeyPairSync("ec", { namedCurve: "secp256k1" }).privateKey;
+  const explicit = generateKeyPairSync("ec", {
+    namedCurve: "prime256v1",
+    paramEncoding: "explicit",
+  }).privateKey;
+  for (const key of [koblitz, explicit])
+    for (const type of ["sec1", "pkcs8"] as const)
+      refusedAs("key.unsupported", key.export({ type, format: "pem" }).toString());
+  const dsa = generateKeyPairSync("dsa", { modulusLength: 1024, divisorLength: 160 }).privateKey;
+  refusedAs("key.unsupported", exportPkcs8(dsa));
+  refusedAs("key.unsupported", encodePem("DSA PRIVATE KEY", exportPkcs8(dsa)));
 });

@@ -1,15 +1,7 @@
 // Keys: generating, importing, exporting, and reading what a SubjectPublicKeyInfo says without asking OpenSSL
 // (importing a public key costs more than everything else in issuing a certificate, so it is done once or never).
 
-import {
-  createECDH,
-  createPrivateKey,
-  createPublicKey,
-  generateKeyPair,
-  hash,
-  type ECDH,
-  type KeyObject,
-} from "node:crypto";
+import { createECDH, createPublicKey, generateKeyPair, hash, type ECDH, type KeyObject } from "node:crypto";
 import { promisify } from "node:util";
 import type { KeyAlgorithm, KeyFamily, SignatureAlgorithm } from "./algorithms.ts";
 import * as der from "./der.ts";
@@ -91,18 +83,16 @@ export type PublicKeyFacts =
   | { readonly family: "ec"; readonly bits: number; readonly curve: CurveName; readonly point: Buffer }
   | { readonly family: "ed25519"; readonly bits: 255; readonly point: Buffer };
 
-const CURVES: Readonly<Record<string, { readonly curve: CurveName; readonly bits: number }>> = {
+export const CURVES: Readonly<
+  Record<string, { readonly curve: CurveName; readonly bits: number } | undefined>
+> = {
   [OID.prime256v1]: { curve: "prime256v1", bits: 256 },
   [OID.secp384r1]: { curve: "secp384r1", bits: 384 },
   [OID.secp521r1]: { curve: "secp521r1", bits: 521 },
 };
 
-const unsupported = (what: string): X509Error =>
-  new X509Error(
-    "key.unsupported",
-    "publicKey",
-    `${what} Use RSA, a NIST curve (P-256, P-384, P-521) or Ed25519.`,
-  );
+export const unsupported = (what: string, field = "publicKey"): X509Error =>
+  new X509Error("key.unsupported", field, `${what} Use RSA, a NIST curve (P-256, P-384, P-521) or Ed25519.`);
 
 /** One request's key is asked about by the proof, the policy and the lint, an authority's by every certificate. */
 const known = new WeakMap<Buffer, PublicKeyFacts>();
@@ -152,7 +142,34 @@ function readRsa(bits: Buffer): PublicKeyFacts {
   );
   if (modulus <= 0n || exponent <= 0n)
     throw new X509Error("key.rsa", "publicKey", "An RSA key has positive numbers.");
-  return { family: "rsa", bits: modulus.toString(2).length, modulus, exponent };
+  // By its hexadecimal digits: in binary the number is a text eight times as long as its bytes.
+  const digits = modulus.toString(16);
+  const first = Number.parseInt(digits[0] ?? "0", 16);
+  return { family: "rsa", bits: 4 * digits.length - (Math.clz32(first) - 28), modulus, exponent };
+}
+
+export const MAX_RSA_BITS = 8192;
+export const MAX_EXPONENT = (1n << 256n) - 1n;
+
+export const tooLong = (bits: number) => ({
+  code: "key.rsa_long",
+  message: `RSA keys may have ${MAX_RSA_BITS} bits; this one has ${bits}.`,
+});
+export const ODD_EXPONENT = {
+  code: "key.rsa_exponent",
+  message: "The RSA exponent must be odd, from 65537 to 2^256-1.",
+} as const;
+
+/** Before somebody else's key is used at all: with numbers long enough that alone would be an attack. */
+function assertCheckable(facts: PublicKeyFacts): void {
+  if (facts.family !== "rsa") return;
+  const weakness =
+    facts.bits > MAX_RSA_BITS
+      ? tooLong(facts.bits)
+      : facts.exponent > MAX_EXPONENT
+        ? ODD_EXPONENT
+        : undefined;
+  if (weakness !== undefined) throw new X509Error(weakness.code, "publicKey", weakness.message);
 }
 
 /** The wire name of a key; undefined for an RSA size outside the list. */
@@ -214,8 +231,10 @@ function importFacts(facts: PublicKeyFacts, spki: Buffer): KeyObject {
   return createPublicKey({ key, format: "jwk" });
 }
 
+/** OpenSSL gets nothing that was not read here first: of a kind we know, with numbers of a bounded length. */
 export function importSpki(spki: Buffer): KeyObject {
   const facts = readPublicKey(spki);
+  assertCheckable(facts);
   try {
     return importFacts(facts, spki);
   } catch {
@@ -223,26 +242,6 @@ export function importSpki(spki: Buffer): KeyObject {
       "key.invalid",
       "publicKey",
       "The public key cannot be used: its numbers do not form a key.",
-    );
-  }
-}
-
-/** PKCS#8 as DER, or PEM in any of the forms OpenSSL reads (PKCS#8, PKCS#1, SEC 1), optionally encrypted. */
-export function importPrivateKey(key: Buffer | string, passphrase?: string): KeyObject {
-  const secret = passphrase === undefined ? {} : { passphrase };
-  try {
-    const imported =
-      typeof key === "string"
-        ? createPrivateKey({ key, format: "pem", ...secret })
-        : createPrivateKey({ key, format: "der", type: "pkcs8", ...secret });
-    familyOf(imported);
-    return imported;
-  } catch (cause) {
-    if (cause instanceof X509Error) throw cause;
-    throw new X509Error(
-      "key.invalid",
-      "privateKey",
-      "The private key cannot be read, or its passphrase is wrong.",
     );
   }
 }

@@ -6,7 +6,7 @@ import { certificatesFromPem } from "./certificate.ts";
 import { assertCanonical } from "./der-tree.ts";
 import { buildJks } from "./jks.ts";
 import { ask, needs, withFiles } from "./judges.ts";
-import { importPrivateKey } from "./keys.ts";
+import { importPrivateKey } from "./private-keys.ts";
 import { buildPkcs12, type KeyBundle } from "./pkcs12.ts";
 import { issueLeaf, makeAuthority, NOON, sharedKeys } from "./test-authority.ts";
 import { X509Error } from "./x509-error.ts";

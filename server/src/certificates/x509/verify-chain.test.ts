@@ -43,8 +43,8 @@ const asked: {
 }[] = [];
 
 /** Our answer as codes of problems. */
-function judge({ leaf, intermediates = [], roots, at = SOON, purpose }: Case): string[] {
-  const answer = verifyChain({ leaf, intermediates, roots, at, purpose });
+async function judge({ leaf, intermediates = [], roots, at = SOON, purpose }: Case): Promise<string[]> {
+  const answer = await verifyChain({ leaf, intermediates, roots, at, purpose });
   const pem = (list: readonly Certificate[]): string =>
     list.map((each) => certificateToPem(each.der)).join("");
   const pool = intermediates.length === 0 ? [] : ["-untrusted", "pool.pem"];
@@ -66,8 +66,8 @@ describe("a chain is accepted", () => {
     const leaf = await issueLeaf(lower);
     const pool = [root.certificate, lower.certificate, middle.certificate];
     const roots = [root.certificate];
-    assert.deepEqual(judge({ leaf, intermediates: pool, roots, purpose: "server_auth" }), []);
-    const answer = verifyChain({ leaf, intermediates: pool, roots, at: SOON });
+    assert.deepEqual(await judge({ leaf, intermediates: pool, roots, purpose: "server_auth" }), []);
+    const answer = await verifyChain({ leaf, intermediates: pool, roots, at: SOON });
     assert.ok(answer.isValid);
     assert.deepEqual(
       answer.chain.map(({ serialNumber }) => serialNumber),
@@ -77,7 +77,7 @@ describe("a chain is accepted", () => {
 
   test("when the leaf is itself a trusted root", async () => {
     const root = await makeAuthority();
-    assert.deepEqual(judge({ leaf: root.certificate, roots: [root.certificate] }), []);
+    assert.deepEqual(await judge({ leaf: root.certificate, roots: [root.certificate] }), []);
   });
 
   test("over a cross-signed twin when the direct root is not trusted", async () => {
@@ -85,18 +85,18 @@ describe("a chain is accepted", () => {
     const cross = await makeAuthority({ name: "New", parent: oldRoot });
     const leaf = await issueLeaf(newRoot);
     const roots = [oldRoot.certificate];
-    assert.deepEqual(judge({ leaf, intermediates: [cross.certificate], roots }), []);
+    assert.deepEqual(await judge({ leaf, intermediates: [cross.certificate], roots }), []);
     // openssl stops at the untrusted root when it is offered one; the search here turns back and takes the other way.
     const pool = [newRoot.certificate, cross.certificate];
-    assert.ok(verifyChain({ leaf, intermediates: pool, roots, at: SOON }).isValid);
+    assert.ok((await verifyChain({ leaf, intermediates: pool, roots, at: SOON })).isValid);
   });
 
   test("at the first and at the last second", async () => {
     const root = await makeAuthority();
     const leaf = await issueLeaf(root);
     const roots = [root.certificate];
-    assert.ok(verifyChain({ leaf, intermediates: [], roots, at: leaf.notBefore }).isValid);
-    assert.ok(verifyChain({ leaf, intermediates: [], roots, at: leaf.notAfter }).isValid);
+    assert.ok((await verifyChain({ leaf, intermediates: [], roots, at: leaf.notBefore })).isValid);
+    assert.ok((await verifyChain({ leaf, intermediates: [], roots, at: leaf.notAfter })).isValid);
   });
 });
 
@@ -109,7 +109,7 @@ describe("a chain is refused", () => {
   test("without a known issuer", async () => {
     const { root } = await roots();
     const stranger = await makeAuthority({ name: "Stranger" });
-    assert.deepEqual(judge({ leaf: await issueLeaf(stranger), roots: [root.certificate] }), [
+    assert.deepEqual(await judge({ leaf: await issueLeaf(stranger), roots: [root.certificate] }), [
       "chain.no_issuer",
     ]);
   });
@@ -121,16 +121,16 @@ describe("a chain is refused", () => {
       key: privateKey,
       algorithm: "ECDSA-SHA256",
     });
-    assert.deepEqual(judge({ leaf: parseCertificate(forged), roots: trusted }), ["chain.signature"]);
+    assert.deepEqual(await judge({ leaf: parseCertificate(forged), roots: trusted }), ["chain.signature"]);
   });
 
   test("before and after its time", async () => {
     const { root, trusted } = await roots();
     const leaf = await issueLeaf(root);
-    assert.deepEqual(judge({ leaf, roots: trusted, at: new Date(leaf.notBefore.getTime() - 1000) }), [
+    assert.deepEqual(await judge({ leaf, roots: trusted, at: new Date(leaf.notBefore.getTime() - 1000) }), [
       "chain.not_yet_valid",
     ]);
-    assert.deepEqual(judge({ leaf, roots: trusted, at: new Date(leaf.notAfter.getTime() + 1000) }), [
+    assert.deepEqual(await judge({ leaf, roots: trusted, at: new Date(leaf.notAfter.getTime() + 1000) }), [
       "chain.expired",
     ]);
   });
@@ -148,7 +148,7 @@ describe("a chain is refused", () => {
     const leaf = parseCertificate(
       signCertificateSync({ ...fields, extensions }, { key: privateKey, algorithm: "ECDSA-SHA256" }),
     );
-    assert.deepEqual(judge({ leaf, intermediates: [impostor], roots: trusted }), ["chain.not_ca"]);
+    assert.deepEqual(await judge({ leaf, intermediates: [impostor], roots: trusted }), ["chain.not_ca"]);
   });
 
   test("when an authority may not sign certificates", async () => {
@@ -167,14 +167,16 @@ describe("a chain is refused", () => {
       },
     });
     const leaf = await issueLeaf(mute, { extensions: [keyUsage(["digital_signature"])] });
-    assert.deepEqual(judge({ leaf, intermediates: [mute.certificate], roots: trusted }), ["chain.key_usage"]);
+    assert.deepEqual(await judge({ leaf, intermediates: [mute.certificate], roots: trusted }), [
+      "chain.key_usage",
+    ]);
   });
 
   test("when it is longer than an authority allows", async () => {
     const root = await makeAuthority({ name: "Flat", pathLength: 0 });
     const middle = await makeAuthority({ name: "Middle", parent: root });
     const leaf = await issueLeaf(middle);
-    assert.deepEqual(judge({ leaf, intermediates: [middle.certificate], roots: [root.certificate] }), [
+    assert.deepEqual(await judge({ leaf, intermediates: [middle.certificate], roots: [root.certificate] }), [
       "chain.path_length",
     ]);
   });
@@ -190,7 +192,11 @@ describe("a chain is refused", () => {
     const pool = [limited.certificate, lower.certificate];
     const subject = nameFrom({ organization: "Acme" });
     const ask = async (altNames: Parameters<typeof issueLeaf>[1]) =>
-      judge({ leaf: await issueLeaf(lower, { subject, ...altNames }), intermediates: pool, roots: trusted });
+      await judge({
+        leaf: await issueLeaf(lower, { subject, ...altNames }),
+        intermediates: pool,
+        roots: trusted,
+      });
     assert.deepEqual(await ask({ altNames: [dns("db.example.com")] }), []);
     assert.deepEqual(await ask({ altNames: [dns("db.example.org")] }), ["chain.name_constraints"]);
     assert.deepEqual(await ask({ altNames: [{ type: "ip_address", value: "10.1.2.3" }] }), [
@@ -209,7 +215,7 @@ describe("a chain is refused", () => {
     const leaf = parseCertificate(
       signCertificateSync({ ...fields, extensions: [...fields.extensions, odd] }, root.signer),
     );
-    assert.deepEqual(judge({ leaf, roots: trusted }), ["chain.unknown_critical"]);
+    assert.deepEqual(await judge({ leaf, roots: trusted }), ["chain.unknown_critical"]);
   });
 
   test("when leaf or authority are meant for something else", async () => {
@@ -221,10 +227,10 @@ describe("a chain is refused", () => {
     });
     const leaf = await issueLeaf(clientOnly);
     const pool = [clientOnly.certificate];
-    assert.deepEqual(judge({ leaf, intermediates: pool, roots: trusted, purpose: "server_auth" }), [
+    assert.deepEqual(await judge({ leaf, intermediates: pool, roots: trusted, purpose: "server_auth" }), [
       "chain.purpose",
     ]);
-    assert.deepEqual(judge({ leaf, intermediates: pool, roots: trusted }), []);
+    assert.deepEqual(await judge({ leaf, intermediates: pool, roots: trusted }), []);
   });
 
   test("when authorities sign each other in a circle, without running for ever", async () => {
@@ -235,7 +241,11 @@ describe("a chain is refused", () => {
     ];
     const stranger = await makeAuthority({ name: "Trusted" });
     const pool = [aByB.certificate, bByA.certificate];
-    const codes = judge({ leaf: await issueLeaf(a), intermediates: pool, roots: [stranger.certificate] });
+    const codes = await judge({
+      leaf: await issueLeaf(a),
+      intermediates: pool,
+      roots: [stranger.certificate],
+    });
     assert.ok(codes.includes("chain.no_issuer"));
   });
 
@@ -251,10 +261,10 @@ describe("a chain is refused", () => {
       ...twin.certificate,
       der: Buffer.concat([twin.certificate.der, Buffer.from(freshSerial())]),
     }));
-    const answer = verifyChain({ leaf, intermediates: pool, roots: trusted, at: SOON });
+    const answer = await verifyChain({ leaf, intermediates: pool, roots: trusted, at: SOON });
     assert.ok(!answer.isValid);
     assert.ok(answer.problems.some(({ code }) => code === "chain.too_many"));
-    assert.ok(answer.problems.length <= 102);
+    assert.ok(answer.problems.length <= 32);
   });
 });
 

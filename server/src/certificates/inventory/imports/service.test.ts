@@ -8,6 +8,7 @@ import { openTestHouse, type Client, type TestHouse } from "../../../../test/har
 import { withClient } from "../../../../test/postgres.ts";
 import { certificateToPem } from "../../x509/index.ts";
 import { needs } from "../../x509/judges.ts";
+import { dns, issueLeaf, makeAuthority } from "../../x509/test-authority.ts";
 
 const CERTS = "/api/v1/cert-manager/certificates";
 const IMPORT = `${CERTS}/import-certificate`;
@@ -149,6 +150,20 @@ describe("a certificate from elsewhere", () => {
       );
     }
     ok(await house.owner.post(IMPORT, { certificatePem: spoiled(utf8("ABCD"), utf8("A\tCD")), projectId }));
+  });
+
+  test("with more than a thousand names is refused with the bound, and one with a thousand is taken in", async () => {
+    const { id: projectId } = await certProject(house.owner);
+    const root = await makeAuthority();
+    const named = async (count: number) => {
+      const altNames = Array.from({ length: count }, (_, n) => dns(`n${n}.example.com`));
+      return certificateToPem((await issueLeaf(root, { altNames })).der);
+    };
+    const answer = await house.owner.post(IMPORT, { certificatePem: await named(1001), projectId });
+    assert.equal(answer.status, 400);
+    assert.deepEqual([answer.body.details[0].code, answer.body.details[0].field], ["name.count", "altNames"]);
+    assert.match(answer.body.message, /may have 1000 names here; this one has 1001/);
+    ok(await house.owner.post(IMPORT, { certificatePem: await named(1000), projectId }));
   });
 
   test("that ends in the year 0 is listed as expired", async () => {

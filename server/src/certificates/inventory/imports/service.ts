@@ -44,12 +44,24 @@ export type Imports = ReturnType<typeof createImports>;
 /** PostgreSQL holds neither NUL nor half of a surrogate pair, and an old certificate's BMPString may have both. */
 const isStorable = (text: string): boolean => !/\0|\p{Surrogate}/u.test(text);
 
+/** Ten times what is issued here, and several times what the largest public sites have in one certificate. */
+const MOST_NAMES = 1000;
+
+/** Every list, search and rule that meets a certificate goes through all of its names. */
+function requireFewNames(field: string, count: number): void {
+  if (count <= MOST_NAMES) return;
+  const message = `A certificate from elsewhere may have ${MOST_NAMES} names here; this one has ${count}.`;
+  throw refused([findingOf("name.count", field, message)]);
+}
+
 /**
  * Refused rather than replaced: a name with a NUL in it was made to be read as another name, and the inventory shows
  * no name that the certificate does not have.
  */
 export function requireStorable({ commonName, altNames, details }: InventoryFacts): void {
+  requireFewNames("altNames", altNames.length);
   const subject = Object.entries(details["subject"] ?? {}) as [string, string | string[] | undefined][];
+  requireFewNames("subject", subject.flatMap(([, value]) => value ?? []).length);
   const texts: (readonly [string, string])[] = [
     ["commonName", commonName],
     ...altNames.map(({ value }, at) => [`altNames.${at}`, value] as const),

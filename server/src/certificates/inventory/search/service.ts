@@ -16,11 +16,13 @@ import type { RevocationReason } from "../../x509/index.ts";
 import type { BulkInput } from "../contract.ts";
 import { attributesOf, type CertificateQuery, type Cursor } from "../model.ts";
 import {
+  certificatesToStream,
   listBodies,
   oldestCertificates,
   searchCertificates,
   type FoundCertificate,
 } from "../store/certificates.ts";
+import { toFound, writeLines, type ExportFormat } from "./service/write-lines.ts";
 
 export interface SearchNeeds {
   readonly db: Db;
@@ -53,45 +55,6 @@ interface Deed {
 }
 
 const STREAM_PAGE = 1000;
-const CSV_COLUMNS = [
-  "id",
-  "serialNumber",
-  "commonName",
-  "altNames",
-  "status",
-  "notBefore",
-  "notAfter",
-  "revokedAt",
-  "createdAt",
-  "profileSlug",
-  "keyAlgorithm",
-  "source",
-] as const;
-
-const toFound = (row: FoundCertificate, now: Date) => ({
-  ...row,
-  status: statusOf(row, now),
-  caId: row.authorityId,
-  isCA: row.isCa,
-  renewedByCertificateId: row.renewedById,
-  altNames: [...row.altNames],
-});
-
-/** Quoted always, and never a formula: spreadsheets run what starts with one of these. */
-function csvCell(value: unknown): string {
-  const text =
-    value instanceof Date
-      ? value.toISOString()
-      : Array.isArray(value)
-        ? value.map((each: { value: string }) => each.value).join(" ")
-        : typeof value === "string"
-          ? value
-          : "";
-  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return `"${safe.replaceAll('"', '""')}"`;
-}
-
-/** About this one certificate or profile, and not that nothing can be answered at the moment. */
 /**
  * As callers get it: encrypted, because the place may be that of a certificate they may not see, and bound to its
  * project.
@@ -109,6 +72,7 @@ function openCursor(key: Buffer, projectId: string, text: string): Cursor {
   }
 }
 
+/** About this one certificate or profile, and not that nothing can be answered at the moment. */
 const isRefusal = (error: unknown): error is Problem => error instanceof Problem && error.status < 500;
 
 export function createCertificateSearch({
@@ -179,35 +143,13 @@ export function createCertificateSearch({
     let after: Cursor | undefined;
     for (;;) {
       const rows = await db.read(
-        (q) => searchCertificates(q, project.id, query, { now: clock.now(), after, limit: STREAM_PAGE }),
+        (q) => certificatesToStream(q, project.id, query, { now: clock.now(), after, limit: STREAM_PAGE }),
         { tenant: project.orgId },
       );
       if (rows.length > 0) yield rows;
       const last = rows.at(-1);
-      if (!last || rows.length < STREAM_PAGE) return;
+      if (!last || (rows.length === last.met && last.met < STREAM_PAGE)) return;
       after = { at: last.at, id: last.id };
-    }
-  }
-
-  async function* lines(
-    project: ProjectRow,
-    query: CertificateQuery,
-    format: "ndjson" | "csv",
-    mayStill: () => Promise<Ability>,
-  ): AsyncGenerator<string> {
-    if (format === "csv") yield `${CSV_COLUMNS.join(",")}\r\n`;
-    for await (const rows of pages(project, query)) {
-      const now = clock.now();
-      // Asked for each page: rights can end while a long answer is being read.
-      const ability = await mayStill();
-      const found = (await readable({ project, ability }, rows, now)).map((row) => toFound(row, now));
-      yield found
-        .map((row) => {
-          if (format === "csv") return `${CSV_COLUMNS.map((column) => csvCell(row[column])).join(",")}\r\n`;
-          const shown = Object.fromEntries(CSV_COLUMNS.map((column) => [column, row[column]]));
-          return `${JSON.stringify(shown)}\n`;
-        })
-        .join("");
     }
   }
 
@@ -297,11 +239,18 @@ export function createCertificateSearch({
     async export(
       actor: MemberActor,
       ref: string,
-      query: CertificateQuery & { format: "ndjson" | "csv" },
+      query: CertificateQuery & { format: ExportFormat },
     ): Promise<Readable> {
       const { project } = await enter(actor, ref, "read");
       const mayStill = async () => (await enter(actor, project.id, "read")).ability;
-      return Readable.from(lines(project, checked(query), query.format, mayStill), { objectMode: false });
+      const lines = writeLines({
+        format: query.format,
+        pages: pages(project, checked(query)),
+        now: () => clock.now(),
+        mayStill,
+        readable: (ability, rows, now) => readable({ project, ability }, rows, now),
+      });
+      return Readable.from(lines, { objectMode: false });
     },
 
     async bulkRevoke(actor: MemberActor, ref: string, input: BulkOrder, reason: RevocationReason) {

@@ -51,9 +51,19 @@ const CONDITIONS = `c.project_id = $1
   AND ($10::timestamptz IS NULL OR c.not_after < $10) AND ($11::timestamptz IS NULL OR c.created_at < $11)
   AND ($12::timestamptz IS NULL OR (c.created_at, c.id) < ($12, $13::uuid))`;
 // Unnamed, so that the absent conditions are gone before it is planned.
-const search = searchSql<FoundCertificate>(`
-  SELECT ${LEAN}, f.slug AS "profileSlug", to_char(c.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at
-  ${FROM} LEFT JOIN certificate_profiles f ON f.id = c.profile_id WHERE ${CONDITIONS} ORDER BY c.created_at DESC, c.id DESC LIMIT $14`);
+const searching = (more: string) => `
+  SELECT ${LEAN}, f.slug AS "profileSlug", to_char(c.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at ${more}
+  ${FROM} LEFT JOIN certificate_profiles f ON f.id = c.profile_id WHERE ${CONDITIONS} ORDER BY c.created_at DESC, c.id DESC LIMIT $14`;
+const search = searchSql<FoundCertificate>(searching(""));
+// As many of them as have so many bytes of names, as these are stored: to unpack them only to measure them would take
+// longer than to send them. At least one.
+const PAGE_BYTES = 262_144;
+const stream = searchSql<FoundCertificate & { readonly met: number }>(`
+  SELECT * FROM (
+    SELECT found.*, count(*) OVER ()::int AS met,
+      coalesce(sum(found.bytes) OVER (ORDER BY found."createdAt" DESC, found.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before
+    FROM (${searching(", pg_column_size(c.alt_names) AS bytes")}) found) counted
+  WHERE before < ${PAGE_BYTES} ORDER BY "createdAt" DESC, id DESC`);
 // Acting on what is found takes the oldest first: what replaces them comes last, and is not met before all are done.
 const oldest = searchSql<FoundCertificate>(`
   SELECT ${LEAN}, f.slug AS "profileSlug", '' AS at ${FROM} LEFT JOIN certificate_profiles f ON f.id = c.profile_id
@@ -104,6 +114,13 @@ export const searchCertificates = (
   query: CertificateQuery,
   reading: Reading,
 ) => q.rows(search, valuesOf(projectId, query, reading));
+/** A page of a long answer, by bytes as well as by rows; `met` says how many there were before bytes were counted. */
+export const certificatesToStream = (
+  q: SlowQuery,
+  projectId: string,
+  query: CertificateQuery,
+  reading: Reading,
+) => q.rows(stream, valuesOf(projectId, query, reading));
 export const oldestCertificates = (
   q: SlowQuery,
   projectId: string,

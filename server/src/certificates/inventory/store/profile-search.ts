@@ -7,12 +7,12 @@ import type { Status } from "../../model.ts";
 import { bitsOf } from "../letters/model.ts";
 import type { ListedCertificate } from "../model.ts";
 import {
+  LETTERS_SAMPLED,
   NEWEST_SAMPLED,
   PLACES_SAMPLED,
   SAMPLED_AT_A_PLACE,
-  sampleOf,
   type SearchPlan,
-  type SearchSample,
+  type SeenNames,
 } from "../terms/model.ts";
 import { bySize, COLUMNS, ORDER, type ProfilePage } from "./profile-list.ts";
 
@@ -103,7 +103,7 @@ function spansOf(blocks: readonly Block[]): Span[] {
 }
 
 const newest = sql<{ text: string }>(
-  `SELECT c.search_text AS text FROM certificates c WHERE c.profile_id = $1 ${ORDER} LIMIT ${NEWEST_SAMPLED}`,
+  `SELECT left(c.search_text, ${LETTERS_SAMPLED}) AS text FROM certificates c WHERE c.profile_id = $1 ${ORDER} LIMIT ${NEWEST_SAMPLED}`,
 );
 // A few names at places spread over the counted part of the list, newest place first. Not at the blocks' own marks: if
 // names are numbered, those are alike.
@@ -114,24 +114,25 @@ const spread = sql<{ texts: string[] }>(`
   places AS MATERIALIZED (
     SELECT n, until_at - (until_at - before_at) * random() AS at FROM marks
     WHERE n % greatest(1, total / ${PLACES_SAMPLED}) = 0 ORDER BY n LIMIT ${PLACES_SAMPLED})
-  SELECT ARRAY(SELECT c.search_text FROM certificates c WHERE c.profile_id = $1 AND c.created_at <= places.at ${ORDER} LIMIT ${SAMPLED_AT_A_PLACE}) AS texts
+  SELECT ARRAY(SELECT left(c.search_text, ${LETTERS_SAMPLED}) FROM certificates c WHERE c.profile_id = $1 AND c.created_at <= places.at ${ORDER} LIMIT ${SAMPLED_AT_A_PLACE}) AS texts
   FROM places ORDER BY n`);
 const size = sql<{ counted: number; everywhere: number }>(`
   SELECT (SELECT coalesce(sum(count), 0) FROM certificate_blocks WHERE profile_id = $1) AS counted,
     (SELECT reltuples::float8 FROM pg_class WHERE oid = 'certificates'::regclass) AS everywhere`);
 
-export async function sampleProfile(q: Query, profileId: string): Promise<SearchSample> {
+/** What a sample is made of; made once the connection is given back. */
+export async function namesOfProfile(q: Query, profileId: string): Promise<SeenNames> {
   const [texts, places, sizes] = await Promise.all([
     q.rows(newest, [profileId]),
     q.rows(spread, [profileId]),
     q.first(size, [profileId]),
   ]);
-  return sampleOf({
+  return {
     newest: texts.map(({ text }) => text),
     places: places.map((place) => place.texts),
     counted: sizes?.counted ?? 0,
     everywhere: sizes?.everywhere ?? 0,
-  });
+  };
 }
 
 const likeOf = (parts: readonly string[]): string => `%${parts.map(escapeLike).join("%")}%`;

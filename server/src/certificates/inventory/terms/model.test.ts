@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import { groupsOf, NEWEST_SAMPLED, planSearch, sampleOf } from "./model.ts";
+import { groupsOf, NEWEST_SAMPLED, planSearch } from "./model.ts";
+import { sampleOf } from "./service.ts";
 
 const nameAt = (index: number) =>
   `api-${index}.prod.example.com\n40${((index * 7919) % 65_536).toString(16)}`;
@@ -9,7 +10,7 @@ const newest = Array.from({ length: NEWEST_SAMPLED }, (_, index) => nameAt(999_9
 const places = Array.from({ length: 50 }, (_, place) =>
   Array.from({ length: 8 }, (_, index) => nameAt(980_000 - place * 19_999 - index)),
 );
-const sample = sampleOf({ newest, places, counted: 1_000_000, everywhere: 1_100_000 });
+const sample = await sampleOf({ newest, places, counted: 1_000_000, everywhere: 1_100_000 });
 const page = { offset: 0, limit: 20 };
 
 describe("how a search is planned", () => {
@@ -19,7 +20,7 @@ describe("how a search is planned", () => {
     assert.equal(planSearch("zebra", sample, page).kind, "index");
   });
 
-  test("a term that only old names hold is walked to when its matches are too many to fetch, and not when they are few", () => {
+  test("a term that only old names hold is walked to when its matches are too many to fetch, and not when they are few", async () => {
     const old = (from: number) =>
       sampleOf({
         newest,
@@ -27,24 +28,28 @@ describe("how a search is planned", () => {
         counted: 1_000_000,
         everywhere: 1_000_000,
       });
-    assert.equal(planSearch("legacy", old(5), page).kind, "walk");
-    assert.equal(planSearch("egacy-api-1234", old(50), page).kind, "index");
+    assert.equal(planSearch("legacy", await old(5), page).kind, "walk");
+    assert.equal(planSearch("egacy-api-1234", await old(50), page).kind, "index");
   });
 
-  test("without three letters in a row, blocks that lack the letters are passed over; a small profile is walked", () => {
+  test("without three letters in a row, blocks that lack the letters are passed over; a small profile is walked", async () => {
     for (const term of ["zq", "z", "..", "%_%"])
       assert.deepEqual(planSearch(term, sample, page), { kind: "letters" }, term);
     for (const term of ["a", "9", "-", "od"])
       assert.deepEqual(planSearch(term, sample, page), { kind: "walk" }, term);
-    const small = sampleOf({ newest: newest.slice(1), places: [], counted: 0, everywhere: 1_000_000 });
+    const small = await sampleOf({ newest: newest.slice(1), places: [], counted: 0, everywhere: 1_000_000 });
     assert.deepEqual(planSearch("zebra", small, page), { kind: "walk" });
   });
 
-  test("the index of a small part of all certificates is asked for the profile too, that of nearly all is not", () => {
+  test("the index of a small part of all certificates is asked for the profile too, that of nearly all is not", async () => {
     const names = newest.map((_, index) => `l${10 + (index % 20)}.r${10 + ((index * 7 + 3) % 20)}.n`);
-    const of = (counted: number) =>
-      planSearch("l10.r10", sampleOf({ newest: names, places: [], counted, everywhere: 1_000_000 }), page);
-    const [few, most] = [of(20_000), of(1_000_000)];
+    const of = async (counted: number) =>
+      planSearch(
+        "l10.r10",
+        await sampleOf({ newest: names, places: [], counted, everywhere: 1_000_000 }),
+        page,
+      );
+    const [few, most] = [await of(20_000), await of(1_000_000)];
     assert.ok(few.kind === "index" && few.isByProfile, JSON.stringify(few));
     assert.ok(most.kind === "index" && !most.isByProfile, JSON.stringify(most));
   });
@@ -91,6 +96,27 @@ describe("how a search is planned", () => {
   test("the part that everybody has is not the one that is looked up", () => {
     const plan = planSearch("api-123456.prod.example.com", sample, page);
     assert.ok(plan.kind === "index" && plan.parts.every((part) => /\d\d/.test(part)), JSON.stringify(plan));
+  });
+
+  test("names made to be all different are sampled in bites and to a bound", async () => {
+    let turns = 0;
+    let isDone = false;
+    const count = (): void => {
+      turns += 1;
+      if (!isDone) setImmediate(count);
+    };
+    setImmediate(count);
+    const letters = (at: number) =>
+      Array.from({ length: 500 }, (_, n) => String.fromCharCode(0x4e00 + ((at * 500 + n * 7919) % 20_000)));
+    const { shares } = await sampleOf({
+      newest: Array.from({ length: NEWEST_SAMPLED }, (_, at) => letters(at).join("")),
+      places: [],
+      counted: 0,
+      everywhere: 1_000_000,
+    });
+    isDone = true;
+    assert.ok(shares.size <= 50_000, String(shares.size));
+    assert.ok(turns > 10, String(turns));
   });
 
   test("words are filed with two blanks before them and one behind, where both ends are known", () => {

@@ -15,6 +15,16 @@
 export const NEWEST_SAMPLED = 500;
 export const PLACES_SAMPLED = 50;
 export const SAMPLED_AT_A_PLACE = 8;
+/** Of each certificate's names: more than nearly all have, and enough to guess by for those that have hundreds. */
+export const LETTERS_SAMPLED = 512;
+
+/** What a sample is made of. */
+export interface SeenNames {
+  readonly newest: readonly string[];
+  readonly places: readonly (readonly string[])[];
+  readonly counted: number;
+  readonly everywhere: number;
+}
 
 export interface SearchSample {
   /** The newest names, a blank line between them, and how many there are. */
@@ -47,7 +57,7 @@ const COST = { walk: 0.5, entry: 0.032, probe: 0.03, candidate: 3, index: 50 } a
 const LONG_WALK_ROWS = 500;
 /** A part more narrows the choice, but is a list more to read. */
 const MOST_PARTS = 4;
-const BETWEEN = "\n\n";
+export const BETWEEN = "\n\n";
 
 /**
  * The groups of three letters by which the index files a piece of text: of every word, with two blanks before it and
@@ -62,39 +72,6 @@ export function groupsOf(piece: string): string[] {
     for (let at = 0; at + 3 <= padded.length; at += 1) groups.add(padded.slice(at, at + 3));
   }
   return [...groups];
-}
-
-/** As if besides the sample some hundred names had been seen in which every group is rather rare: chance evens out. */
-const PRIOR = { held: 1.5, seen: 200 } as const;
-
-function sharesOf(texts: readonly string[]) {
-  const counts = new Map<string, number>();
-  for (const text of texts)
-    for (const group of groupsOf(`\n${text}\n`)) counts.set(group, (counts.get(group) ?? 0) + 1);
-  const shareOf = (count: number) => (count + PRIOR.held) / (texts.length + PRIOR.seen);
-  return {
-    shares: new Map([...counts].map(([group, count]) => [group, shareOf(count)])),
-    shareOfUnseen: shareOf(0),
-  };
-}
-
-export function sampleOf(seen: {
-  readonly newest: readonly string[];
-  readonly places: readonly (readonly string[])[];
-  readonly counted: number;
-  readonly everywhere: number;
-}): SearchSample {
-  const { newest, places } = seen;
-  const size = Math.max(seen.counted, newest.length);
-  const spread = places.flat();
-  return {
-    newest: newest.join(BETWEEN),
-    newestCount: newest.length,
-    places: places.map((texts) => ({ text: texts.join(BETWEEN), count: texts.length })),
-    size,
-    everywhere: Math.max(seen.everywhere, size),
-    ...sharesOf(spread.length >= newest.length / 2 ? spread : newest),
-  };
 }
 
 /** How many of the names hold the term. */

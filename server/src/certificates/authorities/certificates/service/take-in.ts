@@ -13,7 +13,7 @@ import { certificateImported } from "../../../events.ts";
 import { requireStorable } from "../../../inventory/imports/service.ts";
 import { inventoryFacts, type InventoryFacts } from "../../../issuance/gate/model.ts";
 import { addCertificate, linkSuccessor } from "../../../issuance/gate/store.ts";
-import { findingOf, judged, refused } from "../../../model.ts";
+import { asRefusal, findingOf, refused } from "../../../model.ts";
 import { certificatesFromPem, verifyChain, type Certificate } from "../../../x509/index.ts";
 import type { AuthorityRow } from "../../model.ts";
 import type { Authorities } from "../../service.ts";
@@ -49,12 +49,12 @@ interface Newcomer {
 }
 
 /** The chain above a certificate from elsewhere, checked up to its last member. */
-function chainAbove(certificate: Certificate, text: string, now: Date): Certificate[] {
+async function chainAbove(certificate: Certificate, text: string, now: Date): Promise<Certificate[]> {
   const given = text.trim() === "" ? [] : certificatesFromPem(text);
   const above = given.filter((each) => !each.der.equals(certificate.der));
   // Without a chain only the certificate itself can be judged: its dates, and that we understand all of it.
   const top = above.at(-1) ?? certificate;
-  const answer = verifyChain({ leaf: certificate, intermediates: above, roots: [top], at: now });
+  const answer = await verifyChain({ leaf: certificate, intermediates: above, roots: [top], at: now });
   if (answer.isValid) return answer.chain.slice(1);
   throw refused(
     answer.problems.map(({ code, message, subject }) =>
@@ -63,7 +63,7 @@ function chainAbove(certificate: Certificate, text: string, now: Date): Certific
   );
 }
 
-function readGiven(given: Given, row: AuthorityRow, key: OwnKey, now: Date) {
+async function readGiven(given: Given, row: AuthorityRow, key: OwnKey, now: Date) {
   const [certificate] = certificatesFromPem(given.certificate);
   if (!certificate?.publicKey.equals(key.row.publicKey))
     throw badRequest("The certificate is for another key than this authority's.");
@@ -76,7 +76,7 @@ function readGiven(given: Given, row: AuthorityRow, key: OwnKey, now: Date) {
     );
   const facts = inventoryFacts(certificate.tbs);
   requireStorable(facts);
-  return { certificate, facts, above: chainAbove(certificate, given.certificateChain, now) };
+  return { certificate, facts, above: await chainAbove(certificate, given.certificateChain, now) };
 }
 
 export function createTakingIn(needs: TakingInNeeds) {
@@ -109,8 +109,10 @@ export function createTakingIn(needs: TakingInNeeds) {
   return async (actor: MemberActor, authorityId: string, given: Given): Promise<void> => {
     const row = await authorities.find(actor, authorityId, "issue-ca-certificate");
     const key = await needs.ownKey(row);
-    const { certificate, facts, above } = judged("certificate", () =>
-      readGiven(given, row, key, clock.now()),
+    const { certificate, facts, above } = await readGiven(given, row, key, clock.now()).catch(
+      (error: unknown) => {
+        throw asRefusal(error, "certificate");
+      },
     );
     await needs.room.make(row);
     const line = await authorities.lineOf(row, [certificate, ...above]);
