@@ -5,6 +5,7 @@ import { inventory } from "../../test/alert-receiver.ts";
 import { aProject } from "../../test/builders.ts";
 import { openTestHouse, type Tenant, type TestHouse } from "../../test/harness.ts";
 import { createOccasions } from "./occasions/service.ts";
+import { createFactReader } from "./occasions/service/take-facts.ts";
 
 const PATH = "/api/v1/cert-manager/alerts";
 const DAY = 86_400_000;
@@ -121,6 +122,31 @@ describe("H4 alerts that cost much", () => {
     assert.equal(await told(other), 1);
     for (let look = 0; look < 2000 && (await unseen()) > 0; look += 1) await occasions.lookForDue(5000);
     assert.equal(await unseen(), 0, "it comes to an end");
+  });
+
+  test("one batch of facts ends after a while, so that the next organisation has its turn", async () => {
+    const tenant = await house.newTenant();
+    const projectId = await watchWith(tenant, []);
+    const store = inventory(house.house.database, tenant.orgId);
+    const ends = { notBefore: house.clock.now(), notAfter: new Date(house.clock.millis() + 90 * DAY) };
+    for (let n = 0; n < 10; n += 1) await store.issue({ projectId, ...ends });
+    let elapsed = 0;
+    const take = createFactReader({
+      db: house.house.database,
+      clock: {
+        now: () => house.clock.now(),
+        millis: () => house.clock.millis(),
+        elapsed: () => (elapsed += 600),
+      },
+      publicUrl: "https://keyward.example",
+      resolvingTypes: [],
+    });
+    const batch = () => house.house.database.write((tx) => take(tx, projectId), { audited: false });
+    const { taken } = await batch();
+    assert.ok(taken > 0 && taken < 10, String(taken));
+    let all = taken;
+    for (let some = taken; some > 0; all += some) some = (await batch()).taken;
+    assert.equal(all, 10);
   });
 
   test("the values of one alert are bounded together, and the refusal names the bound", async () => {
