@@ -32,10 +32,18 @@ export const filterInput = z
     return { field, operator: operator ?? ("contains" as const), value };
   });
 
+/** Of all filters of one alert together: each certificate is held against every one of them. */
+export const MOST_VALUES = 1000;
+
 export const filtersInput = z
   .array(filterInput)
   .max(50)
   .superRefine((filters, context) => {
+    if (filters.reduce((sum, { value }) => sum + [value].flat().length, 0) > MOST_VALUES) {
+      const message = `the filters of one alert have ${MOST_VALUES} values together at most`;
+      context.addIssue({ code: "custom", message });
+      return;
+    }
     const wishes = new Set(
       filters.filter((filter) => filter.field === "include_cas").map((filter) => filter.value),
     );

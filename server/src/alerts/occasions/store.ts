@@ -25,18 +25,32 @@ export interface DueWindow {
 /** What one answer may hold at most, and pages of each window that it is made of. */
 const ROWS_AT_ONCE = 10_000;
 const PAGES = [2000, 200, 20];
+/** Of names: the first of a window is always read, more of them only up to this. */
+const BYTES_AT_ONCE = 4 * 1024 * 1024;
+/** What the database keeps of many names may be packed as well as this; unpacking all to know it would take too long. */
+const PACKED = 64;
+const NAMES_BYTES = `CASE WHEN pg_column_size(l.alt_names) < 500 THEN 1 ELSE ${PACKED} END * pg_column_size(l.alt_names)`;
+
+export interface DueRow extends CertificateRow {
+  readonly window: number;
+  /** Behind this one there may be further ones in its window. */
+  readonly hasMore: boolean;
+}
 
 // All windows in one statement; each walks the index of live ends and stops after a page.
 const dueBy = (page: number) =>
-  slowSql<CertificateRow & { readonly window: number }>(`
+  slowSql<DueRow>(`
   SELECT w.n::integer - 1 AS window, d.*
   FROM unnest($1::uuid[], $2::timestamptz[], $3::uuid[], $4::timestamptz[]) WITH ORDINALITY AS w(project_id, low, low_id, high, n)
   CROSS JOIN LATERAL (
-    SELECT ${CERTIFICATE} FROM (
-      SELECT * FROM certificates
-      WHERE project_id = w.project_id AND phase = 0 AND renewed_by_id IS NULL AND (not_after, id) > (w.low, w.low_id) AND not_after <= w.high
-      ORDER BY not_after, id LIMIT ${page}) c
-    LEFT JOIN certificate_profiles p ON p.id = c.profile_id) d
+    SELECT ${CERTIFICATE}, c.k < c.found OR c.found = ${page} AS "hasMore" FROM (
+      SELECT l.*, count(*) OVER () AS found, row_number() OVER ends AS k, sum(${NAMES_BYTES}) OVER ends AS bytes FROM (
+        SELECT * FROM certificates
+        WHERE project_id = w.project_id AND phase = 0 AND renewed_by_id IS NULL AND (not_after, id) > (w.low, w.low_id) AND not_after <= w.high
+        ORDER BY not_after, id LIMIT ${page}) l
+      WINDOW ends AS (ORDER BY l.not_after, l.id ROWS UNBOUNDED PRECEDING)) c
+    LEFT JOIN certificate_profiles p ON p.id = c.profile_id
+    WHERE c.k = 1 OR c.bytes <= $5) d
   ORDER BY w.n, d."notAfter", d.id`);
 const due = PAGES.map((page) => ({ page, statement: dueBy(page) }));
 const dueAuthorities = slowSql<CertificateRow>(`
@@ -216,18 +230,18 @@ export interface MessageRow {
   readonly total: number;
 }
 
-/** A page of each window; a window of which there is less has no more. Of many windows the pages are short. */
-export async function readDue(q: SlowQuery, windows: readonly DueWindow[]) {
+/** A page of each window. Of many windows, and of certificates with very many names, the pages are short. */
+export async function readDue(q: SlowQuery, windows: readonly DueWindow[]): Promise<DueRow[]> {
   const [shortest] = due.slice(-1);
   const fitting = due.find(({ page }) => page * windows.length <= ROWS_AT_ONCE) ?? shortest;
-  if (!fitting) return { page: 0, rows: [] };
-  const rows = await q.rows(fitting.statement, [
+  if (!fitting || windows.length === 0) return [];
+  return q.rows(fitting.statement, [
     windows.map((w) => w.projectId),
     windows.map((w) => w.low),
     windows.map((w) => w.lowId),
     windows.map((w) => w.high),
+    Math.floor(BYTES_AT_ONCE / windows.length),
   ]);
-  return { page: fitting.page, rows };
 }
 export const readDueAuthorities = (q: SlowQuery, projectIds: readonly string[], now: Date) =>
   q.rows(dueAuthorities, [projectIds, now]);

@@ -36,14 +36,45 @@ test("however many windows are looked through at once, one answer stays short an
   let [seen, longest] = [0, 0];
   while (open.length > 0) {
     const asked = open;
-    const { page, rows } = await house.house.database.read((q) => readDue(q, asked), UPKEEP_TURN);
+    const rows = await house.house.database.read((q) => readDue(q, asked), UPKEEP_TURN);
     [seen, longest] = [seen + rows.length, Math.max(longest, rows.length)];
     open = asked.flatMap((window, index) => {
       const own = rows.filter((row) => row.window === index);
       const last = own.at(-1);
-      return last && own.length === page ? [{ ...window, low: last.notAfter, lowId: last.id }] : [];
+      return last?.hasMore ? [{ ...window, low: last.notAfter, lowId: last.id }] : [];
     });
   }
   assert.equal(seen, 400 * DUE);
   assert.ok(longest <= 10_000, String(longest));
+});
+
+test("certificates with very many names are read a few at a time, and all of them", async () => {
+  const now = house.clock.now();
+  const store = inventory(house.house.database, house.owner.orgId);
+  const projectId = (await aProject(house.owner, { type: "cert-manager" })).id;
+  const san = Array.from({ length: 1000 }, (_, n) => `${n}.`.padEnd(100, `${n}-`));
+  await store.seed(
+    Array.from({ length: 30 }, (_, n) => ({
+      projectId,
+      san,
+      notBefore: now,
+      notAfter: new Date(now.getTime() + DAY + n * 1000),
+    })),
+  );
+  let open: DueWindow | undefined = {
+    projectId,
+    low: now,
+    lowId: "ffffffff-ffff-ffff-ffff-ffffffffffff",
+    high: new Date(now.getTime() + 2 * DAY),
+  };
+  let [seen, longest] = [0, 0];
+  while (open) {
+    const asked: DueWindow = open;
+    const rows = await house.house.database.read((q) => readDue(q, [asked]), UPKEEP_TURN);
+    [seen, longest] = [seen + rows.length, Math.max(longest, rows.length)];
+    const last = rows.at(-1);
+    open = last?.hasMore ? { ...asked, low: last.notAfter, lowId: last.id } : undefined;
+  }
+  assert.equal(seen, 30);
+  assert.ok(longest < 30, String(longest));
 });

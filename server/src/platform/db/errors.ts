@@ -32,7 +32,7 @@ const AWAY_CODES = new Set([
 /** It is there and does not let us in: a password that was changed (class 28), a certificate that ended. */
 const CLOSED_CODES = /^28...$|CERT|^ERR_(SSL|TLS)_|^UNABLE_TO_|^HOSTNAME_MISMATCH$|^INVALID_(CA|PURPOSE)$/;
 const AWAY_WORDS =
-  /SSL connection|^SASL:|connection terminated|timeout expired|timeout exceeded when trying to connect|connection ended|client has encountered a connection error|not queryable|query read timeout/i;
+  /SSL connection|^SASL:|connection terminated|timeout expired|timeout exceeded when trying to connect|connection ended|client has encountered a connection error|not queryable|query read timeout|after calling end on the pool/i;
 
 interface DatabaseError {
   readonly code?: string;

@@ -23,6 +23,7 @@ import { createLargeBodies, type LargeBodies } from "./large-bodies.ts";
 import { letGo, longAnswer } from "./long-answers.ts";
 import { readLongBody } from "./long-input.ts";
 import { createReplyWriter } from "./long-replies.ts";
+import { createUnread } from "./unread.ts";
 import type { Metrics } from "./metrics.ts";
 import type { RateLimits, Verdict } from "./rate-limits.ts";
 import { Raw, type ReplyControl, type Route } from "./serve.ts";
@@ -285,6 +286,9 @@ async function inputOf(route: Route, request: FastifyRequest, gate: Gate) {
   }
 }
 
+/** Of the whole process: what it guards is the process's memory. */
+const unread = createUnread();
+
 function mount(app: FastifyInstance, route: Route, gate: Gate, needs: GateNeeds): void {
   const { endpoint, answer } = route;
   const write = createReplyWriter(endpoint.reply);
@@ -319,7 +323,10 @@ function mount(app: FastifyInstance, route: Route, gate: Gate, needs: GateNeeds)
     }
     reply.type("application/json");
     const text = write(value);
-    return reply.send(typeof text === "string" ? text : await text);
+    if (typeof text === "string") return reply.send(text);
+    const whole = await text;
+    unread.hold(visit.actor?.orgId ?? visit.caller.ip, whole.length, reply.raw);
+    return reply.send(whole);
   };
   for (const path of [endpoint.path, ...endpoint.aliases]) {
     app.route({

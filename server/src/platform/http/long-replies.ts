@@ -5,7 +5,25 @@ import { createPicker } from "./picker.ts";
 
 /** Lists up to this long are written at once, as long as their items are small. */
 const SHORT = 8;
+/** Letters and parts of a short list that are still written at once. */
+const SMALL = 32 * 1024;
 const CHUNK = 256 * 1024;
+
+/** What is left of `room` after a value; asked no further once nothing is. */
+function roomAfter(value: unknown, room: number): number {
+  if (typeof value === "string") return room - value.length - 1;
+  if (typeof value !== "object" || value === null) return room - 1;
+  let left = room - 1;
+  if (Array.isArray(value)) {
+    for (let at = 0; at < value.length && left > 0; at += 1) left = roomAfter(value[at], left);
+    return left;
+  }
+  for (const name in value) {
+    if (left <= 0) break;
+    left = roomAfter((value as Record<string, unknown>)[name], left - name.length);
+  }
+  return left;
+}
 
 /** A part of a reply that is a list, or an object with lists in it. */
 interface LongPart {
@@ -21,7 +39,7 @@ const fieldsOf = (value: unknown): Record<string, unknown> => value as Record<st
 function listPart(element: z.ZodType): LongPart {
   const pick = createPicker(element);
   return {
-    isLong: (value) => Array.isArray(value) && value.length > SHORT,
+    isLong: (value) => Array.isArray(value) && (value.length > SHORT || roomAfter(value, SMALL) <= 0),
     outlineOf: () => [],
     *write(_outline, value) {
       for (const [at, item] of (value as readonly unknown[]).entries())

@@ -4,7 +4,7 @@
  * under the threes it has, not all thousand. Who makes the shortlist is still asked properly.
  */
 import type { Filter } from "../contract.ts";
-import { fold, type Prepared } from "../model.ts";
+import { fold, longestRun, type Prepared, type Steps } from "../model.ts";
 
 const LENGTH = 3;
 
@@ -13,8 +13,7 @@ function demandsOf({ field, operator, value }: Filter): string[] | undefined {
   if (field === "include_cas" || typeof value === "boolean") return undefined;
   const literals = [value].flat().map((one) => {
     const folded = fold(one);
-    const runs = operator === "matches" ? folded.split(/[*?]+/) : [folded];
-    return runs.reduce((longest, run) => (run.length > longest.length ? run : longest), "");
+    return operator === "matches" ? longestRun(folded) : folded;
   });
   return literals.every((literal) => literal.length >= LENGTH) ? literals : undefined;
 }
@@ -24,10 +23,10 @@ function* threesOf(text: string): Generator<string> {
 }
 
 /** Answers a question: which of the items may match this certificate? It names all that do, and few that do not. */
-export function shortlistOf<Item>(
+export function* shortlistOf<Item>(
   items: readonly Item[],
   filtersOf: (item: Item) => readonly Filter[],
-): (certificate: Prepared) => Iterable<Item> {
+): Steps<(certificate: Prepared) => Steps<Iterable<Item>>> {
   const always: Item[] = [];
   const filed = new Map<string, Item[]>();
   /** Under the three that the fewest others are filed under: everyone's names end in ".com". */
@@ -40,17 +39,28 @@ export function shortlistOf<Item>(
     else filed.set(best, [item]);
   };
   for (const item of items) {
-    const demands = filtersOf(item)
-      .map(demandsOf)
-      .find((one) => one !== undefined);
+    let demands: string[] | undefined;
+    for (const filter of filtersOf(item)) {
+      demands ??= demandsOf(filter);
+      yield;
+    }
     if (demands === undefined) always.push(item);
-    else for (const literal of demands) file(literal, item);
+    for (const literal of demands ?? []) {
+      file(literal, item);
+      yield;
+    }
   }
-  if (filed.size === 0) return () => always;
-  return ({ texts }) => {
+  if (filed.size === 0)
+    return function* () {
+      return always;
+    };
+  return function* ({ names }) {
     const found = new Set(always);
-    for (const { folded } of texts.any)
-      for (const three of threesOf(folded)) for (const item of filed.get(three) ?? []) found.add(item);
+    for (const { pieces } of names.any)
+      for (const { joined } of pieces) {
+        for (const three of threesOf(joined)) for (const item of filed.get(three) ?? []) found.add(item);
+        yield;
+      }
     return found;
   };
 }

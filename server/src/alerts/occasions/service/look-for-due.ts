@@ -1,10 +1,12 @@
 /**
- * From the passing of time to occasions: the index of live ends, from the last look until now. Everybody's first page
- * comes before anybody's second, and a look ends after a while: who has a million due certificates and hundreds of
- * alerts for them goes on in the next look, and the others are told in time.
+ * From the passing of time to occasions: the index of live ends, from the last look until now. Organisations take turns:
+ * everybody's first slice of time comes before anybody's second, whoever was served longest ago is first, and a look ends
+ * after a while, in the midst of a page if need be: who has a million due certificates and hundreds of alerts for them
+ * goes on in the next look, and the others are told in time.
  */
 import { UPKEEP_TURN } from "../../../platform/db/index.ts";
 import { Pace } from "../../../platform/pace.ts";
+import { Problem } from "../../../platform/problem.ts";
 import { includesAuthorities } from "../../filters/model.ts";
 import { endWindow, isDue, utcDay, type AlertRow } from "../../model.ts";
 import { expiryOccasion, needsFullLook, type CertificateRow } from "../model.ts";
@@ -16,11 +18,18 @@ const WINDOW_BATCH = 500;
 const OCCASION_BATCH = 2000;
 /** Of one window in one round; the rest of its page is read again. */
 const OCCASIONS_A_ROUND = 5000;
+/** Of one organisation in one round. */
+const SLICE_MS = 200;
+/**
+ * Values of filters that one certificate is held against in one step: a slice ends between steps only. Most projects have
+ * fewer than that in all of their alerts.
+ */
+const VALUES_A_STEP = 2000;
 /** Nodes' clocks differ a little; looking back this far finds what another node's clock skipped. */
 const OVERLAP_MS = 5 * 60_000;
 const GREATEST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 
-/** Alerts that wait for the same ends: one project, one time ahead, one window. */
+/** Alerts that wait for the same ends: one project, one time ahead, one window; some of them where all ask for much. */
 interface Watch {
   readonly key: string;
   readonly alerts: readonly AlertRow[];
@@ -68,6 +77,51 @@ const after = (watch: Watch, { notAfter, id }: CertificateRow): Watch => ({
   window: { ...watch.window, low: notAfter, lowId: id },
 });
 
+const ownerOf = ({ alerts: [first], window }: Watch): string => first?.orgId ?? window.projectId;
+
+const weightOf = ({ filters }: AlertRow): number =>
+  filters.reduce((sum, { value }) => sum + (Array.isArray(value) ? value.length : 1), 0);
+
+function* stepsOf(alerts: readonly AlertRow[]): Generator<AlertRow[]> {
+  let [step, weight] = [[] as AlertRow[], 0];
+  for (const alert of [...alerts].sort((a, b) => (a.id < b.id ? -1 : 1))) {
+    if (step.length > 0 && weight + weightOf(alert) > VALUES_A_STEP) {
+      yield step;
+      [step, weight] = [[], 0];
+    }
+    step.push(alert);
+    weight += weightOf(alert);
+  }
+  if (step.length > 0) yield step;
+}
+
+/** One round of a look: who has had how much of it. */
+class Round {
+  readonly #spent = new Map<string, number>();
+  readonly #elapsed: () => number;
+  readonly #endsAt: number;
+
+  constructor(elapsed: () => number, endsAt: number) {
+    this.#elapsed = elapsed;
+    this.#endsAt = endsAt;
+  }
+
+  isOverFor(watch: Watch): boolean {
+    return (this.#spent.get(ownerOf(watch)) ?? 0) >= SLICE_MS;
+  }
+
+  /** Work in steps, until it, the organisation's slice or the whole look is over. */
+  async serve(watch: Watch, step: () => Promise<boolean>): Promise<void> {
+    let before = this.#elapsed();
+    for (let isMore = true; isMore && !this.isOverFor(watch) && before < this.#endsAt;) {
+      isMore = await step();
+      const now = this.#elapsed();
+      this.#spent.set(ownerOf(watch), (this.#spent.get(ownerOf(watch)) ?? 0) + now - before);
+      before = now;
+    }
+  }
+}
+
 const idsOf = (watches: readonly Watch[]): ReadonlySet<string> =>
   new Set(watches.flatMap(({ alerts }) => alerts.map(({ id }) => id)));
 
@@ -88,29 +142,72 @@ export function createLooker({ db, clock }: OccasionNeeds) {
     }
   };
 
-  /** A page of each window; answers those that have more, from where to go on. */
-  const readRound = async (watches: readonly Watch[], now: Date): Promise<Watch[]> => {
-    const windows = watches.map((watch) => watch.window);
-    const { page, rows } = await db.read((q) => store.readDue(q, windows), UPKEEP_TURN);
-    const pace = new Pace();
-    const waiting: Waiting[] = [];
-    const goOn: Watch[] = [];
-    for (const [index, own] of groupBy(rows, (row) => String(row.window))) {
-      const watch = watches[Number(index)];
-      if (!watch) continue;
-      let written = 0;
-      let last: CertificateRow | undefined;
-      for (const row of own) {
-        if (written >= OCCASIONS_A_ROUND) break;
-        last = row;
-        if (pace.isDue()) await pace.rest();
-        if (!isDue(row.notAfter, watch.alertBefore, now)) continue;
+  /** Whoever was served longest ago comes first: organisations, and what is watched for one. */
+  const served = new Map<string, number>();
+  let turn = 0;
+  const servedAt = (key: string): number => served.get(key) ?? 0;
+  const inTurn = (watches: readonly Watch[]): Watch[] => {
+    const known = new Set(watches.flatMap((watch) => [watch.key, ownerOf(watch)]));
+    for (const key of served.keys()) if (!known.has(key)) served.delete(key);
+    return [...watches].sort(
+      (a, b) =>
+        servedAt(ownerOf(a)) - servedAt(ownerOf(b)) ||
+        (ownerOf(a) < ownerOf(b) ? -1 : Number(ownerOf(a) > ownerOf(b))) ||
+        servedAt(a.key) - servedAt(b.key),
+    );
+  };
+
+  /** Goes through what was read of a window; answers from where to go on, if there is more. */
+  const readOne = async (
+    watch: Watch,
+    own: readonly store.DueRow[],
+    { round, now, waiting }: { readonly round: Round; readonly now: Date; readonly waiting: Waiting[] },
+  ): Promise<Watch | undefined> => {
+    let written = 0;
+    let last: store.DueRow | undefined;
+    let at = 0;
+    await round.serve(watch, async () => {
+      const row = own[at];
+      if (!row) return false;
+      [at, last] = [at + 1, row];
+      if (isDue(row.notAfter, watch.alertBefore, now)) {
         const found = await occasionsOf(row, await watch.audience(), now);
         written += found.length;
         waiting.push(...found);
         if (waiting.length >= OCCASION_BATCH) await write(waiting, now);
       }
-      if (last && (own.length === page || last !== own.at(-1))) goOn.push(after(watch, last));
+      return at < own.length && written < OCCASIONS_A_ROUND;
+    });
+    if (!last) return watch;
+    served.set(watch.key, (turn += 1)).set(ownerOf(watch), turn);
+    return last !== own.at(-1) || last.hasMore ? after(watch, last) : undefined;
+  };
+
+  /** Where one answer cannot hold the first certificate of every window, they are read in halves. */
+  const readDue = async (windows: readonly DueWindow[]): Promise<store.DueRow[]> => {
+    try {
+      return await db.read((q) => store.readDue(q, windows), UPKEEP_TURN);
+    } catch (error) {
+      if (!(error instanceof Problem) || error.status !== 400 || windows.length < 2) throw error;
+      const half = Math.ceil(windows.length / 2);
+      const [first, second] = [await readDue(windows.slice(0, half)), await readDue(windows.slice(half))];
+      return [...first, ...second.map((row) => ({ ...row, window: row.window + half }))];
+    }
+  };
+
+  /** A page of each window; answers those that have more, from where to go on. */
+  const readRound = async (watches: readonly Watch[], round: Round, now: Date): Promise<Watch[]> => {
+    const open = watches.filter((watch) => !round.isOverFor(watch));
+    const rows = await readDue(open.map((watch) => watch.window));
+    const byWindow = groupBy(rows, (row) => String(row.window));
+    const waiting: Waiting[] = [];
+    const goOn = watches.filter((watch) => round.isOverFor(watch));
+    const pace = new Pace();
+    for (const [index, watch] of open.entries()) {
+      const own = byWindow.get(String(index));
+      const left = own ? await readOne(watch, own, { round, now, waiting }) : undefined;
+      if (left) goOn.push(left);
+      if (pace.isDue()) await pace.rest();
     }
     await write(waiting, now);
     return goOn;
@@ -122,16 +219,21 @@ export function createLooker({ db, clock }: OccasionNeeds) {
     now: Date,
     { budgetMs, onRound }: LookLimits,
   ): Promise<Watch[]> => {
-    const startedAt = clock.elapsed();
-    let open: readonly Watch[] = watches;
+    const endsAt = clock.elapsed() + budgetMs;
+    let open = watches;
     for (let isFirst = true; open.length > 0; isFirst = false) {
       if (!isFirst) {
         await onRound(idsOf(open));
-        if (clock.elapsed() - startedAt > budgetMs) break;
+        if (clock.elapsed() > endsAt) break;
       }
+      const round = new Round(() => clock.elapsed(), endsAt);
       const goOn: Watch[] = [];
-      for (let at = 0; at < open.length; at += WINDOW_BATCH)
-        goOn.push(...(await readRound(open.slice(at, at + WINDOW_BATCH), now)));
+      const all = inTurn(open);
+      for (let at = 0; at < all.length; at += WINDOW_BATCH) {
+        const some = all.slice(at, at + WINDOW_BATCH);
+        const isOver = clock.elapsed() > endsAt && at > 0;
+        goOn.push(...(isOver ? some : await readRound(some, round, now)));
+      }
       open = goOn;
     }
     return [...open];
@@ -169,7 +271,10 @@ export function createLooker({ db, clock }: OccasionNeeds) {
     { since, now }: { readonly since: Date | null; readonly now: Date },
   ): Watch[] => {
     const keyOf = (alert: AlertRow) => `${alert.projectId} ${alert.alertBefore} ${String(isFull.has(alert))}`;
-    return [...groupBy(alerts, keyOf)].flatMap(([key, group]): Watch[] => {
+    const groups = [...groupBy(alerts, keyOf)].flatMap(([key, all]) =>
+      [...stepsOf(all)].map((group, at) => ({ key: `${at} ${key}`, group })),
+    );
+    return groups.flatMap(({ key, group }): Watch[] => {
       const [first] = group;
       if (!first) return [];
       const { projectId, alertBefore } = first;

@@ -2,7 +2,7 @@
 import type { Clock } from "../../../platform/clock.ts";
 import type { Db } from "../../../platform/db/index.ts";
 import { Pace } from "../../../platform/pace.ts";
-import { compileFilters, prepare } from "../../filters/model.ts";
+import { compileFilters, prepare, type Steps } from "../../filters/model.ts";
 import { shortlistOf } from "../../filters/model/shortlist.ts";
 import type { AlertRow } from "../../model.ts";
 import type { CertificateRow } from "../model.ts";
@@ -21,23 +21,27 @@ export const UPKEEP = { audited: false } as const;
 /** Those of some alerts that a certificate concerns. */
 export type Audience = (certificate: CertificateRow) => Promise<AlertRow[]>;
 
-export async function audienceOf(alerts: readonly AlertRow[]): Promise<Audience> {
-  const pace = new Pace();
-  const compiled: { readonly alert: AlertRow; readonly matches: ReturnType<typeof compileFilters> }[] = [];
-  for (const alert of alerts) {
-    compiled.push({ alert, matches: compileFilters(alert.filters) });
+async function inSteps<T>(steps: Steps<T>, pace: Pace): Promise<T> {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
     if (pace.isDue()) await pace.rest();
   }
-  const shortlist = shortlistOf(compiled, ({ alert }) => alert.filters);
+}
+
+export async function audienceOf(alerts: readonly AlertRow[]): Promise<Audience> {
+  const compiled = alerts.map((alert) => ({ alert, matches: compileFilters(alert.filters) }));
+  const shortlist = await inSteps(
+    shortlistOf(compiled, ({ alert }) => alert.filters),
+    new Pace(),
+  );
   return async (certificate) => {
-    const prepared = prepare(certificate);
+    const pace = new Pace();
+    const prepared = await inSteps(prepare(certificate), pace);
     const concerned: AlertRow[] = [];
-    for (const { alert, matches } of shortlist(prepared)) {
-      if (
-        (alert.applicationId === null || alert.applicationId === certificate.applicationId) &&
-        matches(prepared)
-      )
-        concerned.push(alert);
+    for (const { alert, matches } of await inSteps(shortlist(prepared), pace)) {
+      const isInReach = alert.applicationId === null || alert.applicationId === certificate.applicationId;
+      if (isInReach && (await inSteps(matches(prepared), pace))) concerned.push(alert);
       if (pace.isDue()) await pace.rest();
     }
     return concerned;

@@ -30,6 +30,8 @@ import { audienceOf, groupBy, type Audience, type OccasionNeeds } from "./ready.
 const FACT_BATCH = 200;
 /** So many occasions are written in one transaction, and whatever the last fact adds. */
 const WRITTEN_AT_ONCE = 5000;
+/** For how long one batch is gone through; others' facts wait for it, and the database ends transactions that idle. */
+const BATCH_MS = 1000;
 /**
  * A message per alert and certificate is what people expect of a few. Beyond this, what a batch has to say is one
  * message per alert, as for expiries: five hundred alerts and a thousand certificates would be half a million messages.
@@ -232,8 +234,10 @@ export function createFactReader({ clock, publicUrl, resolvingTypes }: OccasionN
     const what = new Consequences();
     const taken: InboxRow[] = [];
     const pace = new Pace();
+    const endsAt = clock.elapsed() + BATCH_MS;
     for (const fact of facts) {
       if (what.waiting.length >= WRITTEN_AT_ONCE) break;
+      if (taken.length > 0 && clock.elapsed() > endsAt) break;
       if (pace.isDue()) await pace.rest();
       taken.push(fact);
       const overId = overBy(fact) ?? "";

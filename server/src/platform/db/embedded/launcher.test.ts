@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import {
   chmod,
   chown,
@@ -167,6 +167,19 @@ test("stop ends the database although clients are connected, and a warm start fi
   assert.equal(isAlive(first.pid), false);
   assert.equal(existsSync(join(dataDir, "postgres", "postmaster.pid")), false, "a shutdown in order");
   assert.deepEqual(await query(await start(dataDir), "SELECT answer FROM kept"), [[42]]);
+});
+
+test("a database that was suspended with all its processes is ended in order", async () => {
+  const dataDir = await usedDataDir();
+  const postgres = await start(dataDir);
+  const lingering = new pg.Client({ ...postgres.connection, ssl: false });
+  lingering.on("error", () => undefined);
+  await lingering.connect();
+  const children = readFileSync(`/proc/${postgres.pid}/task/${postgres.pid}/children`, "latin1");
+  for (const pid of [postgres.pid, ...children.trim().split(" ").map(Number)]) process.kill(pid, "SIGSTOP");
+  await postgres.stop();
+  assert.equal(await postgres.exited, 0);
+  assert.equal(existsSync(join(dataDir, "postgres", "postmaster.pid")), false, "a shutdown in order");
 });
 
 test("kill -9 of the postmaster is reported, and a start in the same process keeps every acknowledged row", async () => {

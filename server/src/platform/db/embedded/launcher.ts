@@ -2,6 +2,7 @@
 // data directory, find the account and the programs, make the cluster if there is none, end what an earlier life
 // left, start the postmaster, wait until it answers, and make our database if it is absent.
 import { type ChildProcess, spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { mkdir, realpath } from "node:fs/promises";
 import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
@@ -221,15 +222,30 @@ async function untilReady(postmaster: Postmaster, host: string, log: (line: stri
   }
 }
 
-/** INT disconnects everybody and writes a last checkpoint; TERM would wait for clients to leave. */
+/** Somebody suspended it, or a debugger did: what stands still hears no other signal than this and KILL. */
+function wakeAll(pid: number): void {
+  let children = "";
+  try {
+    children = readFileSync(`/proc/${pid}/task/${pid}/children`, "latin1");
+  } catch {
+    // Not every kernel lists them; those that stand still are killed in the end.
+  }
+  for (const one of [pid, ...children.split(" ").filter(Boolean).map(Number)]) signal(one, "SIGCONT");
+}
+
+/**
+ * INT disconnects everybody and writes a last checkpoint; TERM would wait for clients to leave. All together takes less
+ * than the half minute that orchestrators give; what was not written down is recovered from the log at the next start.
+ */
 async function stopInOrder({ pid, exited }: Postmaster): Promise<void> {
   const escalation: readonly (readonly [NodeJS.Signals, number])[] = [
     ["SIGINT", 10_000],
-    ["SIGQUIT", 10_000], // PostgreSQL itself kills children that do not leave within five seconds
+    ["SIGQUIT", 6000], // PostgreSQL itself kills children that do not leave within five seconds
     ["SIGKILL", 60_000],
   ];
   for (const [name, patienceMs] of escalation) {
     signal(pid, name);
+    wakeAll(pid);
     const giveUp = new AbortController();
     const isOver = await Promise.race([
       exited.then(() => true),

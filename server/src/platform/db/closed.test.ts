@@ -1,0 +1,26 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { openTestHouse } from "../../../test/harness.ts";
+import { Problem } from "../problem.ts";
+import { slowSql, sql, UPKEEP_TURN } from "./index.ts";
+
+test("who comes to the database after it was closed is told that the node is leaving, not of a bug", async () => {
+  const house = await openTestHouse();
+  const { database } = house.house;
+  await house.close();
+  const isUnavailable = (error: unknown) => error instanceof Problem && error.status === 503;
+  const [look, slowLook] = [sql<unknown>("SELECT 1"), slowSql<unknown>("SELECT 1")];
+  await assert.rejects(
+    database.read((q) => q.rows(look)),
+    isUnavailable,
+  );
+  for (const turn of [{ tenant: "one" }, UPKEEP_TURN])
+    await assert.rejects(
+      database.read((q) => q.rows(slowLook), turn),
+      isUnavailable,
+    );
+  await assert.rejects(
+    database.write((tx) => tx.rows(look), { audited: false }),
+    isUnavailable,
+  );
+});
