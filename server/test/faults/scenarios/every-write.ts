@@ -41,6 +41,10 @@ const UPKEEP = new Set(
 );
 /** That a token was used or an alert looked after is noted in passing: here only the number of rows tells of a change. */
 const TOUCHED = new Set(["access_tokens", "client_secrets", "user_sessions", "alerts"]);
+/** When somebody last logged in is noted in passing, too; everything else about an identity is judged. */
+const PRINTED: Readonly<Record<string, string>> = {
+  identities: "(to_jsonb(t) - 'last_login_at' - 'last_login_method')::text",
+};
 /** A change is counted in one of several rows, which may be a new one or not. */
 const COUNTERS = new Set(["project_changes"]);
 /** What may be left of a request that got no answer, or be missing from it, with why. */
@@ -48,7 +52,7 @@ const MAY_DIFFER: Readonly<Record<string, readonly string[]>> = {
   // A failure is counted before the password is looked at, so that nobody guesses faster than it is counted.
   passwordLogin: ["lockouts"],
   // The account is there as a whole; the session is made afterwards, and whoever got no answer logs in.
-  acceptInvitation: ["user_sessions"],
+  acceptInvitation: ["user_sessions", "known_networks"],
 };
 
 /** Sent with POST or PUT, and nothing changes: looks, and a licence that is in force already. */
@@ -64,10 +68,10 @@ async function look(database: pg.Client, seq = -1): Promise<Snapshot> {
   );
   const parts = tables
     .filter(({ name }) => !UPKEEP.has(name))
-    .map(
-      ({ name }) =>
-        `SELECT '${name}' AS name, count(*)::int AS rows, md5(coalesce(string_agg(t::text, ' ' ORDER BY t::text), '')) AS print FROM ${name} t`,
-    );
+    .map(({ name }) => {
+      const print = PRINTED[name] ?? "t::text";
+      return `SELECT '${name}' AS name, count(*)::int AS rows, md5(coalesce(string_agg(${print}, ' ' ORDER BY ${print}), '')) AS print FROM ${name} t`;
+    });
   parts.push(
     `SELECT 'facts', count(*) FILTER (WHERE seq > ${seq})::int, coalesce(max(seq), 0)::text FROM outbox`,
   );
