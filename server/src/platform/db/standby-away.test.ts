@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import pg from "pg";
+import { until } from "../../../test/builders.ts";
 import { systemClock } from "../clock.ts";
 import { Problem } from "../problem.ts";
 import { startEmbeddedPostgres, type EmbeddedPostgres } from "./embedded/index.ts";
@@ -24,8 +25,28 @@ describe("a synchronous standby that is away", () => {
     for (const statement of ["SET synchronous_commit = local", ...statements]) await client.query(statement);
     await client.end();
   };
-  const nobodyConfirms = () =>
-    admin("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()");
+  /** The server takes a moment to heed a setting: until a commit waits, which is then told not to. */
+  const isHeeded = async (): Promise<boolean> => {
+    const client = new pg.Client({ ...server.connection, ssl: false });
+    await client.connect();
+    let isOver = false;
+    let isWaiting = false;
+    client.on("notice", () => (isWaiting = true));
+    const made = client
+      .query("UPDATE counters SET value = value WHERE name = 'third'")
+      .finally(() => (isOver = true));
+    while (!isOver) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      await admin("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
+    }
+    await made;
+    await client.end();
+    return isWaiting;
+  };
+  const nobodyConfirms = async () => {
+    await admin("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()");
+    await until(isHeeded, 30_000);
+  };
   const isConfirmedAgain = () =>
     admin("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()");
   const change = (node: Database, name: string) =>
@@ -84,10 +105,7 @@ describe("a synchronous standby that is away", () => {
     } finally {
       await isConfirmedAgain();
     }
-    const until = performance.now() + 10_000;
-    while (here.obstacles().length > 0 && performance.now() < until)
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    assert.deepEqual(here.obstacles(), []);
+    await until(async () => here.obstacles().length === 0, 10_000);
     await change(here, "other");
     assert.deepEqual(await here.read((q) => q.rows(valueOf, ["other"])), [{ value: 1 }]);
     // Once before, and each of the three that were answered that it is not certain: as a whole or not at all.
