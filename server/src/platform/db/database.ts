@@ -149,8 +149,10 @@ const sessionOf = (connection: pg.ClientConfig): SessionConfig => ({
 export function openDatabase(options: DatabaseOptions): Database {
   const { connection, connections, clock, onError, onFault = onError as (error: unknown) => void } = options;
   const base = sessionOf(connection);
-  // Our named statements are probes by key whose plan does not depend on the values: planned once per connection.
-  const quick = { ...LIMITS, plan_cache_mode: "force_generic_plan" };
+  // Our named statements are probes by key whose plan does not depend on the values: planned once per connection. On a
+  // young installation that is while the tables are nearly empty, when reading all of one looks cheapest; the plan would
+  // be kept until the first autoanalyze, however much was written meanwhile.
+  const quick = { ...LIMITS, plan_cache_mode: "force_generic_plan", enable_seqscan: "off" };
   const pool = openPool({ ...base, settings: quick }, connections, onError);
   const chores = openPool({ ...base, settings: { ...quick, ...CHORE_LIMITS } }, CHORES, onError);
   const slow = openSlowLooks({
