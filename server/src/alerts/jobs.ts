@@ -26,7 +26,8 @@ export interface AlertWork {
   runNow(): Promise<void>;
 }
 
-const LOOK_SECONDS = 20;
+/** Whoever is due hears of it within ten seconds, sending included. */
+const LOOK_SECONDS = 5;
 /** Who has more than fits in gets on with it in the next look; nobody else waits for that. */
 const LOOK_BUDGET_MS = 5000;
 /**

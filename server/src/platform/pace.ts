@@ -41,13 +41,24 @@ export class Pace {
   }
 }
 
-/** Each item in turn, in bites. */
-export async function inBites<T>(items: Iterable<T>, work: (item: T) => void): Promise<void> {
+async function oneByOne<T>(first: T, rest: IteratorResult<T>, list: Iterator<T>, work: (item: T) => void) {
   const pace = new Pace();
-  for (const item of items) {
-    work(item);
+  work(first);
+  for (let next = rest; !next.done; next = list.next()) {
     if (pace.isDue()) await pace.rest();
+    work(next.value);
   }
+}
+
+/** Each item in turn, in bites. Most lists hold one item or none: those need no watch and nobody to wait. */
+export function inBites<T>(items: Iterable<T>, work: (item: T) => void): Promise<void> | undefined {
+  const list = items[Symbol.iterator]();
+  const first = list.next();
+  if (first.done) return undefined;
+  const second = list.next();
+  if (!second.done) return oneByOne(first.value, second, list, work);
+  work(first.value);
+  return undefined;
 }
 
 /** What becomes of each, in bites. */

@@ -17,7 +17,7 @@ import { clientAddress, networkOf } from "./client-address.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { asProblem, toEnvelope } from "./envelope.ts";
 import { createGate, FRESH_MS, type Gate, type GateNeeds } from "./gate.ts";
-import { parseInput } from "./input.ts";
+import { parseInput, type Input } from "./input.ts";
 import { createJsonParser, notText } from "./json-body.ts";
 import { createLargeBodies, type LargeBodies } from "./large-bodies.ts";
 import { letGo, longAnswer } from "./long-answers.ts";
@@ -128,11 +128,16 @@ export function createDoor(needs: DoorNeeds): FastifyInstance {
 function addBodyParsers(app: FastifyInstance, gate: Gate, large: LargeBodies): void {
   app.removeAllContentTypeParsers();
   const parse = createJsonParser(gate, large);
-  app.addContentTypeParser(
-    "application/json",
-    { parseAs: "buffer" },
-    (request: FastifyRequest, body: string | Buffer) => parse(request, body as Buffer),
-  );
+  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (request, body, done) => {
+    let read: unknown;
+    try {
+      read = parse(request, body as Buffer);
+    } catch (error) {
+      return done(error as Error);
+    }
+    if (read instanceof Promise) read.then((value) => done(null, value), done);
+    else done(null, read);
+  });
   // Bytes as they came: protocols that are older than JSON (OCSP) have a content type of their own.
   app.addContentTypeParser("application/ocsp-request", { parseAs: "buffer" }, (_request, bytes, done) =>
     done(null, bytes),
@@ -275,15 +280,15 @@ const controlOf = (request: FastifyRequest, reply: FastifyReply): ReplyControl =
   },
 });
 
-async function inputOf(route: Route, request: FastifyRequest, gate: Gate) {
-  try {
-    const { params, query, body } = request;
-    const { bodyHasEscapes, isBodyLong } = request.visit;
-    const read = isBodyLong ? await readLongBody(route.endpoint.body, body, bodyHasEscapes) : undefined;
-    return parseInput(route, { params, query, body }, bodyHasEscapes, read);
-  } catch (error) {
-    throw await gate.refusalOf(route, request, error);
-  }
+/** What was asked, at once unless it is long. */
+function inputOf(route: Route, request: FastifyRequest): Input | Promise<Input> {
+  const { params, query, body } = request;
+  const { bodyHasEscapes, isBodyLong } = request.visit;
+  const raw = { params, query, body };
+  if (!isBodyLong) return parseInput(route, raw, bodyHasEscapes);
+  return readLongBody(route.endpoint.body, body, bodyHasEscapes).then((read) =>
+    parseInput(route, raw, bodyHasEscapes, read),
+  );
 }
 
 /** Of the whole process: what it guards is the process's memory. */
@@ -300,7 +305,13 @@ function mount(app: FastifyInstance, route: Route, gate: Gate, needs: GateNeeds)
     const { visit } = request;
     const judged = gate.beforeUse(route, request);
     if (judged) await judged;
-    const input = await inputOf(route, request, gate);
+    let input: Input;
+    try {
+      const read = inputOf(route, request);
+      input = read instanceof Promise ? await read : read;
+    } catch (error) {
+      throw await gate.refusalOf(route, request, error);
+    }
     const confirm: Confirm = async () => {
       if (visit.actor) await needs.confirm(visit.actor, request.headers.authorization ?? "");
     };

@@ -6,7 +6,7 @@ import type { FastifyRequest } from "fastify";
 import { NotJson, parseInBites, TooManyParts } from "../json-bites.ts";
 import { Pace } from "../pace.ts";
 import { badRequest, Problem } from "../problem.ts";
-import type { Gate } from "./gate.ts";
+import { SMALL_BODY, type Gate } from "./gate.ts";
 import { UNSTORABLE_ESCAPES } from "./input.ts";
 import { LARGE, type LargeBodies } from "./large-bodies.ts";
 
@@ -50,15 +50,17 @@ async function decodeInBites(body: Buffer): Promise<string> {
   return text;
 }
 
-async function parseHere(request: FastifyRequest, body: Buffer): Promise<unknown> {
+async function parseInParts(request: FastifyRequest, body: Buffer): Promise<unknown> {
   if (!isUtf8(body)) throw notText();
-  if (body.length > SMALL) {
-    request.visit.isBodyLong = true;
-    const text = await decodeInBites(body);
-    request.visit.bodyHasEscapes = UNSTORABLE_ESCAPES.test(text);
-    await setImmediate();
-    return parseLong(text);
-  }
+  request.visit.isBodyLong = true;
+  const text = await decodeInBites(body);
+  request.visit.bodyHasEscapes = UNSTORABLE_ESCAPES.test(text);
+  await setImmediate();
+  return parseLong(text);
+}
+
+function parseAtOnce(request: FastifyRequest, body: Buffer): unknown {
+  if (!isUtf8(body)) throw notText();
   const text = body.toString();
   request.visit.bodyHasEscapes = UNSTORABLE_ESCAPES.test(text);
   try {
@@ -68,15 +70,19 @@ async function parseHere(request: FastifyRequest, body: Buffer): Promise<unknown
   }
 }
 
-export const createJsonParser =
-  (gate: Gate, large: LargeBodies) =>
-  async (request: FastifyRequest, body: Buffer): Promise<unknown> => {
-    if (body.length === 0) return undefined;
-    const judged = gate.atBody(request, body);
-    if (judged) await judged;
-    if (body.length <= LARGE) return parseHere(request, body);
+/** Answers at once where the body is small, as nearly all of them are. */
+export const createJsonParser = (gate: Gate, large: LargeBodies) => {
+  const parseLater = async (request: FastifyRequest, body: Buffer): Promise<unknown> => {
+    await gate.atBody(request, body);
+    if (body.length <= SMALL) return parseAtOnce(request, body);
+    if (body.length <= LARGE) return parseInParts(request, body);
     const answer = await large.parse(body);
     if ("fault" in answer) throw FAULTS[answer.fault]();
     request.visit.bodyHasEscapes = answer.hasEscapes;
     return answer.value;
   };
+  return (request: FastifyRequest, body: Buffer): unknown => {
+    if (body.length === 0) return undefined;
+    return body.length <= SMALL_BODY ? parseAtOnce(request, body) : parseLater(request, body);
+  };
+};

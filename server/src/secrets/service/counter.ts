@@ -128,6 +128,13 @@ class AllRefused extends Error {
   }
 }
 
+/** Which of them asks last for each name. */
+function lastUseOf(errands: readonly Errand[]): ReadonlyMap<string, number> {
+  const last = new Map<string, number>();
+  for (const [turn, { keys }] of errands.entries()) for (const key of keys) last.set(key, turn);
+  return last;
+}
+
 export type Counter = ReturnType<typeof createCounter>;
 
 export function createCounter({ db, clock, keyring, tags }: CounterNeeds) {
@@ -155,6 +162,20 @@ export function createCounter({ db, clock, keyring, tags }: CounterNeeds) {
     }
   };
 
+  /** The rows as a use case looks at them. */
+  const look = async (
+    projectId: string,
+    rows: readonly SecretRow[],
+  ): Promise<Pick<Desk, "rowsOf" | "tagsOf">> => {
+    const named = rowsByName(rows);
+    const tagged = rows.filter((row) => row.tagIds.length > 0).map((row) => row.tagIds);
+    const known = tagged.length > 0 ? await tags.lookUp(projectId, tagged) : undefined;
+    return {
+      rowsOf: (key) => named.get(key) ?? [],
+      tagsOf: (row) => (known ? tagsFor(known, row.tagIds) : []),
+    };
+  };
+
   const serve = async (errands: readonly Errand[]): Promise<readonly Outcome[]> => {
     const [{ target }] = errands as [Errand];
     const { project } = target.ground;
@@ -171,25 +192,21 @@ export function createCounter({ db, clock, keyring, tags }: CounterNeeds) {
         ]);
         const at = clock.now();
         const present = new Map(locked.map((row) => [row.id, row]));
+        const lastUse = lastUseOf(errands);
         const deeds: Deed[] = [];
         const outcomes: Outcome[] = [];
-        for (const errand of errands) {
-          const rows = [...present.values()];
-          const known = await tags.lookUp(
-            project.id,
-            rows.map((row) => row.tagIds),
-          );
-          const tagsOf = (row: SecretRow) => tagsFor(known, row.tagIds);
-          const named = rowsByName(rows);
-          const rowsOf = (key: string) => named.get(key) ?? [];
-          const desk = { tx, target: errand.target, folder, rowsOf, tagsOf, at };
+        let seen = await look(project.id, [...present.values()]);
+        for (const [turn, errand] of errands.entries()) {
+          const desk = { tx, target: errand.target, folder, ...seen, at };
           const done = await decideOn(desk, errand, vault);
           outcomes.push(done);
           if (!done.deed) continue;
           deeds.push(done.deed);
           done.audit();
-          if (errand !== errands.at(-1))
-            for (const version of done.deed.versions) noteVersion(present, version, at);
+          // Whoever comes after and asks for one of these names goes on from here.
+          if (errand.keys.every((key) => lastUse.get(key) === turn)) continue;
+          for (const version of done.deed.versions) noteVersion(present, version, at);
+          seen = await look(project.id, [...present.values()]);
         }
         if (deeds.length === 0) throw new AllRefused(outcomes);
         await writeDeeds(tx, { orgId: project.orgId, projectId: project.id, vault, at }, deeds);
