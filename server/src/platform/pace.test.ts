@@ -17,7 +17,9 @@ test("H5 however many long loops there are, a round of the event loop holds one 
   count();
   const done: number[] = [];
   await Promise.all(
-    Array.from({ length: 8 }, (_none, loop) => inBites([1, 2, 3, 4, 5], () => (spend(1.2), done.push(loop)))),
+    Array.from({ length: 8 }, async (_none, loop) => {
+      await inBites([1, 2, 3, 4, 5], () => (spend(1.2), done.push(loop)));
+    }),
   );
   isOver = true;
   assert.equal(done.length, 40);
