@@ -68,7 +68,7 @@ async function round(world, path, tokens) {
   };
 }
 
-const LIMITS = { KEYWARD_RATE_LIMIT_READ: "6000", KEYWARD_RATE_LIMIT_WRITE: "3000" };
+const LIMITS = { KEYWARD_RATE_LIMIT_READ: "6000", KEYWARD_RATE_LIMIT_WRITE: "60000" };
 
 /** A world with one secret, and what reads it. */
 async function openCallers(env) {

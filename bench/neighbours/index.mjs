@@ -1,8 +1,8 @@
 // Beside a heavy neighbour: one organisation reads a secret at a steady pace, alone and then while another does one kind
 // of heavy thing. What counts is the other's p99 against its own beside nobody.
-// node bench/neighbours/index.mjs [--seconds 8] [--megabytes 60] [--auditRows 300000]
-import { flagsOf, isStarted, showRows } from "../bars.mjs";
-import { dial, quantile } from "../load.mjs";
+// node bench/neighbours/index.mjs [--seconds 5] [--rounds 3] [--megabytes 60] [--auditRows 300000]
+import { flagsOf, isStarted, median, showRows } from "../bars.mjs";
+import { dial, load, quantile } from "../load.mjs";
 import { startLimit } from "../processes.mjs";
 import { call, closeWorlds, openWorld } from "../world.mjs";
 
@@ -152,7 +152,8 @@ async function underCrowd(world, victim, crowd, seconds) {
 }
 
 export async function neighbourRows({
-  seconds = 8,
+  seconds = 5,
+  rounds = 3,
   megabytes = 60,
   auditRows = 300_000,
   say = () => {},
@@ -166,23 +167,31 @@ export async function neighbourRows({
     const projectId = await secretsOf(world.call, 0, "");
     const path = `/api/v4/secrets/ONE?projectId=${projectId}&environment=dev`;
     const victim = { method: "GET", path, headers: world.headers };
-    await pace(world.keyward.base, victim, 1);
+    // Until the compiler has made quick code of it, one reading costs ten times as much.
+    await load(world.keyward.base, () => victim, { connections: 4, seconds: 3, warmup: 0 });
     const rows = [];
     for (const crowd of crowds) {
       say(crowd.name);
-      // Each time anew: the machine may have other work by now than at the beginning.
-      const idle = await pace(world.keyward.base, victim, seconds);
-      const { p99, failures } = await underCrowd(world, victim, crowd, seconds);
-      const failed = Object.values(failures).reduce((sum, count) => sum + count, 0);
+      const [alone, beside] = [[], []];
+      let failed = 0;
+      // Alone and beside in turns: the machine may have other work by now than at the beginning, and a p99 of a few
+      // seconds is one unlucky moment.
+      for (let round = 0; round < rounds; round += 1) {
+        alone.push((await pace(world.keyward.base, victim, seconds)).p99);
+        const { p99, failures } = await underCrowd(world, victim, crowd, seconds);
+        beside.push(p99);
+        failed += Object.values(failures).reduce((sum, count) => sum + count, 0);
+      }
+      const [p99, limit] = [median(beside), median(alone)];
       rows.push({
         ...{
           case: `p99 of another's reading beside ${crowd.name}`,
           keyward: p99,
-          limit: idle.p99,
+          limit,
           unit: "ms",
         },
         bar: `≤ ${MOST_TIMES} × limit, all answered`,
-        isKept: p99 <= MOST_TIMES * idle.p99 && failed === 0,
+        isKept: p99 <= MOST_TIMES * limit && failed === 0,
       });
     }
     return rows;
@@ -193,7 +202,12 @@ export async function neighbourRows({
 
 if (isStarted(import.meta)) {
   try {
-    showRows(await neighbourRows({ ...flagsOf(["seconds", "megabytes", "auditRows"]), say: console.error }));
+    showRows(
+      await neighbourRows({
+        ...flagsOf(["seconds", "rounds", "megabytes", "auditRows"]),
+        say: console.error,
+      }),
+    );
   } finally {
     await closeWorlds();
   }

@@ -6,6 +6,8 @@ export interface Caller {
   readonly requestId: string;
   readonly ip: string;
   readonly userAgent: string;
+  /** Has the connection been given up? Nobody reads the answer then, and long work for it need not begin. */
+  readonly isGone?: () => boolean;
 }
 
 export interface IdentityActor {

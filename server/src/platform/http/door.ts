@@ -201,7 +201,8 @@ function addHooks(app: FastifyInstance, needs: DoorNeeds, gate: Gate, large: Lar
       needs.trustedProxies,
     );
     const userAgent = (request.headers["user-agent"] ?? "").slice(0, 512);
-    const caller = { requestId: request.id, ip, userAgent };
+    const { socket } = request.raw;
+    const caller = { requestId: request.id, ip, userAgent, isGone: () => socket.destroyed };
     request.visit = {
       caller,
       actor: undefined,

@@ -1,8 +1,9 @@
 /** H5: large lists are answered in turns and in bites; everybody else's looks do not wait behind them. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { aProject } from "../../../test/builders.ts";
+import { aProject, until } from "../../../test/builders.ts";
 import { openTestHouse, type TestHouse } from "../../../test/harness.ts";
+import { withClient } from "../../../test/postgres.ts";
 
 let house: TestHouse;
 let projectId: string;
@@ -99,4 +100,46 @@ test("H5 eight large lists at once: no stretch of the event loop holds more than
   assert.ok((sizes[0] ?? 0) > COUNT * 8000);
   // With what the collector of garbage does beside; in one piece it was 300.
   assert.ok(longest < 180, `${Math.round(longest)} ms of work in one stretch`);
+});
+
+test("H5 whoever asked and left while waiting is not worked for", async () => {
+  const countReadings = async () => {
+    const { rows } = await withClient(house.database.server, house.database.connection.database, (client) =>
+      client.query<{ count: string }>(
+        "SELECT count(*) FROM audit_log WHERE project_id = $1 AND event = 'get-secrets'",
+        [projectId],
+      ),
+    );
+    return Number(rows[0]?.count);
+  };
+  const readings = async () => {
+    let count = await countReadings();
+    // Readings are written down together, a moment later.
+    await until(async () => {
+      const before = count;
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      return (count = await countReadings()) === before;
+    }, 20_000);
+    return count;
+  };
+  const before = await readings();
+  const leaving = new AbortController();
+  const left = Array.from({ length: 30 }, () =>
+    fetch(`${house.base}${list()}`, {
+      headers: { authorization: `Bearer ${house.owner.token}` },
+      signal: leaving.signal,
+    }).then(
+      (answer) => answer.body?.cancel(),
+      () => undefined,
+    ),
+  );
+  // Some have come by then, and nearly all of them wait.
+  await new Promise((resolve) => setTimeout(resolve, 100));
+  leaving.abort();
+  await Promise.all(left);
+  // Whoever stays has the turn after them.
+  const stayed = await house.owner.get(list());
+  assert.equal((stayed.body.secrets as Listed[]).length, COUNT);
+  const made = (await readings()) - before;
+  assert.ok(made >= 1 && made < 15, `${made} lists were made, one of them for somebody`);
 });

@@ -5,7 +5,7 @@
 import { Readable } from "node:stream";
 import { LRUCache } from "lru-cache";
 import { Pace } from "../../platform/pace.ts";
-import { tooManyRequests } from "../../platform/problem.ts";
+import { badRequest, tooManyRequests } from "../../platform/problem.ts";
 import { createTurns } from "../../platform/turns.ts";
 import type { Access, Ground } from "../access/service.ts";
 import { toView, type ReadSecret } from "../model.ts";
@@ -49,6 +49,8 @@ export function createLargeAnswers(access: Access): LargeAnswers {
       }
       refuseUnread(orgId);
       return turns.run(orgId, async () => {
+        // Hundreds may have asked and left while they waited; each would be a second of work for nobody.
+        if (ground.actor.caller?.isGone?.()) throw badRequest("This connection was closed.");
         refuseUnread(orgId);
         return work(await access.ground(ground.actor, id), true);
       });
