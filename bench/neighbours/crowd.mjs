@@ -1,5 +1,7 @@
 // A heavy neighbour, in a process of its own so that what it receives is not the measuring client's work: as many
-// connections as it is told, each sending the next of its requests as soon as the last is answered, whatever the answer.
+// connections as it is told, each sending the next of its requests as soon as the last is answered. Who is told to come
+// back later does, as every client of this API: a flood of refusals is for the limits of requests per minute, which are
+// off here.
 import http from "node:http";
 
 const { base, requests, connections } = JSON.parse(process.env.CROWD);
@@ -23,7 +25,9 @@ function ask({ method, path, headers, body }) {
     });
     request.on("response", (response) => {
       statuses[response.statusCode] = (statuses[response.statusCode] ?? 0) + 1;
-      response.on("end", resolve).on("close", resolve).resume();
+      const rest = Number(response.headers["retry-after"] ?? 0) * 1000;
+      const done = () => setTimeout(resolve, rest);
+      response.on("end", done).on("close", done).resume();
     });
     request.on("error", () => resolve());
     request.end(text);
