@@ -1,10 +1,11 @@
 /**
  * H1, H2, generated from the contract: somebody without rights sends every route that takes a body its largest legal
  * one. The answer is that they may not, never what is wrong with the content; and it costs next to nothing, in a
- * server of its own whose processor time is read from the kernel.
+ * server of its own whose processor time is read from the kernel. A small one tells them nothing either: the answer is
+ * the same whether what it names exists or not.
  */
 import assert from "node:assert/strict";
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { request as httpRequest } from "node:http";
 import { after, before, describe, it } from "node:test";
@@ -122,6 +123,39 @@ function hopeless(endpoint: Endpoint, body: Buffer): Buffer {
   return Buffer.from(JSON.stringify(Object.fromEntries(wrong)));
 }
 
+const PROJECT_FIELDS = ["workspaceId", "projectId", "workspaceSlug", "projectSlug"];
+const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g;
+/** The same request about things that do not exist, in a project that does. */
+function aboutNothing(key: string, value: unknown): unknown {
+  if (Array.isArray(value)) return value.map((item) => aboutNothing(key, item));
+  if (typeof value === "object" && value !== null)
+    return Object.fromEntries(
+      Object.entries(value).map(([name, part]) => [
+        name,
+        PROJECT_FIELDS.includes(name) ? part : aboutNothing(name, part),
+      ]),
+    );
+  if (key === "mode") return "ignore";
+  if (typeof value !== "string") return value;
+  if (/path$/i.test(key)) return "/nobody/made/this";
+  return /^secret(Key|Name)$/.test(key) ? "NOBODY_MADE_THIS" : value.replace(UUID, () => randomUUID());
+}
+
+/** As the example says, and the same about nothing that exists; of routes whose project the body names. */
+async function smallOf(endpoint: Endpoint): Promise<{ method: string; path: string; body: Buffer }[]> {
+  const { properties = {} } = inputSchema(endpoint.body) as { properties?: Record<string, Json> };
+  if (!PROJECT_FIELDS.some((name) => name in properties)) return [];
+  const draft = await exampleOf(endpoint, world);
+  const wire = await wireOf(endpoint, draft, { mine: world, theirs: world, seen: new Map() }, undefined);
+  const body = JSON.parse(String(wire.body ?? "{}")) as Record<string, unknown>;
+  const path = wire.path.replace(UUID, () => randomUUID());
+  return [
+    { ...wire, body: Buffer.from(JSON.stringify(body)) },
+    { ...wire, body: Buffer.from(JSON.stringify({ ...body, mode: "ignore" })) },
+    { ...wire, path, body: Buffer.from(JSON.stringify(aboutNothing("", { ...body, mode: "ignore" }))) },
+  ];
+}
+
 interface Heard {
   readonly status: number;
   readonly text: string;
@@ -163,6 +197,13 @@ describe("H1, H2 rights before work", () => {
           [403, 404].includes(other.status),
           `${name} was told what is wrong: ${other.status} ${other.text.slice(0, 300)}`,
         );
+        const answers = new Set<string>();
+        for (const small of await smallOf(endpoint)) {
+          const { status, text } = await send(token, small);
+          answers.add(`${status} ${(JSON.parse(text) as { message: string }).message}`);
+        }
+        assert.ok(answers.size <= 1, `${name} can tell what exists: ${[...answers].join(" or ")}`);
+        assert.match([...answers].join(""), /^(|40[34] .*)$/);
         if (!canMeasure()) continue;
         const bar = isNamedByAddress(endpoint) ? BAR_AT_HEAD : BAR_AFTER_BODY;
         // The least of several rounds: what a busy machine adds is not the request's.

@@ -13,8 +13,6 @@ import type { Route } from "./serve.ts";
 
 /** A body up to this long is parsed before anybody asks: that costs less than a look at it. */
 export const SMALL_BODY = 64 * 1024;
-/** One up to this long is validated before anybody asks, and the use case asks first thing: only what is invalid is judged here. */
-const TINY_BODY = 4 * 1024;
 /** Whoever takes longer than this to send a request is looked at again before it is carried out. */
 export const FRESH_MS = 1000;
 
@@ -32,10 +30,10 @@ export interface GateNeeds {
 
 export type Gate = ReturnType<typeof createGate>;
 
-const isUpTo = (bytes: number, { headers }: FastifyRequest): boolean =>
+const isShort = ({ headers }: FastifyRequest): boolean =>
   headers["content-length"] === undefined
     ? headers["transfer-encoding"] === undefined
-    : Number(headers["content-length"]) <= bytes;
+    : Number(headers["content-length"]) <= SMALL_BODY;
 
 /** An unknown project is not found after validation, as ever, where that costs nothing: nobody has a right there. */
 const orUnknown = (judged: Promise<void>): Promise<void> =>
@@ -69,7 +67,7 @@ export function createGate({ judge, confirm }: GateNeeds) {
     if (!entry.isNamedByPath) return undefined;
     const { projectId } = parseParams(route.endpoint, request.params) as { projectId: string };
     const judged = judge(actor, right, projectId);
-    return isUpTo(SMALL_BODY, request) ? orUnknown(judged) : judged;
+    return isShort(request) ? orUnknown(judged) : judged;
   };
 
   const judgeNamed = (
@@ -111,15 +109,13 @@ export function createGate({ judge, confirm }: GateNeeds) {
     /** When everything has arrived and nothing of the body was looked at yet. */
     beforeUse(route: Route, request: FastifyRequest): Promise<void> | undefined {
       const isLate = performance.now() - request.visit.startedAt > FRESH_MS;
-      if (isLate) return again(route, request).then(() => judgeBody(route, request));
-      return isUpTo(TINY_BODY, request) ? undefined : judgeBody(route, request);
+      return isLate ? again(route, request).then(() => judgeBody(route, request)) : judgeBody(route, request);
     },
 
     /** What to answer instead of "invalid": that the caller has no business there, if that is so. */
     async refusalOf(route: Route, request: FastifyRequest, error: unknown): Promise<unknown> {
       const [entry, { actor }] = [entryOf(route), request.visit];
       if (!(error instanceof Problem) || error.status !== 422 || !entry || !actor) return error;
-      await judgeBody(route, request);
       const { right } = entry;
       const find = right.of === "thing" ? right.find : right.of === "project" ? right.otherwise : undefined;
       const params = find && route.endpoint.params.safeParse(request.params);

@@ -44,6 +44,25 @@ test("a batch creates only names that its sender may create, whatever it looked 
   assert.equal(await valueOf(projectId, "APP_y"), "x");
 });
 
+test("a batch that ignores what is missing tells nobody what is missing where they may not write", async () => {
+  const { id: projectId } = await aProject(house.owner);
+  await house.owner.post("/api/v4/secrets/ADMIN_KEY", at(projectId, { secretValue: "v" }));
+  const conditions = { secretName: { $glob: "APP_*" } };
+  const role = await aRole(house.owner, projectId, [{ subject: "secrets", action: "edit", conditions }]);
+  const { client } = await anIdentity(house.owner, house.base, projectId, { roles: [{ role }] });
+  const statusFor = async (secretKey: string) =>
+    (
+      await client.patch(
+        "/api/v4/secrets/batch",
+        at(projectId, { mode: "ignore", secrets: [{ secretKey, secretValue: "x" }] }),
+      )
+    ).status;
+  assert.deepEqual(
+    await Promise.all(["ADMIN_KEY", "ADMIN_NO_KEY", "APP_MISSING"].map(statusFor)),
+    [403, 403, 200],
+  );
+});
+
 test("copying or moving over a secret needs the right to edit that secret, with its own tags", async () => {
   const { id: projectId } = await aProject(house.owner);
   await house.owner.post("/api/v2/folders", { projectId, environment: "dev", name: "there" });

@@ -274,7 +274,11 @@ export function createSecretWrites(needs: WriteNeeds) {
         for (const { item, newTags } of items) {
           if (budget.isDue()) await budget.giveWay();
           const isThere = desk.rowsOf(item.secretKey).some((row) => row.ownerId === null);
-          if (!isThere && input.mode === "ignore") continue;
+          if (!isThere && input.mode === "ignore") {
+            // Whoever may not change it is not told that it is not there.
+            require(target.ground.ability, "edit", "secrets", attributesOf(target.place, item.secretKey, []));
+            continue;
+          }
           const part =
             !isThere && input.mode === "upsert"
               ? await upsert(desk, item, newTags)
