@@ -26,7 +26,7 @@ export interface AlertWork {
   runNow(): Promise<void>;
 }
 
-/** Whoever is due hears of it within ten seconds, sending included. */
+/** From the end of one look to the next: who is due hears of it within ten seconds, unless many are. */
 const LOOK_SECONDS = 5;
 /** Who has more than fits in gets on with it in the next look; nobody else waits for that. */
 const LOOK_BUDGET_MS = 5000;

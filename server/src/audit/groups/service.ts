@@ -41,6 +41,13 @@ export const noRoom = () =>
     retryAfterSeconds: 5,
   });
 
+/** Without its connection, which would live as long as the group. */
+function withoutConnection(actor: Actor): Actor {
+  if (!actor.caller) return actor;
+  const { requestId, ip, userAgent } = actor.caller;
+  return { ...actor, caller: { requestId, ip, userAgent } };
+}
+
 const toRow = ({ actor, entry, firstAt, lastAt, count }: Group) =>
   auditRow(firstAt, actor, { ...entry, metadata: { ...entry.metadata, count, firstAt, lastAt } });
 
@@ -149,7 +156,7 @@ export function createAuditGroups(needs: AuditGroupNeeds) {
           // An old one that has not been written yet stays beside the new one.
           const known = groups.get(key);
           if (known) groups.set(newId(), known);
-          groups.set(key, { actor, entry, firstAt: now, lastAt: now, count: 1 });
+          groups.set(key, { actor: withoutConnection(actor), entry, firstAt: now, lastAt: now, count: 1 });
           flushLater(GROUPED_MS);
           return flushSoon();
         }

@@ -49,7 +49,7 @@ interface Bookmark {
 }
 
 /** After so many looks what has been found is told, though there is more: an hour is too long to wait for all of it. */
-const PATIENT_LOOKS = 60;
+const PATIENT_LOOKS = 90;
 
 /** Another day is another occasion for those that speak daily. */
 const versionOf = (alerts: readonly AlertRow[], now: Date): string =>
