@@ -59,7 +59,7 @@ import { reasonOf, type Log } from "./platform/log.ts";
 import { createOutbound } from "./platform/outbound.ts";
 import { prepareDatabase } from "./platform/prepare-database.ts";
 import { createTail, outboxJobs, type Tail } from "./platform/outbox/index.ts";
-import type { Sealed } from "./platform/sealed.ts";
+import type { Redacted } from "./platform/redacted.ts";
 import { telling } from "./platform/telling.ts";
 import {
   createEnvironments,
@@ -79,7 +79,7 @@ export interface HouseOptions {
   /** Whose `clock` is: tests, which move time as they like, leave it out. */
   readonly clockWatch?: ClockWatch;
   readonly connection: pg.ClientConfig;
-  readonly rootKey: Sealed<Buffer>;
+  readonly rootKey: Redacted<Buffer>;
 }
 
 export interface House {
@@ -110,11 +110,11 @@ const FLUSH_MS = 2000;
 const GOODBYE_MS = 1000;
 
 /** What nearly every room stands on. */
-async function openGround({ config, clock, log, rootKey }: HouseOptions, db: Database, tail: Tail) {
+async function openCore({ config, clock, log, rootKey }: HouseOptions, db: Database, tail: Tail) {
   const keyring = await openKeyring(db, rootKey.open(), config.rootKeyPrevious?.open());
-  if (keyring.strays > 0)
+  if (keyring.unwrappableKeys > 0)
     log.error(
-      { keys: keyring.strays },
+      { keys: keyring.unwrappableKeys },
       "the root key does not open some organisations' keys; start once more with KEYWARD_ROOT_KEY_PREVIOUS",
     );
   const permissions = createPermissions({ db, tail, clock });
@@ -124,7 +124,7 @@ async function openGround({ config, clock, log, rootKey }: HouseOptions, db: Dat
   return { db, clock, log, tail, keyring, permissions, memberships, projects, environments };
 }
 
-type Ground = Awaited<ReturnType<typeof openGround>>;
+type Core = Awaited<ReturnType<typeof openCore>>;
 
 /** How the house writes to people, and where it says that it lives. */
 interface Post {
@@ -134,38 +134,38 @@ interface Post {
 }
 
 /** Who there is, how they prove it, and what they belong to. */
-function openPeople(ground: Ground & Post) {
-  const { permissions, memberships } = ground;
-  const control = createIdentityControl(ground);
-  const accessTokens = createAccessTokens(ground);
-  const sessions = createSessions(ground);
+function openPeople(core: Core & Post) {
+  const { permissions, memberships } = core;
+  const control = createIdentityControl(core);
+  const accessTokens = createAccessTokens(core);
+  const sessions = createSessions(core);
   const auth: AuthServices = {
     accessTokens,
     sessions,
-    passwordResets: createPasswordResets(ground),
-    tokenAuths: createTokenAuths({ ...ground, control, tokens: accessTokens }),
-    universalAuths: createUniversalAuths({ ...ground, control }),
-    universalLogin: createUniversalLogin({ ...ground, tokens: accessTokens }),
+    passwordResets: createPasswordResets(core),
+    tokenAuths: createTokenAuths({ ...core, control, tokens: accessTokens }),
+    universalAuths: createUniversalAuths({ ...core, control }),
+    universalLogin: createUniversalLogin({ ...core, tokens: accessTokens }),
   };
   const identities = {
-    ofProject: createProjectIdentities(ground),
-    ofOrganization: createOrgIdentities(ground),
-    memberships: createIdentityMemberships(ground),
+    ofProject: createProjectIdentities(core),
+    ofOrganization: createOrgIdentities(core),
+    memberships: createIdentityMemberships(core),
   };
   const grants = createInvitationGrants({ permissions, memberships });
   const members = {
-    ofOrganization: createOrgMembers(ground),
-    ofProject: createProjectMembers(ground),
-    invitations: createInvitations({ ...ground, grants }),
-    acceptances: createAcceptances({ ...ground, grants, sessions }),
+    ofOrganization: createOrgMembers(core),
+    ofProject: createProjectMembers(core),
+    invitations: createInvitations({ ...core, grants }),
+    acceptances: createAcceptances({ ...core, grants, sessions }),
   };
   return {
     auth,
-    authentication: createAuthentication({ ...ground, accessTokens, sessions }),
+    authentication: createAuthentication({ ...core, accessTokens, sessions }),
     routes: [
       ...authRoutes(auth),
-      ...organizationRoutes(createOrganizations(ground)),
-      ...roleRoutes(createRoles(ground)),
+      ...organizationRoutes(createOrganizations(core)),
+      ...roleRoutes(createRoles(core)),
       ...identityRoutes(identities),
       ...memberRoutes(members),
     ],
@@ -174,13 +174,13 @@ function openPeople(ground: Ground & Post) {
 }
 
 /** What the instance keeps about itself: licences, the audit trail, its own administration. */
-async function openOffice({ config }: HouseOptions, ground: Ground, { accessTokens }: AuthServices) {
+async function openOffice({ config }: HouseOptions, core: Core, { accessTokens }: AuthServices) {
   // First of all: a row written before this month's partition exists would keep it from being made.
-  const audit = createAudit({ ...ground, retentionDays: config.auditRetentionDays });
+  const audit = createAudit({ ...core, retentionDays: config.auditRetentionDays });
   await audit.ensurePartitions();
-  const licences = createLicences(ground);
+  const licences = createLicences(core);
   await licences.ensureIssuer(config.databaseUrl ? undefined : config.dataDir);
-  const admin = createAdmin({ ...ground, accessTokens, licences });
+  const admin = createAdmin({ ...core, accessTokens, licences });
   return {
     licences,
     routes: [...adminRoutes(admin), ...licenceRoutes(licences), ...auditRoutes(audit)],
@@ -196,34 +196,34 @@ async function openRooms(options: HouseOptions, database: Database, tail: Tail) 
   const stopping = { isDraining: false };
   const obstacles = (): string[] => [
     ...(stopping.isDraining ? ["it is being stopped"] : []),
-    ...(tail.deafMs() > MOST_DEAF_MS ? ["it cannot hear of other nodes' changes"] : []),
+    ...(tail.lagMs() > MOST_DEAF_MS ? ["it cannot hear of other nodes' changes"] : []),
     ...database.obstacles(),
   ];
-  const ground = await openGround(options, database, tail);
+  const core = await openCore(options, database, tail);
   const post: Post = {
     mailer: config.smtpUrl ? createMailer(config.smtpUrl, config.mailFrom) : undefined,
     publicUrl: config.publicUrl ?? `http://localhost:${config.port}`,
     invitationsPerHour: config.invitationsPerHour,
   };
-  const people = openPeople({ ...ground, ...post });
-  const office = await openOffice(options, ground, people.auth);
+  const people = openPeople({ ...core, ...post });
+  const office = await openOffice(options, core, people.auth);
   const { authentication } = people;
-  const secrets = createSecrets({ ...ground, roles: createRoles(ground), auditReads: config.auditReads });
-  const events = openEvents(options, { ...ground, licences: office.licences, authentication });
+  const secrets = createSecrets({ ...core, roles: createRoles(core), auditReads: config.auditReads });
+  const events = openEvents(options, { ...core, licences: office.licences, authentication });
   const revocationUrl = config.revocationUrl ?? post.publicUrl;
-  const certificates = createCertificates({ ...ground, revocationUrl });
-  const alerts = openAlertRoom(options, ground, post);
+  const certificates = createCertificates({ ...core, revocationUrl });
+  const alerts = openAlertRoom(options, core, post);
 
   const routes: Route[] = [
     ...people.routes,
     ...office.routes,
-    ...projectRoutes(ground.projects, ground.environments, createProjectAccess(ground)),
+    ...projectRoutes(core.projects, core.environments, createProjectAccess(core)),
     ...secretsRoutes(secrets),
     ...eventRoutes(events),
     ...certificates.routes,
     ...alerts.routes,
   ];
-  routes.push(...statusRoutes(createStatus({ ...ground, config, obstacles }), () => routes));
+  routes.push(...statusRoutes(createStatus({ ...core, config, obstacles }), () => routes));
   const jobs = [
     ...people.jobs,
     ...office.jobs,
@@ -232,7 +232,7 @@ async function openRooms(options: HouseOptions, database: Database, tail: Tail) 
     ...alerts.work.jobs,
     ...outboxJobs(database),
   ];
-  const judge = createJudge(ground);
+  const judge = createJudge(core);
   return {
     routes,
     jobs,
@@ -294,7 +294,10 @@ export async function openHouse(options: HouseOptions): Promise<House> {
   }
 }
 
-type Opened = Awaited<ReturnType<typeof openRooms>> & { readonly database: Database; readonly tail: Tail };
+type OpenedHouse = Awaited<ReturnType<typeof openRooms>> & {
+  readonly database: Database;
+  readonly tail: Tail;
+};
 
 function assemble(
   { config, clock, clockWatch, log }: HouseOptions,
@@ -310,7 +313,7 @@ function assemble(
     secrets,
     alertWork,
     ...opened
-  }: Opened,
+  }: OpenedHouse,
 ): House {
   const limits = limitsOf(config);
   const rateLimits = createRateLimits({ limits, db: database, clock, log });

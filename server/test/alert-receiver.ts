@@ -38,7 +38,7 @@ export function putCertificate(tx: Tx, wish: CertificateWish, replacedId: string
   const id = wish.id ?? randomUUID();
   const serial = randomBytes(16).toString("hex");
   const { commonName = "app.example.com", san = [commonName] } = wish;
-  tx.later(insertCertificate, [
+  tx.defer(insertCertificate, [
     id,
     wish.projectId,
     wish.profileId ?? null,
@@ -53,7 +53,7 @@ export function putCertificate(tx: Tx, wish: CertificateWish, replacedId: string
     JSON.stringify(san.map((value) => ({ type: "dns_name", value }))),
     randomBytes(32),
   ]);
-  if (replacedId !== null) tx.later(linkSuccessor, [replacedId, id]);
+  if (replacedId !== null) tx.defer(linkSuccessor, [replacedId, id]);
   return id;
 }
 
@@ -75,7 +75,7 @@ export function inventory(database: Database, orgId: string) {
       }),
     revoke: (certificateId: string, projectId: string, at: Date, reason = 1) =>
       write(async (tx) => {
-        tx.later(setRevoked, [certificateId, at, reason]);
+        tx.defer(setRevoked, [certificateId, at, reason]);
         tx.emit(certificateRevoked({ orgId, projectId, certificateId }));
       }),
     failRenewal: (certificateId: string, projectId: string, reason: string) =>

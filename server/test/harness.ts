@@ -7,7 +7,7 @@ import { steppedClock, type SteppedClock } from "../src/platform/clock.ts";
 import { readConfig } from "../src/platform/config.ts";
 import { weakenPasswordsForTests } from "../src/platform/crypto/passwords.ts";
 import { createLog, silentLog } from "../src/platform/log.ts";
-import { seal, type Sealed } from "../src/platform/sealed.ts";
+import { redact, type Redacted } from "../src/platform/redacted.ts";
 import { openHouse, type House } from "../src/house.ts";
 import { createTestDatabase, stopOwnPostgres, type TestDatabase } from "./postgres.ts";
 
@@ -101,7 +101,7 @@ export const OWNER = { email: "owner@example.com", password: "a long enough pass
 
 async function openNode(
   connection: TestDatabase["connection"],
-  rootKey: Sealed<Buffer>,
+  rootKey: Redacted<Buffer>,
   clock: SteppedClock,
   options: TestHouseOptions,
 ) {
@@ -128,7 +128,7 @@ async function openNode(
 export async function openTestHouse(options: TestHouseOptions = {}): Promise<TestHouse> {
   weakenPasswordsForTests();
   const database = await createTestDatabase();
-  const rootKey = seal(randomBytes(32));
+  const rootKey = redact(randomBytes(32));
   const clock = steppedClock(options.start);
   const node = await openNode(database.connection, rootKey, clock, options);
   const extra: { close(): Promise<void> }[] = [];

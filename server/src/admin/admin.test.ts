@@ -8,7 +8,7 @@ import { openHouse, type House } from "../house.ts";
 import { systemClock } from "../platform/clock.ts";
 import { readConfig } from "../platform/config.ts";
 import { silentLog } from "../platform/log.ts";
-import { seal } from "../platform/sealed.ts";
+import { redact } from "../platform/redacted.ts";
 
 const BOOTSTRAP = "/api/v1/admin/bootstrap";
 
@@ -37,7 +37,7 @@ describe("an instance", () => {
         clock: systemClock,
         log: silentLog,
         connection: database.connection,
-        rootKey: seal(rootKey),
+        rootKey: redact(rootKey),
       });
       base = `http://127.0.0.1:${await empty.listen()}`;
     });

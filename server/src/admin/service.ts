@@ -5,7 +5,7 @@ import { hashPassword, type Keyring } from "../platform/crypto/index.ts";
 import { isUniqueViolation, type Db, type Tx } from "../platform/db/index.ts";
 import { newId, randomAlphanumeric } from "../platform/ids.ts";
 import { badRequest } from "../platform/problem.ts";
-import type { Sealed } from "../platform/sealed.ts";
+import type { Redacted } from "../platform/redacted.ts";
 import {
   EVERYWHERE,
   foundTokenAuth,
@@ -106,7 +106,7 @@ export function createAdmin({ db, clock, keyring, permissions, accessTokens, lic
 
   return {
     async bootstrap(
-      input: { email: string; password: Sealed<string>; organization: string },
+      input: { email: string; password: Redacted<string>; organization: string },
       caller: Caller,
     ) {
       // Asked first, so that nobody can make a set-up instance hash passwords; decided by the constraint.

@@ -93,7 +93,7 @@ const certificateProject = slowSql<{ id: string }>(`
   ORDER BY (m.id IS NULL), held.at DESC NULLS LAST, p.created_at, p.id LIMIT 1`);
 
 export const insertAlert = (tx: Tx, a: Omit<AlertRow, "lookedAt" | "gatheredAt" | "updatedAt">) =>
-  tx.later(insert, [
+  tx.defer(insert, [
     a.id,
     a.orgId,
     a.projectId,
@@ -109,7 +109,7 @@ export const insertAlert = (tx: Tx, a: Omit<AlertRow, "lookedAt" | "gatheredAt" 
     a.createdAt,
   ]);
 export const updateAlertRow = (tx: Tx, a: AlertRow) =>
-  tx.later(update, [
+  tx.defer(update, [
     a.id,
     a.name,
     a.description,
@@ -127,7 +127,7 @@ export const lockAlert = (tx: Tx, id: string) => tx.first(locked, [id]);
 export const listAlertProjects = (q: Query, orgId: string) => q.rows(projectsOf, [orgId]);
 
 export const putChannel = (tx: Tx, c: ChannelRow) =>
-  tx.later(insertChannelRow, [
+  tx.defer(insertChannelRow, [
     c.id,
     c.alertId,
     c.position,
@@ -140,7 +140,7 @@ export const putChannel = (tx: Tx, c: ChannelRow) =>
     c.updatedAt,
   ]);
 export const keepOnlyChannels = (tx: Tx, alertId: string, ids: readonly string[]) =>
-  tx.later(removeChannels, [alertId, ids]);
+  tx.defer(removeChannels, [alertId, ids]);
 export const findChannels = (q: Query, alertIds: readonly string[]) => q.rows(channelsOf, [alertIds]);
 export const findChannel = (q: Query, id: string) => q.first(channelById, [id]);
 export const findLastRuns = (q: Query, alertIds: readonly string[]) => q.rows(lastRuns, [alertIds]);

@@ -8,7 +8,7 @@ import {
   toOneself,
   toThing,
 } from "../platform/http/index.ts";
-import { seal } from "../platform/sealed.ts";
+import { redact } from "../platform/redacted.ts";
 import * as tokens from "./access-tokens/contract.ts";
 import type { AccessTokens } from "./access-tokens/service.ts";
 import * as resets from "./resets/contract.ts";
@@ -42,7 +42,7 @@ const loginRoutes = ({ accessTokens, sessions: people, universalLogin }: AuthSer
     universalLogin.login(
       {
         clientId: body.clientId,
-        clientSecret: seal(body.clientSecret),
+        clientSecret: redact(body.clientSecret),
         organizationSlug: body.organizationSlug,
       },
       caller,
@@ -54,7 +54,7 @@ const loginRoutes = ({ accessTokens, sessions: people, universalLogin }: AuthSer
     return { message: "The access token was revoked." };
   }),
   servePublic(sessions.passwordLogin, async ({ body, caller }) => {
-    const { token: accessToken, expiresIn } = await people.login(body.email, seal(body.password), caller);
+    const { token: accessToken, expiresIn } = await people.login(body.email, redact(body.password), caller);
     return { accessToken, expiresIn, tokenType: "Bearer" as const };
   }),
   serve(
@@ -77,7 +77,7 @@ const loginRoutes = ({ accessTokens, sessions: people, universalLogin }: AuthSer
   serve(
     sessions.changePassword,
     async ({ actor, body }) => {
-      await people.changePassword(actor, seal(body.currentPassword), seal(body.newPassword));
+      await people.changePassword(actor, redact(body.currentPassword), redact(body.newPassword));
       return { message: "The password was changed. Log in again." };
     },
     toOneself,
@@ -109,7 +109,7 @@ const resetRoutes = (passwords: PasswordResets): Route[] => [
     return { message: "If this address has an account, a link is on its way there." };
   }),
   servePublic(resets.resetPassword, async ({ body, caller }) => {
-    await passwords.confirm(seal(body.token), seal(body.newPassword), caller);
+    await passwords.confirm(redact(body.token), redact(body.newPassword), caller);
     return { message: "The password was replaced. Log in with the new one." };
   }),
   servePublic(resets.openPasswordResetLink, async ({ reply }) => {

@@ -10,4 +10,4 @@ const noteProject = sql(`INSERT INTO certificate_projects (project_id) VALUES ($
 
 export const findCertificateProject = (q: Query, orgId: string, actor: { readonly id: string }) =>
   q.first(defaultProject, [orgId, actor.id]);
-export const noteCertificateProject = (tx: Tx, projectId: string) => tx.later(noteProject, [projectId]);
+export const noteCertificateProject = (tx: Tx, projectId: string) => tx.defer(noteProject, [projectId]);

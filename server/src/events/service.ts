@@ -5,7 +5,7 @@
  */
 import type { Authentication } from "../auth/index.ts";
 import type { Licences } from "../licences/index.ts";
-import { deny, type Permissions, type Standing } from "../permissions/index.ts";
+import { deny, type Permissions, type EffectiveRights } from "../permissions/index.ts";
 import type { MemberActor } from "../platform/actor.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { ReplyControl } from "../platform/http/index.ts";
@@ -68,7 +68,7 @@ export interface Events {
 
 interface Admission {
   readonly project: ProjectRow;
-  readonly standing: Standing;
+  readonly standing: EffectiveRights;
 }
 
 interface Order extends Admission {

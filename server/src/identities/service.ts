@@ -79,7 +79,7 @@ export function createProjectIdentities({ db, clock, permissions, memberships, p
         metadata: withIds(input.metadata),
         at,
       };
-      const write = db.append((tx) => {
+      const write = db.groupCommit((tx) => {
         createIdentity(tx, row, [
           { membershipId: newId(), projectId: null, roles: [noAccess()] },
           { membershipId: newId(), projectId: project.id, roles },

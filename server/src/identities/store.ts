@@ -3,7 +3,7 @@ import {
   searchSql,
   slowSql,
   sql,
-  type Pen,
+  type WriteTx,
   type Query,
   type SlowQuery,
   type Tx,
@@ -85,11 +85,11 @@ export interface NewPlace {
   readonly roles: readonly NewRole[];
 }
 
-export function createIdentity(tx: Pen, row: NewIdentityRow, places: readonly NewPlace[]): void {
+export function createIdentity(tx: WriteTx, row: NewIdentityRow, places: readonly NewPlace[]): void {
   const roles = places.flatMap((place) =>
     place.roles.map((role) => ({ membershipId: place.membershipId, ...role })),
   );
-  tx.later(create, [
+  tx.defer(create, [
     row.id,
     row.orgId,
     row.projectId,

@@ -63,7 +63,7 @@ class LicenceService implements Licences {
     this.#needs = needs;
     this.#issuer = createIssuer(needs);
     this.#cache = createFactCache(needs.tail, CACHED_ORGANIZATIONS);
-    needs.tail.onHint((fact) => {
+    needs.tail.onInvalidate((fact) => {
       if (!licenceChanged.is(fact)) return;
       if (fact.data.orgId === null) this.#cache.clear();
       else this.#cache.drop(fact.data.orgId);

@@ -8,7 +8,7 @@ import {
   inOrganization,
   inProject,
 } from "../platform/http/index.ts";
-import { seal } from "../platform/sealed.ts";
+import { redact } from "../platform/redacted.ts";
 import type { Acceptances } from "./invitations/acceptance/service.ts";
 import * as invitation from "./invitations/contract.ts";
 import type { Invitations } from "./invitations/service.ts";
@@ -100,7 +100,7 @@ const invitationRoutes = ({ invitations, acceptances }: MemberServices): Route[]
     return new Raw(INVITATION_PAGE);
   }),
   servePublic(invitation.acceptInvitation, ({ body, caller }) =>
-    acceptances.accept({ ...body, token: seal(body.token), password: seal(body.password) }, caller),
+    acceptances.accept({ ...body, token: redact(body.token), password: redact(body.password) }, caller),
   ),
 ];
 

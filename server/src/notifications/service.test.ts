@@ -10,7 +10,7 @@ import { openReceiver, type Receiver } from "../../test/alert-receiver.ts";
 import { systemClock } from "../platform/clock.ts";
 import { parseCidrs } from "../platform/config.ts";
 import { createOutbound } from "../platform/outbound.ts";
-import { seal } from "../platform/sealed.ts";
+import { redact } from "../platform/redacted.ts";
 import { emailChannel } from "./channels/email.ts";
 import { htmlBody, subjectOf, textBody } from "./channels/email-message.ts";
 import type { Notice, NoticeCertificate } from "./contract.ts";
@@ -387,7 +387,7 @@ describe("e-mail", () => {
 
   const sendTo = async (url: string, recipients: readonly string[], given = notice()) => {
     mails.length = 0;
-    const mailer = createMailer(seal(url), "Keyward <alerts@keyward.example>");
+    const mailer = createMailer(redact(url), "Keyward <alerts@keyward.example>");
     try {
       return await emailChannel({ mailer }).send({ recipients }, given);
     } finally {

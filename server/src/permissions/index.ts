@@ -2,4 +2,11 @@ export { accessChanged } from "./events.ts";
 export { missingInBites } from "./service/compare-rights.ts";
 export { JudgingBudget, permittedOf, visiblePart } from "./service/filter-lists.ts";
 export * from "./model/index.ts";
-export { createPermissions, deny, orgOf, type Permissions, type Standing, type Wanted } from "./service.ts";
+export {
+  createPermissions,
+  deny,
+  orgOf,
+  type Permissions,
+  type EffectiveRights,
+  type WantedPair,
+} from "./service.ts";

@@ -14,7 +14,7 @@ import {
   type Ability,
   type Attributes,
   type Rule,
-  type Scope,
+  type RoleScopeKind,
 } from "./model/index.ts";
 import { missingInBites } from "./service/compare-rights.ts";
 import { rolesInOrganization, rolesInProject, type HeldRole } from "./store.ts";
@@ -26,14 +26,14 @@ export interface PermissionNeeds {
 }
 
 /** What someone may do in a scope, until a fact says otherwise or, at the latest, until `validUntil`. */
-export interface Standing {
+export interface EffectiveRights {
   readonly ability: Ability;
   readonly isMember: boolean;
   /** When a temporary role starts or ends next; the rights have to be worked out again then. */
   readonly validUntil: number;
 }
 
-interface Rights extends Standing {
+interface CompiledRights extends EffectiveRights {
   readonly orgId: string;
   readonly projectId: string | null;
   readonly actorId: string;
@@ -41,7 +41,7 @@ interface Rights extends Standing {
    * What the actor can do or will be able to without anyone granting anything more: roles that have yet to start
    * count, and a denial that ends by itself does not.
    */
-  readonly prospects: readonly Rule[];
+  readonly futureGrants: readonly Rule[];
   /** The part of the ability that lasts until then. Denials count, however short they are and when they begin. */
   readonly lastingUntil: (until: number) => Ability;
 }
@@ -50,9 +50,9 @@ export interface Permissions {
   inProject(actor: MemberActor, projectId: string): Promise<Ability>;
   inOrganization(actor: MemberActor): Promise<Ability>;
   /** For what outlasts a request. */
-  standingInProject(actor: MemberActor, projectId: string): Promise<Standing>;
-  requireInProject(actor: MemberActor, projectId: string, wanted: Wanted): Promise<Ability>;
-  requireInOrganization(actor: MemberActor, wanted: Wanted): Promise<Ability>;
+  standingInProject(actor: MemberActor, projectId: string): Promise<EffectiveRights>;
+  requireInProject(actor: MemberActor, projectId: string, wanted: WantedPair): Promise<Ability>;
+  requireInOrganization(actor: MemberActor, wanted: WantedPair): Promise<Ability>;
   /** Any role, even one without rights, is enough to see that a project exists and what it is called. */
   requireMember(actor: MemberActor, projectId: string): Promise<void>;
   /** The rules that someone else holds or is about to, for asking whether one may act in their name. */
@@ -69,7 +69,7 @@ export interface Permissions {
   requireInstanceAdmin(actor: MemberActor): void;
 }
 
-export interface Wanted {
+export interface WantedPair {
   readonly action: string;
   readonly subject: string;
   readonly attributes?: Attributes;
@@ -79,13 +79,13 @@ const CACHED_RIGHTS = 50_000;
 
 function rightsFrom(
   held: readonly HeldRole[],
-  scope: Scope,
+  scope: RoleScopeKind,
   now: number,
-): Omit<Rights, "orgId" | "projectId" | "actorId"> {
+): Omit<CompiledRights, "orgId" | "projectId" | "actorId"> {
   const rules: Rule[] = [];
   const ending: { readonly rule: Rule; readonly ends: number }[] = [];
   const comingDenials: { readonly rule: Rule; readonly starts: number }[] = [];
-  const prospects: Rule[] = [];
+  const futureGrants: Rule[] = [];
   let validUntil = Number.POSITIVE_INFINITY;
   for (const role of held) {
     const starts = role.startsAt?.getTime() ?? Number.NEGATIVE_INFINITY;
@@ -93,7 +93,7 @@ function rightsFrom(
     if (now >= ends) continue;
     const given = role.role === "custom" ? (role.rules ?? []) : (builtinRules(scope, role.role) ?? []);
     const lasts = role.startsAt === null && role.endsAt === null;
-    prospects.push(...given.filter((rule) => lasts || rule.inverted !== true));
+    futureGrants.push(...given.filter((rule) => lasts || rule.inverted !== true));
     if (now >= starts) {
       rules.push(...given);
       ending.push(...given.map((rule) => ({ rule, ends })));
@@ -108,25 +108,25 @@ function rightsFrom(
     const lasting = ending.filter(({ rule, ends }) => rule.inverted || ends >= until);
     return compileRules([...lasting, ...coming].map(({ rule }) => rule));
   };
-  return { ability, prospects, lastingUntil, isMember: held.length > 0, validUntil };
+  return { ability, futureGrants, lastingUntil, isMember: held.length > 0, validUntil };
 }
 
 // From an ability back to the rights it is of, for asking how long it lasts and where it was refused.
-const rightsOf = new WeakMap<Ability, Rights>();
+const rightsOf = new WeakMap<Ability, CompiledRights>();
 const projectOf = (ability: Ability): string | undefined => rightsOf.get(ability)?.projectId ?? undefined;
 
-export function deny(ability: Ability, { action, subject, attributes }: Wanted): never {
+export function deny(ability: Ability, { action, subject, attributes }: WantedPair): never {
   const { considered } = ability.explain(action, subject, attributes);
   throw permissionDenied(`You are not allowed to ${action} on ${subject}.`, considered, projectOf(ability));
 }
 
 export function createPermissions({ db, tail, clock }: PermissionNeeds): Permissions {
-  const cache = createFactCache<Rights>(tail, CACHED_RIGHTS, ({ orgId, projectId, actorId }) => [
+  const cache = createFactCache<CompiledRights>(tail, CACHED_RIGHTS, ({ orgId, projectId, actorId }) => [
     `org:${orgId}`,
     `project:${projectId}`,
     `actor:${orgId}:${actorId}`,
   ]);
-  tail.onHint((fact) => {
+  tail.onInvalidate((fact) => {
     if (!accessChanged.is(fact)) return;
     const { orgId, projectId, actorId } = fact.data;
     if (actorId !== null && projectId !== null) return cache.drop(`${projectId}:${actorId}`);
@@ -138,9 +138,9 @@ export function createPermissions({ db, tail, clock }: PermissionNeeds): Permiss
     actor: { readonly kind: "identity" | "user"; readonly id: string },
     orgId: string,
     projectId: string | null,
-  ): Promise<Rights> => {
+  ): Promise<CompiledRights> => {
     const key = `${projectId ?? orgId}:${actor.id}`;
-    const fetch = async (): Promise<Rights> => {
+    const fetch = async (): Promise<CompiledRights> => {
       const held = await db.read((q) =>
         projectId ? rolesInProject(q, projectId, actor) : rolesInOrganization(q, orgId, actor),
       );
@@ -153,7 +153,7 @@ export function createPermissions({ db, tail, clock }: PermissionNeeds): Permiss
       rightsOf.set(rights.ability, rights);
       return rights;
     };
-    const rights = (await cache.get(key, fetch)) as Rights;
+    const rights = (await cache.get(key, fetch)) as CompiledRights;
     if (clock.millis() < rights.validUntil) return rights;
     cache.drop(key);
     return fetch();
@@ -163,7 +163,7 @@ export function createPermissions({ db, tail, clock }: PermissionNeeds): Permiss
     (await load(actor, orgOf(actor), projectId)).ability;
   const inOrganization = async (actor: MemberActor) => (await load(actor, orgOf(actor), null)).ability;
 
-  const check = (ability: Ability, wanted: Wanted): Ability =>
+  const check = (ability: Ability, wanted: WantedPair): Ability =>
     ability.can(wanted.action, wanted.subject, wanted.attributes) ? ability : deny(ability, wanted);
 
   return {
@@ -177,7 +177,7 @@ export function createPermissions({ db, tail, clock }: PermissionNeeds): Permiss
       if (!isMember) throw permissionDenied("You are not a member of this project.", [], projectId);
     },
     rulesOf: async (identity, projectId) =>
-      (await load({ kind: "identity", id: identity.id }, identity.orgId, projectId)).prospects,
+      (await load({ kind: "identity", id: identity.id }, identity.orgId, projectId)).futureGrants,
     async requireHolds(holder, rules, what, until = Number.POSITIVE_INFINITY) {
       const missing = await missingInBites(rightsOf.get(holder)?.lastingUntil(until) ?? holder, rules);
       if (missing.length > 0)

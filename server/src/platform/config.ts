@@ -4,7 +4,7 @@
  */
 import { BlockList, isIP } from "node:net";
 import { resolve } from "node:path";
-import { Sealed } from "./sealed.ts";
+import { Redacted } from "./redacted.ts";
 
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
@@ -119,7 +119,7 @@ export const VARIABLES = {
     "DATABASE_URL",
     "A PostgreSQL to use instead of the embedded one; several nodes may share it.",
     "(embedded)",
-    (t) => (t === undefined ? undefined : new Sealed(parseUrl(t, ["postgres:", "postgresql:"]))),
+    (t) => (t === undefined ? undefined : new Redacted(parseUrl(t, ["postgres:", "postgresql:"]))),
   ),
   databaseConnections: integer(
     "KEYWARD_DATABASE_CONNECTIONS",
@@ -131,13 +131,13 @@ export const VARIABLES = {
     "KEYWARD_ROOT_KEY",
     "Root key: 32 bytes in base64. Needed with DATABASE_URL; the embedded default keeps it in the data folder.",
     "(root.key in the data folder)",
-    (t) => (t === undefined ? undefined : new Sealed(parseRootKey(t))),
+    (t) => (t === undefined ? undefined : new Redacted(parseRootKey(t))),
   ),
   rootKeyPrevious: text(
     "KEYWARD_ROOT_KEY_PREVIOUS",
     "While the root key is being changed: the one before. Keys are wrapped anew at the next start; leave it out after that.",
     "(none)",
-    (t) => (t === undefined ? undefined : new Sealed(parseRootKey(t))),
+    (t) => (t === undefined ? undefined : new Redacted(parseRootKey(t))),
   ),
   publicUrl: text(
     "KEYWARD_PUBLIC_URL",
@@ -199,7 +199,7 @@ export const VARIABLES = {
     "KEYWARD_SMTP_URL",
     "Mail server for alerts, invitations and forgotten passwords: smtp://user:password@host:587 (STARTTLS; demanded with ?requireTLS=true) or smtps://…",
     "(no mail)",
-    (t) => (t === undefined ? undefined : new Sealed(parseUrl(t, ["smtp:", "smtps:"]))),
+    (t) => (t === undefined ? undefined : new Redacted(parseUrl(t, ["smtp:", "smtps:"]))),
   ),
   mailFrom: text(
     "KEYWARD_MAIL_FROM",
@@ -241,7 +241,7 @@ export const VARIABLES = {
     "KEYWARD_METRICS_TOKEN",
     "Bearer token for GET /metrics; without it there is no /metrics.",
     "(no /metrics)",
-    (t) => (t === undefined ? undefined : new Sealed(t)),
+    (t) => (t === undefined ? undefined : new Redacted(t)),
   ),
   logLevel: choice("KEYWARD_LOG_LEVEL", "How much to log.", ["info", "debug", "warn", "error", "silent"]),
 } as const;

@@ -12,13 +12,13 @@ import {
   type LockHolder,
 } from "./db/index.ts";
 import type { Log } from "./log.ts";
-import type { Sealed } from "./sealed.ts";
+import type { Redacted } from "./redacted.ts";
 import { telling } from "./telling.ts";
 
 export interface PreparationNeeds {
   readonly config: Pick<Config, "rootKeyPrevious">;
   readonly log: Log;
-  readonly rootKey: Sealed<Buffer>;
+  readonly rootKey: Redacted<Buffer>;
 }
 
 type Check = (client: pg.Client) => Promise<void>;

@@ -3,11 +3,11 @@ import { randomBytes } from "node:crypto";
 import { access, link, mkdir, open, readFile, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { ConfigError, parseRootKey } from "./config.ts";
-import { Sealed } from "./sealed.ts";
+import { Redacted } from "./redacted.ts";
 
 const FILE = "root.key";
 
-export async function readOrCreateRootKey(dataDir: string): Promise<Sealed<Buffer>> {
+export async function readOrCreateRootKey(dataDir: string): Promise<Redacted<Buffer>> {
   const path = join(dataDir, FILE);
   await mkdir(dataDir, { recursive: true }).catch((error: Error) => {
     throw new ConfigError(`KEYWARD_DATA_DIR cannot be used: ${error.message}.`);
@@ -18,7 +18,7 @@ export async function readOrCreateRootKey(dataDir: string): Promise<Sealed<Buffe
   });
   if (known === undefined) await create(path, dataDir);
   try {
-    return new Sealed(parseRootKey(known ?? (await readFile(path, "utf8"))));
+    return new Redacted(parseRootKey(known ?? (await readFile(path, "utf8"))));
   } catch {
     throw new ConfigError(`The root key file ${path} does not hold 32 bytes in base64.`);
   }

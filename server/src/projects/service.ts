@@ -63,7 +63,7 @@ export function createProjects(needs: ProjectNeeds) {
   const { db, clock, permissions } = needs;
   const farewells: ProjectFarewell[] = [];
   const cache = createFactCache<ProjectRow>(needs.tail, CACHED_PROJECTS, (row) => [row.id]);
-  needs.tail.onHint((fact) => {
+  needs.tail.onInvalidate((fact) => {
     if (projectChanged.is(fact) || projectDeleted.is(fact)) cache.dropGroup(fact.data.projectId);
   });
 

@@ -4,7 +4,7 @@
  * not open. The newest version and its row in the history hold the same bytes.
  */
 import { badRequest, notFound } from "../platform/problem.ts";
-import type { Sealed } from "../platform/sealed.ts";
+import type { Redacted } from "../platform/redacted.ts";
 import type { Attributes } from "../permissions/index.ts";
 import type { MetadataItem, SecretView } from "./contract.ts";
 
@@ -92,7 +92,7 @@ export interface SecretState {
   readonly reminderDays: number | null;
 }
 
-/** What encrypts and decrypts: a vault of the keyring, of which only this much matters here. */
+/** What encrypts and decrypts: a data key of the keyring, of which only this much matters here. */
 export interface Cipher {
   readonly keyId: string;
   encrypt(plain: string, place: CipherPlace): Buffer;
@@ -117,16 +117,16 @@ const spot = ({ id, version }: Numbered, column: string) => ({
   version,
 });
 
-export function encryptState(vault: Cipher, secret: Numbered, state: SecretState): StoredState {
+export function encryptState(dataKey: Cipher, secret: Numbered, state: SecretState): StoredState {
   const metadata = state.metadata.map((item, at) => {
     if (!item.isEncrypted) return item;
-    const box = vault.encrypt(item.value, spot(secret, `metadata.${at}`));
+    const box = dataKey.encrypt(item.value, spot(secret, `metadata.${at}`));
     return { ...item, value: box.toString("base64") };
   });
   return {
-    keyId: vault.keyId,
-    value: vault.encrypt(state.value, spot(secret, "value")),
-    comment: state.comment === "" ? null : vault.encrypt(state.comment, spot(secret, "comment")),
+    keyId: dataKey.keyId,
+    value: dataKey.encrypt(state.value, spot(secret, "value")),
+    comment: state.comment === "" ? null : dataKey.encrypt(state.comment, spot(secret, "comment")),
     metadata: metadata.length === 0 ? null : metadata,
     tagIds: state.tagIds,
     skipMultiline: state.skipMultiline,
@@ -135,17 +135,17 @@ export function encryptState(vault: Cipher, secret: Numbered, state: SecretState
   };
 }
 
-export const decryptValue = (vault: Cipher, row: Numbered & StoredState): string =>
-  vault.decrypt(row.value, spot(row, "value")).toString("utf8");
+export const decryptValue = (dataKey: Cipher, row: Numbered & StoredState): string =>
+  dataKey.decrypt(row.value, spot(row, "value")).toString("utf8");
 
-export const decryptComment = (vault: Cipher, row: Numbered & StoredState): string =>
-  row.comment === null ? "" : vault.decrypt(row.comment, spot(row, "comment")).toString("utf8");
+export const decryptComment = (dataKey: Cipher, row: Numbered & StoredState): string =>
+  row.comment === null ? "" : dataKey.decrypt(row.comment, spot(row, "comment")).toString("utf8");
 
-export function decryptMetadata(vault: Cipher, row: Numbered & StoredState): MetadataItem[] {
+export function decryptMetadata(dataKey: Cipher, row: Numbered & StoredState): MetadataItem[] {
   return (row.metadata ?? []).map((item, at) => {
     if (!item.isEncrypted) return { ...item };
     const box = Buffer.from(item.value, "base64");
-    return { ...item, value: vault.decrypt(box, spot(row, `metadata.${at}`)).toString("utf8") };
+    return { ...item, value: dataKey.decrypt(box, spot(row, `metadata.${at}`)).toString("utf8") };
   });
 }
 
@@ -153,11 +153,11 @@ export function decryptMetadata(vault: Cipher, row: Numbered & StoredState): Met
 export const closeMetadata = (metadata: readonly MetadataItem[]): MetadataItem[] =>
   metadata.map((item) => (item.isEncrypted ? { ...item, value: "" } : item));
 
-export function decryptState(vault: Cipher, row: Numbered & StoredState): SecretState {
+export function decryptState(dataKey: Cipher, row: Numbered & StoredState): SecretState {
   return {
-    value: decryptValue(vault, row),
-    comment: decryptComment(vault, row),
-    metadata: decryptMetadata(vault, row),
+    value: decryptValue(dataKey, row),
+    comment: decryptComment(dataKey, row),
+    metadata: decryptMetadata(dataKey, row),
     tagIds: row.tagIds,
     skipMultiline: row.skipMultiline,
     reminderNote: row.reminderNote,
@@ -178,9 +178,9 @@ export interface ReadSecret {
     Pick<StoredState, "skipMultiline" | "reminderNote" | "reminderDays">;
   readonly folder: FolderPlace;
   readonly tags: readonly TagRef[];
-  readonly value: Sealed<string> | undefined;
-  readonly comment: Sealed<string>;
-  readonly metadata: Sealed<readonly MetadataItem[]>;
+  readonly value: Redacted<string> | undefined;
+  readonly comment: Redacted<string>;
+  readonly metadata: Redacted<readonly MetadataItem[]>;
 }
 
 export function toView({ row, folder, tags, value, comment, metadata }: ReadSecret): SecretView {

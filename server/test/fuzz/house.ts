@@ -4,14 +4,14 @@ import { steppedClock } from "../../src/platform/clock.ts";
 import { readConfig } from "../../src/platform/config.ts";
 import { weakenPasswordsForTests } from "../../src/platform/crypto/passwords.ts";
 import type { Log } from "../../src/platform/log.ts";
-import { seal } from "../../src/platform/sealed.ts";
+import { redact } from "../../src/platform/redacted.ts";
 import { createTestDatabase, stopOwnPostgres } from "../postgres.ts";
 
 export async function openFuzzHouse() {
   // Slow on purpose, and on a busy machine slow enough to look stuck.
   weakenPasswordsForTests();
   const database = await createTestDatabase();
-  const rootKey = seal(Buffer.alloc(32, 7));
+  const rootKey = redact(Buffer.alloc(32, 7));
   const bugs: string[] = [];
   const note = (fields: unknown) => {
     const { reason, stack } = fields as { reason?: string; stack?: string };

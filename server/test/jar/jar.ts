@@ -4,7 +4,7 @@
  * must hold is checked all the while, and at the end when everything has come to rest.
  */
 import type { Fact, NumberedFact } from "../../src/platform/outbox/index.ts";
-import { BATCH, type Question } from "../../src/platform/outbox/reading.ts";
+import { BATCH, type OutboxQuestion } from "../../src/platform/outbox/reading.ts";
 import type { OutboxSource, Outlook, OutlookEvents } from "../../src/platform/outbox/source.ts";
 import { OutboxTail } from "../../src/platform/outbox/tail.ts";
 import { FakeServer } from "./server.ts";
@@ -126,7 +126,7 @@ export class Jar {
       log: { warn: () => undefined, error: (said: unknown) => void this.faults.push(JSON.stringify(said)) },
       timers: { set: (run, ms) => schedule.in(ms, run, true), clear: (due) => schedule.drop(due) },
     } as ConstructorParameters<typeof OutboxTail>[0]);
-    this.tail.onHint((fact) => this.#hint(fact));
+    this.tail.onInvalidate((fact) => this.#hint(fact));
     this.tail.onFacts((facts) => this.#tell(facts));
     this.tail.onReconnect(() => this.#forget());
     this.tail.onGap(() => {
@@ -169,7 +169,7 @@ export class Jar {
         // On a server that is no longer the primary such a commit is still answered, where it can be.
         if (options.isOwn)
           schedule.in(this.#roll(3), () => this.#commits(rows, askedAt > this.#renewedAt), true);
-        else if (this.#roll(2) === 0 && server === this.primary) this.#connection?.events.onBell();
+        else if (this.#roll(2) === 0 && server === this.primary) this.#connection?.events.onNotify();
       });
     });
   }
@@ -209,7 +209,7 @@ export class Jar {
           this.#connection = connection;
           return this.#outlook(connection);
         }),
-      ring: async () => void (this.seen.bells += 1),
+      notify: async () => void (this.seen.bells += 1),
       onCommitted: (listener) => (this.#commits = listener),
       renew: () => (this.#renewedAt = this.schedule.now),
       stop: async () => undefined,
@@ -225,7 +225,7 @@ export class Jar {
           timeline: String(server.timeline),
           last: server.last,
         })),
-      look: (question: Question) => {
+      look: (question: OutboxQuestion) => {
         this.seen.looks += 1;
         const page = this.#later(connection, () => server.page(question, BATCH));
         void page.then(
@@ -235,7 +235,7 @@ export class Jar {
         return page;
       },
       writers: () => this.#later(connection, () => server.writers()),
-      company: () => this.#later(connection, () => 1),
+      peers: () => this.#later(connection, () => 1),
       end: async () => undefined,
       cut: () => {
         connection.isCut = true;

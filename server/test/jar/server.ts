@@ -4,7 +4,7 @@
  * another server may have only the beginning.
  */
 import type { NumberedFact } from "../../src/platform/outbox/index.ts";
-import type { Question } from "../../src/platform/outbox/reading.ts";
+import type { OutboxQuestion } from "../../src/platform/outbox/reading.ts";
 import { plus, type Sum } from "../../src/platform/outbox/told.ts";
 
 const LOGGED_AHEAD = 32;
@@ -125,7 +125,7 @@ export class FakeServer {
     return new Set([...this.#open.keys()].map(String));
   }
 
-  page({ above, holes, claim }: Question, batch: number) {
+  page({ above, holes, claim }: OutboxQuestion, batch: number) {
     const facts: Row[] = [];
     if (above !== null) this.#between(above + 1, this.#drawn, facts, batch);
     const late: Row[] = [];

@@ -24,11 +24,11 @@ const upcoming = slowSql<CalendarCertificate>(`
   WHERE project_id = $1 AND phase = 0 AND renewed_by_id IS NULL AND not_after > $2 ORDER BY not_after, id LIMIT $3`);
 
 export const insertCalendar = (tx: Tx, row: { id: string; projectId: string; at: Date }) =>
-  tx.later(insert, [row.id, row.projectId, row.at]);
+  tx.defer(insert, [row.id, row.projectId, row.at]);
 export const listCalendarsOf = (q: Query, projectId: string) => q.rows(list, [projectId]);
 export const findCalendar = (q: Query, orgId: string, id: string) => q.first(inOrg, [id, orgId]);
 export const findCalendarById = (q: Query, id: string) => q.first(byId, [id]);
 export const removeCalendar = (tx: Tx, id: string) => tx.first(remove, [id]);
-export const markCalendarUsed = (tx: Tx, id: string, at: Date) => tx.later(used, [id, at]);
+export const markCalendarUsed = (tx: Tx, id: string, at: Date) => tx.defer(used, [id, at]);
 export const readUpcoming = (q: SlowQuery, projectId: string, now: Date, limit: number) =>
   q.rows(upcoming, [projectId, now, limit]);

@@ -38,8 +38,8 @@ export type Channels = ReturnType<typeof createChannels>;
 
 export function createChannels({ keyring, clock, notifications }: ChannelNeeds) {
   const open = async (row: ChannelRow): Promise<unknown> => {
-    const vault = await keyring.vaultById(row.dataKeyId);
-    return JSON.parse(vault.decrypt(row.settings, placeOf(row.id)).toString());
+    const dataKey = await keyring.dataKeyById(row.dataKeyId);
+    return JSON.parse(dataKey.decrypt(row.settings, placeOf(row.id)).toString());
   };
 
   const channelFor = (input: ChannelInput, path: (string | number)[]): AnyChannel | Issue => {
@@ -130,7 +130,7 @@ export function createChannels({ keyring, clock, notifications }: ChannelNeeds) 
       parsed: readonly Parsed[],
       { alertId, orgId, projectId }: ChannelPlace,
     ): Promise<ChannelRow[]> {
-      const vault = await keyring.vaultOf({ projectId });
+      const dataKey = await keyring.dataKeyOf({ projectId });
       const now = clock.now();
       const taken = new Set<string>();
       return parsed.map(({ channel, settings, input, stored }, position) => {
@@ -145,8 +145,8 @@ export function createChannels({ keyring, clock, notifications }: ChannelNeeds) 
           channelType: channel.type,
           enabled: input.enabled,
           destination: `${orgId}/${channel.destination(settings)}`,
-          dataKeyId: vault.keyId,
-          settings: vault.encrypt(JSON.stringify(settings), placeOf(id)),
+          dataKeyId: dataKey.keyId,
+          settings: dataKey.encrypt(JSON.stringify(settings), placeOf(id)),
           createdAt: isKept ? stored.createdAt : now,
           updatedAt: now,
         };

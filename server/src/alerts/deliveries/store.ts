@@ -205,7 +205,7 @@ export const hastenDeliveries = (
   tx: Tx,
   channel: { readonly id: string; readonly destination: string; readonly isChanged: boolean },
   at: Date,
-) => tx.later(hasten, [channel.id, channel.destination, at, channel.isChanged]);
+) => tx.defer(hasten, [channel.id, channel.destination, at, channel.isChanged]);
 
 export interface Home {
   readonly id: string;
@@ -222,8 +222,8 @@ export function rehomeDeliveries(tx: Tx, alertId: string, channels: readonly Hom
   const homes = [...channels].sort((a, b) => Number(b.enabled) - Number(a.enabled));
   for (const isAnyKindFine of [false, true])
     for (const home of homes)
-      tx.later(adopt, [alertId, home.id, home.channelType, home.destination, at, isAnyKindFine]);
-  tx.later(endOrphans, [alertId, at]);
+      tx.defer(adopt, [alertId, home.id, home.channelType, home.destination, at, isAnyKindFine]);
+  tx.defer(endOrphans, [alertId, at]);
 }
 export const readWaiting = (q: Query) => q.first(waiting);
 export const readNextDue = async (q: Query): Promise<Date | null> => (await q.first(nextDue))?.at ?? null;
@@ -262,7 +262,7 @@ export function recordTest(
   },
   results: readonly TestRecord[],
 ): void {
-  tx.later(insertMessage, [
+  tx.defer(insertMessage, [
     message.id,
     message.alertId,
     JSON.stringify(message.content),
@@ -271,7 +271,7 @@ export function recordTest(
   ]);
   for (const r of results) {
     const status = r.error === undefined ? "delivered" : "failed";
-    tx.later(insertDone, [
+    tx.defer(insertDone, [
       r.id,
       message.alertId,
       message.id,

@@ -252,12 +252,12 @@ export const readAlerts = (q: Query, ids: readonly string[]) => q.rows(byAlertId
 export const readStamps = (q: Query, projectIds: readonly string[]) => q.rows(stamps, [projectIds]);
 export const readEvaluatedUntil = async (q: Query): Promise<Date | null> =>
   (await q.first(readCursor))?.at ?? null;
-export const writeEvaluatedUntil = (tx: Tx, at: Date) => tx.later(moveCursor, [at]);
+export const writeEvaluatedUntil = (tx: Tx, at: Date) => tx.defer(moveCursor, [at]);
 /** Null: a whole look is needed. */
 export const markLooked = (tx: Tx, alerts: readonly Pick<AlertRow, "id" | "updatedAt">[], at: Date | null) =>
-  tx.later(setLooked, [alerts.map((a) => a.id), alerts.map((a) => a.updatedAt), at]);
+  tx.defer(setLooked, [alerts.map((a) => a.id), alerts.map((a) => a.updatedAt), at]);
 export const addOccasions = (tx: Tx, all: readonly Waiting[], at: Date) =>
-  tx.later(insertOccasions, [
+  tx.defer(insertOccasions, [
     all.map((o) => o.certificateId),
     all.map((o) => o.alertId),
     all.map((o) => o.occasion),
@@ -271,7 +271,7 @@ export const dropOccasionsThatAreOver = (tx: Tx, alertIds: readonly string[], no
   tx.rows(dropOver, [alertIds, now]);
 export const dropOccasionsOfOtherKinds = (tx: Tx, alertIds: readonly string[]) =>
   tx.rows(dropForeign, [alertIds]);
-export const dropWaitingExpiries = (tx: Tx, alertId: string) => tx.later(dropExpiries, [alertId]);
+export const dropWaitingExpiries = (tx: Tx, alertId: string) => tx.defer(dropExpiries, [alertId]);
 /** So many of each alert, those that end soonest first. */
 export const readMostUrgent = (tx: Tx, alertIds: readonly string[], limit: number) =>
   tx.rows(urgent, [alertIds, limit]);
@@ -291,7 +291,7 @@ export async function assignOccasions(
   }
 }
 export const markGathered = (tx: Tx, alertIds: readonly string[], at: Date) =>
-  tx.later(setGathered, [alertIds, at]);
+  tx.defer(setGathered, [alertIds, at]);
 
 const MESSAGES_PER_STATEMENT = 1000;
 
@@ -316,8 +316,8 @@ export async function addMessages(
     if (from + MESSAGES_PER_STATEMENT < all.length) {
       await Promise.all([tx.rows(insertMessageRows, messages), tx.rows(insertDeliveryRows, deliveries)]);
     } else {
-      tx.later(insertMessageRows, messages);
-      tx.later(insertDeliveryRows, deliveries);
+      tx.defer(insertMessageRows, messages);
+      tx.defer(insertDeliveryRows, deliveries);
     }
   }
 }
@@ -330,14 +330,14 @@ export async function takeFacts(tx: Tx, projectId: string, limit: number): Promi
   ]);
   return entered?.isOurs ? facts : [];
 }
-export const removeFacts = (tx: Tx, ids: readonly number[]) => tx.later(removeInbox, [ids]);
+export const removeFacts = (tx: Tx, ids: readonly number[]) => tx.defer(removeInbox, [ids]);
 export const findToldAlerts = (
   q: Query,
   certificateIds: readonly string[],
   channelTypes: readonly string[],
 ) => q.rows(toldAlerts, [certificateIds, channelTypes]);
 export const dropWaitingFailures = (tx: Tx, certificateIds: readonly string[]) =>
-  tx.later(dropFailures, [certificateIds]);
+  tx.defer(dropFailures, [certificateIds]);
 /** These answer how many are gone; fewer than asked for: there are no more. */
 export const forgetHistoryOf = async (tx: Tx, alertId: string, limit: number): Promise<number> =>
   (await tx.first(forgetSome, [alertId, limit]))?.count ?? 0;

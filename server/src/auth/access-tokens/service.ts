@@ -7,7 +7,7 @@ import type { BlockList } from "node:net";
 import type { Caller, IdentityActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
 import { openToken, signToken, type Claims, type Keyring } from "../../platform/crypto/index.ts";
-import type { Db, Pen } from "../../platform/db/index.ts";
+import type { Db, WriteTx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { inBatches } from "../../platform/jobs/index.ts";
 import type { Log } from "../../platform/log.ts";
@@ -82,7 +82,7 @@ export function createAccessTokens({ db, clock, log, tail, keyring }: AccessToke
   ]);
   let used = new Map<string, Date>();
 
-  tail.onHint((fact) => {
+  tail.onInvalidate((fact) => {
     if (tokensChanged.is(fact)) {
       const { identityId, tokenId } = fact.data;
       if (tokenId === null) live.dropGroup(identityId);
@@ -164,7 +164,7 @@ export function createAccessTokens({ db, clock, log, tail, keyring }: AccessToke
   return {
     /** Writes the token's row with the transaction and answers what the client gets. */
     issue(
-      tx: Pen,
+      tx: WriteTx,
       { bearer, method, settings, name, clientSecretId }: IssueOrder,
     ): GrantedToken & { readonly tokenId: string } {
       const { expiresIn, maxTtl } = lifetimeOf(settings, 0);

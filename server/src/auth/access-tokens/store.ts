@@ -1,4 +1,4 @@
-import { slowSql, sql, type Pen, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
+import { slowSql, sql, type WriteTx, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 
 /** Everything a request with this token is checked against. */
 export interface TokenState {
@@ -96,8 +96,8 @@ export interface NewToken {
   readonly at: Date;
 }
 
-export const insertToken = (tx: Pen, t: NewToken): void =>
-  tx.later(insert, [
+export const insertToken = (tx: WriteTx, t: NewToken): void =>
+  tx.defer(insert, [
     t.id,
     t.identityId,
     t.authMethod,

@@ -11,7 +11,7 @@ import type { Db } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import type { Log } from "../../platform/log.ts";
 import { badRequest, unauthorized, type Problem } from "../../platform/problem.ts";
-import type { Sealed } from "../../platform/sealed.ts";
+import type { Redacted } from "../../platform/redacted.ts";
 import { writeLetter, type Mailer } from "../../notifications/index.ts";
 import { findUser, findUserByEmail, setPasswordHash, type UserRow } from "../../users/index.ts";
 import { sessionsChanged } from "../events.ts";
@@ -123,7 +123,7 @@ export function createPasswordResets({ db, clock, log, keyring, mailer, publicUr
       );
     },
 
-    async confirm(token: Sealed<string>, next: Sealed<string>, caller: Caller): Promise<void> {
+    async confirm(token: Redacted<string>, next: Redacted<string>, caller: Caller): Promise<void> {
       const digest = digestOf(token.open());
       const found = await db.read((q) => findReset(q, digest, clock.now()));
       const user = found && (await db.read((q) => findUser(q, found.userId)));

@@ -8,7 +8,7 @@ import { newId } from "../../platform/ids.ts";
 import { inBatches } from "../../platform/jobs/index.ts";
 import { createFactCache, type Tail } from "../../platform/outbox/index.ts";
 import { badRequest, notFound } from "../../platform/problem.ts";
-import type { Sealed } from "../../platform/sealed.ts";
+import type { Redacted } from "../../platform/redacted.ts";
 import { accessChanged } from "../../permissions/index.ts";
 import {
   findUser,
@@ -66,7 +66,7 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
     session.userId,
     session.orgId ?? "",
   ]);
-  tail.onHint((fact) => {
+  tail.onInvalidate((fact) => {
     if (sessionsChanged.is(fact)) {
       const { userId, sessionId } = fact.data;
       if (sessionId === null) live.dropGroup(userId);
@@ -127,7 +127,7 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
   };
 
   return {
-    async login(email: string, password: Sealed<string>, caller: Caller): Promise<OpenedSession> {
+    async login(email: string, password: Redacted<string>, caller: Caller): Promise<OpenedSession> {
       const user = await db.read((q) => findUserByEmail(q, email));
       return attempts.attempt({ email, user, password, caller }, (known) =>
         db.write(async (tx) => {
@@ -183,7 +183,11 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
       });
     },
 
-    async changePassword(actor: MemberActor, current: Sealed<string>, next: Sealed<string>): Promise<void> {
+    async changePassword(
+      actor: MemberActor,
+      current: Redacted<string>,
+      next: Redacted<string>,
+    ): Promise<void> {
       const actingUser = requireUser(actor);
       const { caller } = actor;
       const user = await db.read((q) => findUser(q, actingUser.id));

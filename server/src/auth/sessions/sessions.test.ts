@@ -8,7 +8,7 @@ import { withClient } from "../../../test/postgres.ts";
 import { checkPassword } from "../../platform/crypto/index.ts";
 import { regionOf } from "../../platform/http/index.ts";
 import { newId } from "../../platform/ids.ts";
-import { seal } from "../../platform/sealed.ts";
+import { redact } from "../../platform/redacted.ts";
 
 const LOGIN = "/api/v3/auth/login";
 const SELECT = "/api/v3/auth/select-organization";
@@ -56,7 +56,7 @@ describe("a person's session", () => {
     const email = "nobody-yet@example.com";
     const crowd = Array.from({ length: 80 }, (_none, n) =>
       // The first two hold the places for seconds.
-      checkPassword(seal("x"), n < 2 ? hash(2 ** 15, 8) : hash(2 ** 10, 1), {
+      checkPassword(redact("x"), n < 2 ? hash(2 ** 15, 8) : hash(2 ** 10, 1), {
         account: `c${n}`,
         network: `10.0.0.${n}`,
         region,

@@ -52,7 +52,7 @@ export function foundTokenAuth(
   s: TokenAuthSettings,
   at: Date,
 ): void {
-  tx.later(insert, [
+  tx.defer(insert, [
     ids.id,
     ids.identityId,
     s.accessTokenTTL,
@@ -62,7 +62,7 @@ export function foundTokenAuth(
     s.accessTokenTrustedIps,
     at,
   ]);
-  tx.later(claimMethod, [ids.identityId]);
+  tx.defer(claimMethod, [ids.identityId]);
 }
 export const updateTokenAuth = (tx: Tx, identityId: string, s: TokenAuthSettings, at: Date) =>
   tx.first(update, [

@@ -195,7 +195,7 @@ export const countClientSecrets = async (q: Query, authId: string, most: number,
   (await q.first(usable, [authId, most, now]))?.count ?? 0;
 /** Of those that let nobody in only so many are kept to be shown; of the others a few go at a time. */
 export const forgetOldSecrets = (tx: Tx, authId: string, kept: number, now: Date): void =>
-  tx.later(forgetOld, [authId, kept, now]);
+  tx.defer(forgetOld, [authId, kept, now]);
 export const insertClientSecret = (tx: Tx, s: NewSecretRow) =>
   tx.first(insertSecret, [
     s.id,

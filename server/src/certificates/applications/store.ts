@@ -83,14 +83,14 @@ export const countApplications = async (
 ): Promise<number> => (await q.first(count, [projectId, likeOf(search)]))?.count ?? 0;
 export const countAllApplications = counterOf("pki_applications WHERE project_id = $1");
 export const insertApplication = (tx: Tx, row: ApplicationRow): void =>
-  tx.later(insert, [row.id, row.projectId, row.name, row.description, row.createdAt, row.updatedAt]);
+  tx.defer(insert, [row.id, row.projectId, row.name, row.description, row.createdAt, row.updatedAt]);
 export const updateApplication = (tx: Tx, row: ApplicationRow): void =>
-  tx.later(update, [row.id, row.name, row.description, row.updatedAt]);
-export const deleteApplication = (tx: Tx, id: string): void => tx.later(remove, [id]);
+  tx.defer(update, [row.id, row.name, row.description, row.updatedAt]);
+export const deleteApplication = (tx: Tx, id: string): void => tx.defer(remove, [id]);
 export const attachProfile = (tx: Tx, applicationId: string, profileId: string, at: Date): void =>
-  tx.later(attach, [applicationId, profileId, at]);
+  tx.defer(attach, [applicationId, profileId, at]);
 export const detachProfile = (tx: Tx, applicationId: string, profileId: string): void =>
-  tx.later(detach, [applicationId, profileId]);
+  tx.defer(detach, [applicationId, profileId]);
 export const listAttached = (q: Query, applicationId: string) => q.rows(attached, [applicationId]);
 export const hasAttached = async (q: Query, applicationId: string, profileId: string): Promise<boolean> =>
   (await q.first(isAttached, [applicationId, profileId])) !== undefined;

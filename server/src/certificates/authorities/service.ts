@@ -76,14 +76,14 @@ export async function newAuthorityKey(
     generateKeys(algorithm),
   );
   const id = newId();
-  const vault = await needs.keyring.vaultOf({ projectId: authority.projectId });
-  const sealedKey = vault.encrypt(exportPkcs8(privateKey), authorityKeyPlace(id));
+  const dataKey = await needs.keyring.dataKeyOf({ projectId: authority.projectId });
+  const sealedKey = dataKey.encrypt(exportPkcs8(privateKey), authorityKeyPlace(id));
   const row: AuthorityKeyRow = {
     id,
     authorityId: authority.id,
     keyAlgorithm: authority.keyAlgorithm,
     publicKey: exportSpki(publicKey),
-    dataKeyId: vault.keyId,
+    dataKeyId: dataKey.keyId,
     sealedKey,
     crlShards: authority.crlShards,
     createdAt: needs.clock.now(),

@@ -128,7 +128,7 @@ export const forgetCertificates = async (tx: Tx, authorityId: string, ids: reado
   await tx.rows(forget, [authorityId, ids]);
 };
 export const insertAuthority = (tx: Tx, row: NewAuthorityRow): void =>
-  tx.later(insert, [
+  tx.defer(insert, [
     row.id,
     row.projectId,
     row.name,
@@ -146,7 +146,7 @@ export const insertAuthority = (tx: Tx, row: NewAuthorityRow): void =>
     row.createdAt,
   ]);
 export const insertAuthorityKey = (tx: Tx, row: AuthorityKeyRow): void =>
-  tx.later(insertKey, [
+  tx.defer(insertKey, [
     row.id,
     row.authorityId,
     row.keyAlgorithm,
@@ -169,14 +169,14 @@ export interface AuthorityPatch {
 }
 export function updateAuthority(tx: Tx, id: string, patch: AuthorityPatch, at: Date): void {
   const { name, status, crlUrls, hasManagedCrl, chosen } = patch;
-  tx.later(update, [id, name ?? null, status ?? null, crlUrls ?? null, hasManagedCrl ?? null, at]);
-  if (chosen) tx.later(choose, [id, chosen.id, chosen.keyId]);
+  tx.defer(update, [id, name ?? null, status ?? null, crlUrls ?? null, hasManagedCrl ?? null, at]);
+  if (chosen) tx.defer(choose, [id, chosen.id, chosen.keyId]);
 }
 export const isAbove = async (q: Query, id: string, belowId: string): Promise<boolean> =>
   (await q.rows(ancestors, [belowId])).some((each) => each.id === id);
 export const hasIssued = async (q: Query, authorityId: string, keyId: string): Promise<boolean> =>
   (await q.first(hasIssuedWith, [authorityId, keyId])) !== undefined;
-export const deleteAuthority = (tx: Tx, id: string, at: Date): void => tx.later(remove, [id, at]);
+export const deleteAuthority = (tx: Tx, id: string, at: Date): void => tx.defer(remove, [id, at]);
 
 /** A further certificate, which becomes the active one. */
 export function addAuthorityCertificate(
@@ -185,7 +185,7 @@ export function addAuthorityCertificate(
   parentId: string | null,
   at: Date,
 ): void {
-  tx.later(insertCertificate, [
+  tx.defer(insertCertificate, [
     row.id,
     row.authorityId,
     row.keyId,
@@ -196,5 +196,5 @@ export function addAuthorityCertificate(
     row.chain,
     at,
   ]);
-  tx.later(activate, [row.authorityId, row.id, row.keyId, parentId, at]);
+  tx.defer(activate, [row.authorityId, row.id, row.keyId, parentId, at]);
 }

@@ -38,7 +38,7 @@ export const policyNames = (q: SlowQuery, projectId: string, search: string | un
 export const findPolicies = (q: SlowQuery, ids: readonly string[]) => q.rows(byIds, [ids]);
 export const countPolicies = counterOf("certificate_policies WHERE project_id = $1");
 export const insertPolicy = (tx: Tx, row: PolicyRow): void =>
-  tx.later(insert, [
+  tx.defer(insert, [
     row.id,
     row.projectId,
     row.name,

@@ -104,7 +104,7 @@ const changed = (before: ProfileRow, input: ProfileChange, at: Date): ProfileWri
 
 export function createProfiles({ db, clock, tail, permissions, scope }: ProfileNeeds) {
   const cache = createFactCache<ProfileRow>(tail, CACHED_PROFILES);
-  tail.onHint((fact) => {
+  tail.onInvalidate((fact) => {
     if (issuanceChanged.is(fact) || projectDeleted.is(fact))
       cache.dropWhere((row) => row.projectId === fact.data.projectId);
   });

@@ -90,7 +90,7 @@ export const countProfiles = async (q: Query, projectId: string, query: ProfileQ
   (await q.first(count, filterOf(projectId, query)))?.count ?? 0;
 export const countAllProfiles = counterOf("certificate_profiles WHERE project_id = $1");
 export const insertProfile = (tx: Tx, row: ProfileWrite): void =>
-  tx.later(insert, [
+  tx.defer(insert, [
     row.id,
     row.projectId,
     row.authorityId,
@@ -108,7 +108,7 @@ export const insertProfile = (tx: Tx, row: ProfileWrite): void =>
     row.updatedAt,
   ]);
 export const updateProfile = (tx: Tx, row: ProfileWrite): void =>
-  tx.later(update, [
+  tx.defer(update, [
     row.id,
     row.authorityId,
     row.policyId,
@@ -122,7 +122,7 @@ export const updateProfile = (tx: Tx, row: ProfileWrite): void =>
     row.renewBeforePercent,
     row.updatedAt,
   ]);
-export const deleteProfile = (tx: Tx, id: string): void => tx.later(remove, [id]);
+export const deleteProfile = (tx: Tx, id: string): void => tx.defer(remove, [id]);
 export const hasAuthority = async (q: Query, projectId: string, id: string): Promise<boolean> =>
   (await q.first(ownsAuthority, [id, projectId])) !== undefined;
 export const hasPolicy = async (q: Query, projectId: string, id: string): Promise<boolean> =>

@@ -468,7 +468,7 @@ describe("revocation", () => {
       const heard = [house.house, other.house].map(
         ({ tail }) =>
           new Promise<void>((resolve) =>
-            tail.onHint((fact) => {
+            tail.onInvalidate((fact) => {
               if (issuanceChanged.is(fact) && fact.data.projectId === pki.project.id) resolve();
             }),
           ),

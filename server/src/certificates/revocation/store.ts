@@ -115,9 +115,9 @@ export const revokeCertificate = (tx: Tx, id: string, { revokedAt, reasonCode, e
   tx.first(revoke, [id, revokedAt, reasonCode, entry, at]);
 export const releaseCertificate = (tx: Tx, id: string, at: Date) => tx.first(release, [id, at]);
 export const markListChanged = (tx: Tx, { keyId, shard }: ListPlace, at: Date): void =>
-  tx.later(markChanged, [keyId, shard, at]);
+  tx.defer(markChanged, [keyId, shard, at]);
 export const blockKey = (tx: Tx, orgId: string, fingerprint: Buffer, at: Date): void =>
-  tx.later(block, [fingerprint, orgId, at]);
+  tx.defer(block, [fingerprint, orgId, at]);
 /** Those that are not revoked for good, in the order of their ids. */
 export const certificatesOfKey = (
   q: Query,
@@ -144,7 +144,7 @@ export async function putList(tx: Tx, { keyId, shard }: ListPlace, row: SignedLi
   return (await tx.first(put, [keyId, shard, number, thisUpdate, nextUpdate, der, urls])) !== undefined;
 }
 export const clearListChange = (tx: Tx, { keyId, shard, markedBy }: ListChange): void =>
-  tx.later(clearChange, [keyId, shard, markedBy]);
+  tx.defer(clearChange, [keyId, shard, markedBy]);
 export const BEFORE_ALL_LISTS: ListPlace = { keyId: "00000000-0000-0000-0000-000000000000", shard: 0 };
 export const changedLists = (q: Query, after: ListPlace) => q.rows(changed, [after.keyId, after.shard]);
 export const ageingLists = (q: Query, after: ListPlace, now: Date) =>
@@ -155,4 +155,4 @@ export const findStatus = (q: Query, keyId: string, serialNumber: string) =>
   q.first(statusOf, [keyId, serialNumber]);
 export const findSigner = (q: Query, keyId: string) => q.first(signer, [keyId]);
 export const storeSigner = (tx: Tx, keyId: string, row: SignerRow): void =>
-  tx.later(putSigner, [keyId, row.der, row.dataKeyId, row.sealedKey, row.notAfter]);
+  tx.defer(putSigner, [keyId, row.der, row.dataKeyId, row.sealedKey, row.notAfter]);

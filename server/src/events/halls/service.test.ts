@@ -4,7 +4,7 @@ import { Writable } from "node:stream";
 import { describe, it } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { until } from "../../../test/event-streams.ts";
-import { builtinRules, compileRules, type Standing } from "../../permissions/index.ts";
+import { builtinRules, compileRules, type EffectiveRights } from "../../permissions/index.ts";
 import type { MemberActor } from "../../platform/actor.ts";
 import { EventStream } from "../../platform/http/index.ts";
 import { silentLog } from "../../platform/log.ts";
@@ -44,7 +44,7 @@ class SlowSocket extends Writable {
 /** Longer than any rest: what was committed before a change of rights is read out before it is understood. */
 const LOOK_MS = 40;
 const PROJECT = { id: "p", orgId: "o" };
-const may = (role: string): Standing => ({
+const may = (role: string): EffectiveRights => ({
   ability: compileRules(builtinRules("project", role) ?? []),
   isMember: true,
   validUntil: Number.POSITIVE_INFINITY,

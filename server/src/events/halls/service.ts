@@ -10,7 +10,7 @@
 import { setImmediate as turn, setTimeout as pause } from "node:timers/promises";
 import type { MemberActor } from "../../platform/actor.ts";
 import { Frame, MAX_WAITING_BYTES, type EventStream } from "../../platform/http/sse.ts";
-import type { Ability, Standing } from "../../permissions/index.ts";
+import type { Ability, EffectiveRights } from "../../permissions/index.ts";
 import { messagesOf } from "../messages/model.ts";
 import {
   ACTION_OF,
@@ -102,7 +102,7 @@ const costly = (filters: readonly Filter[]) =>
 /** Everything one actor has open in one project stands on the same rights. */
 export class Holder {
   readonly listeners = new Set<Listener>();
-  readonly #load: () => Promise<Standing>;
+  readonly #load: () => Promise<EffectiveRights>;
   /** By pattern: how many filters have it. Equal globs are matched once. */
   readonly #globs = new Map<string, { readonly choices: number; uses: number }>();
   #choices = 0;
@@ -113,7 +113,7 @@ export class Holder {
   #running: Promise<void> | undefined;
   #next: Promise<void> | undefined;
 
-  constructor(standing: Standing, load: () => Promise<Standing>) {
+  constructor(standing: EffectiveRights, load: () => Promise<EffectiveRights>) {
     this.#ability = standing.ability;
     this.#validUntil = standing.validUntil;
     this.#load = load;

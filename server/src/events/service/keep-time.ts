@@ -46,7 +46,7 @@ export class Timekeeper {
   }
 
   isDeaf(): boolean {
-    return this.#needs.tail.deafMs() >= MAX_DEAF_MS;
+    return this.#needs.tail.lagMs() >= MAX_DEAF_MS;
   }
 
   start(): void {

@@ -3,7 +3,7 @@
  * demanded with `?requireTLS=true`) or `smtps://…` (TLS from the start).
  */
 import { createTransport } from "nodemailer";
-import type { Sealed } from "../../platform/sealed.ts";
+import type { Redacted } from "../../platform/redacted.ts";
 import { createTurns } from "../../platform/turns.ts";
 import type { Outcome } from "../contract.ts";
 import { reasonOf } from "./http-outcome.ts";
@@ -74,7 +74,7 @@ const domainOf = (from: string): string => /@([A-Za-z0-9.-]+)>?\s*$/.exec(from)?
 
 const CONNECTIONS = 4;
 
-export function createMailer(url: Sealed<string>, from: string): Mailer {
+export function createMailer(url: Redacted<string>, from: string): Mailer {
   const transport = createTransport(
     {
       url: url.open(),

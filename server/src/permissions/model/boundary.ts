@@ -28,7 +28,7 @@ const MAX_CASES = 256;
 type Tests = ReadonlyMap<string, Test>;
 
 /** A comparison under way: it stops wherever somebody else may want a turn. */
-type Step<T> = Generator<undefined, T>;
+type BoundaryStep<T> = Generator<undefined, T>;
 
 /** All of it at once. Between the largest roles that is a second: for what is known to be small. */
 export function missingFrom(holder: Ability, wanted: readonly Rule[]): MissingPermission[] {
@@ -40,7 +40,7 @@ export function missingFrom(holder: Ability, wanted: readonly Rule[]): MissingPe
 }
 
 /** The same, step by step. */
-export function* comparing(holder: Ability, wanted: readonly Rule[]): Step<MissingPermission[]> {
+export function* comparing(holder: Ability, wanted: readonly Rule[]): BoundaryStep<MissingPermission[]> {
   const budget: WorkBudget = { left: BOUNDARY_STEPS };
   const asked = compileRules(wanted);
   yield;
@@ -76,7 +76,7 @@ function describeMissing(grant: Grant, pair: Pair): MissingPermission {
   };
 }
 
-function* isCovered(grant: Grant, comparison: Comparison): Step<boolean> {
+function* isCovered(grant: Grant, comparison: Comparison): BoundaryStep<boolean> {
   const { held, denies, budget } = comparison;
   const candidates = held.allows.filter((own) => isAsBroad(own, grant));
   // By far the most common cases, and they must stay cheap for large roles: the very same rule, or one for everything.

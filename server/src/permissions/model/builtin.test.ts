@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { missingFrom } from "./boundary.ts";
 import { builtinRules, builtinSlugs } from "./builtin.ts";
-import { ALL_PAIRS, type Scope } from "./catalogue.ts";
+import { ALL_PAIRS, type RoleScopeKind } from "./catalogue.ts";
 import { type Ability, compileRules } from "./evaluate.ts";
 import { checkRules } from "./rules.ts";
 
-function ability(slug: string, scope: Scope = "project"): Ability {
+function ability(slug: string, scope: RoleScopeKind = "project"): Ability {
   const rules = builtinRules(scope, slug);
   assert.ok(rules);
   return compileRules(rules);

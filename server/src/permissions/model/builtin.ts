@@ -1,7 +1,7 @@
 // The roles that exist everywhere and cannot be edited. They are found by their exact slug: `Admin`,
 // ` admin` or `admin` with an invisible character inside is nobody's role.
 
-import { EVERY_ACTION, EVERY_SUBJECT, type Scope } from "./catalogue.ts";
+import { EVERY_ACTION, EVERY_SUBJECT, type RoleScopeKind } from "./catalogue.ts";
 import type { Rule } from "./rules.ts";
 
 export const NO_ACCESS = "no-access";
@@ -99,7 +99,7 @@ const organizationMember: readonly Rule[] = [
   },
 ];
 
-const builtin: Readonly<Record<Scope, ReadonlyMap<string, readonly Rule[]>>> = {
+const builtin: Readonly<Record<RoleScopeKind, ReadonlyMap<string, readonly Rule[]>>> = {
   project: new Map<string, readonly Rule[]>([
     ["admin", EVERYTHING],
     ["member", projectMember],
@@ -114,10 +114,10 @@ const builtin: Readonly<Record<Scope, ReadonlyMap<string, readonly Rule[]>>> = {
 };
 
 /** The rules of a built-in role, or null if the slug is not exactly one of them. */
-export function builtinRules(scope: Scope, slug: string): readonly Rule[] | null {
+export function builtinRules(scope: RoleScopeKind, slug: string): readonly Rule[] | null {
   return builtin[scope].get(slug) ?? null;
 }
 
-export function builtinSlugs(scope: Scope): readonly string[] {
+export function builtinSlugs(scope: RoleScopeKind): readonly string[] {
   return [...builtin[scope].keys()];
 }

@@ -6,7 +6,7 @@
 // evaluated as what they stand for. An alias may stand for several actions: `read` on secrets is seeing that
 // a secret exists and seeing its value.
 
-export type Scope = "project" | "organization";
+export type RoleScopeKind = "project" | "organization";
 
 /**
  * text   one string
@@ -243,7 +243,7 @@ const organizationSubjects: readonly SubjectEntry[] = [
   { subject: "kms", actions: CRUD, attributes: {} },
 ];
 
-export const CATALOGUE: Readonly<Record<Scope, readonly SubjectEntry[]>> = {
+export const CATALOGUE: Readonly<Record<RoleScopeKind, readonly SubjectEntry[]>> = {
   project: projectSubjects,
   organization: organizationSubjects,
 };
@@ -275,14 +275,14 @@ function index(entries: readonly SubjectEntry[]): ReadonlyMap<string, KnownSubje
   return known;
 }
 
-const byScope: Readonly<Record<Scope, ReadonlyMap<string, KnownSubject>>> = {
+const byScope: Readonly<Record<RoleScopeKind, ReadonlyMap<string, KnownSubject>>> = {
   project: index(projectSubjects),
   organization: index(organizationSubjects),
 };
 const everywhere = index([...projectSubjects, ...organizationSubjects]);
 
 /** Maps, not objects: `constructor` is no subject. */
-export function findSubject(name: string, scope?: Scope): KnownSubject | null {
+export function findSubject(name: string, scope?: RoleScopeKind): KnownSubject | null {
   return (scope === undefined ? everywhere : byScope[scope]).get(name) ?? null;
 }
 

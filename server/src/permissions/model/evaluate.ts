@@ -11,7 +11,7 @@ import { type Grant, GrantIndex, type Grants } from "./grant-index.ts";
 import type { Conditions, Rule } from "./rules.ts";
 
 /** A pair's rules, filed so that one about another environment is not even looked at. */
-interface Question {
+interface PermissionQuestion {
   readonly allows: GrantIndex;
   readonly denies: GrantIndex;
 }
@@ -30,15 +30,15 @@ export interface Explanation {
   readonly considered: readonly ConsideredRule[];
 }
 
-interface Verdict {
+interface Decision {
   readonly allowed: boolean;
   readonly by: Rule | null;
 }
 
-type Slots = Map<string, Map<string, { allows: Grant[]; denies: Grant[] }>>;
+type RuleTable = Map<string, Map<string, { allows: Grant[]; denies: Grant[] }>>;
 
 export function compileRules(rules: readonly Rule[]): Ability {
-  const slots: Slots = new Map();
+  const slots: RuleTable = new Map();
   for (const rule of rules) {
     for (const subject of asList(rule.subject)) {
       for (const action of asList(rule.action)) fileRule(slots, rule, subject, action);
@@ -48,7 +48,7 @@ export function compileRules(rules: readonly Rule[]): Ability {
 }
 
 /** A stored rule about something the catalogue no longer knows concerns nothing that can be asked. */
-function fileRule(slots: Slots, rule: Rule, subject: string, action: string): void {
+function fileRule(slots: RuleTable, rule: Rule, subject: string, action: string): void {
   const [everySubject, everyAction] = [subject === EVERY_SUBJECT, action === EVERY_ACTION];
   const known = findSubject(subject);
   if (known === null && !everySubject) return;
@@ -67,7 +67,7 @@ function fileRule(slots: Slots, rule: Rule, subject: string, action: string): vo
   }
 }
 
-function slotFor(slots: Slots, subject: string, action: string): { allows: Grant[]; denies: Grant[] } {
+function slotFor(slots: RuleTable, subject: string, action: string): { allows: Grant[]; denies: Grant[] } {
   const actions = slots.get(subject) ?? new Map<string, { allows: Grant[]; denies: Grant[] }>();
   slots.set(subject, actions);
   const slot = actions.get(action) ?? { allows: [], denies: [] };
@@ -80,11 +80,11 @@ function asList(names: string | readonly string[]): readonly string[] {
 }
 
 export class Ability {
-  readonly #slots: Slots;
+  readonly #slots: RuleTable;
   /** By the names used in the question. Only names of the catalogue get in, so it cannot grow without end. */
-  readonly #asked = new Map<string, Map<string, readonly Question[]>>();
+  readonly #asked = new Map<string, Map<string, readonly PermissionQuestion[]>>();
 
-  constructor(slots: Slots) {
+  constructor(slots: RuleTable) {
     this.#slots = slots;
   }
 
@@ -136,7 +136,7 @@ export class Ability {
     };
   }
 
-  #questions(action: string, subject: string): readonly Question[] | null {
+  #questions(action: string, subject: string): readonly PermissionQuestion[] | null {
     const asked = this.#asked.get(subject)?.get(action);
     if (asked !== undefined) return asked;
     const pairs = resolvePairs(subject, action);
@@ -145,7 +145,7 @@ export class Ability {
       const { allows, denies } = this.grantsFor(pair);
       return { allows: new GrantIndex(allows), denies: new GrantIndex(denies) };
     });
-    const actions = this.#asked.get(subject) ?? new Map<string, readonly Question[]>();
+    const actions = this.#asked.get(subject) ?? new Map<string, readonly PermissionQuestion[]>();
     this.#asked.set(subject, actions.set(action, questions));
     return questions;
   }
@@ -156,9 +156,9 @@ function unconditionalFirst(grants: readonly Grant[]): readonly Grant[] {
   return [...grants].sort((a, b) => a.tests.length - b.tests.length);
 }
 
-const NOTHING_ALLOWS: Verdict = { allowed: false, by: null };
+const NOTHING_ALLOWS: Decision = { allowed: false, by: null };
 
-function decide({ allows, denies }: Question, attributes: Attributes | undefined): Verdict {
+function decide({ allows, denies }: PermissionQuestion, attributes: Attributes | undefined): Decision {
   const denied = denies.find(attributes, (deny) =>
     attributes === undefined ? deny.tests.length === 0 : applyTests(deny, attributes, true),
   );

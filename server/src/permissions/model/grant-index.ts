@@ -21,7 +21,7 @@ export interface Grants {
 /** Below this, looking at each is cheaper than looking them up. */
 const FEW = 8;
 
-interface Shelf {
+interface GrantBucket {
   readonly attribute: string;
   readonly kind: "text" | "path";
   readonly all: Grant[];
@@ -31,11 +31,11 @@ interface Shelf {
 export class GrantIndex {
   readonly all: readonly Grant[];
   readonly #loose: readonly Grant[];
-  readonly #shelves: readonly Shelf[];
+  readonly #shelves: readonly GrantBucket[];
 
   constructor(all: readonly Grant[]) {
     this.all = all;
-    const shelves = new Map<string, Shelf>();
+    const shelves = new Map<string, GrantBucket>();
     this.#loose = all.length <= FEW ? all : all.filter((grant) => !shelve(shelves, grant));
     this.#shelves = [...shelves.values()];
   }
@@ -56,12 +56,12 @@ export class GrantIndex {
   }
 }
 
-function shelve(shelves: Map<string, Shelf>, grant: Grant): boolean {
+function shelve(shelves: Map<string, GrantBucket>, grant: Grant): boolean {
   for (const { attribute, test } of grant.tests) {
     const values = onlyValues(test);
     if (values === null) continue;
-    const kind = test.kind as Shelf["kind"];
-    const shelf: Shelf = shelves.get(attribute) ?? { attribute, kind, all: [], byValue: new Map() };
+    const kind = test.kind as GrantBucket["kind"];
+    const shelf: GrantBucket = shelves.get(attribute) ?? { attribute, kind, all: [], byValue: new Map() };
     if (shelf.kind !== kind) continue;
     shelves.set(attribute, shelf);
     shelf.all.push(grant);

@@ -8,7 +8,7 @@ export {
   OPERATORS,
   type AttributeKind,
   type Pair,
-  type Scope,
+  type RoleScopeKind,
   type SubjectEntry,
   findSubject,
   resolvePairs,

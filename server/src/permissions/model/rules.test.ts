@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import type { Scope } from "./catalogue.ts";
+import type { RoleScopeKind } from "./catalogue.ts";
 import { type Rule, RULE_LIMITS, checkRules, isCanonicalPath } from "./rules.ts";
 
-function accepted(input: unknown, scope: Scope = "project"): Rule[] {
+function accepted(input: unknown, scope: RoleScopeKind = "project"): Rule[] {
   const checked = checkRules(input, scope);
   assert.ok(checked.ok, checked.ok ? "" : JSON.stringify(checked.issues));
   return checked.rules;
 }
 
-function issues(input: unknown, scope: Scope = "project"): [string, string][] {
+function issues(input: unknown, scope: RoleScopeKind = "project"): [string, string][] {
   const checked = checkRules(input, scope);
   assert.ok(!checked.ok, "should be refused");
   return checked.issues.map((issue) => [issue.path.join("."), issue.message]);

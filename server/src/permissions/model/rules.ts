@@ -4,7 +4,13 @@
 // attribute or operator inside conditions is an error: ignoring a restriction would widen the grant.
 
 import { type Glob, type GlobMode, compileGlob } from "../../platform/glob.ts";
-import { type AttributeKind, type KnownSubject, OPERATORS, type Scope, findSubject } from "./catalogue.ts";
+import {
+  type AttributeKind,
+  type KnownSubject,
+  OPERATORS,
+  type RoleScopeKind,
+  findSubject,
+} from "./catalogue.ts";
 
 export interface ScalarOperators {
   readonly $eq?: string;
@@ -102,14 +108,14 @@ export function tooHeavy(weights: readonly RuleWeight[]): string | null {
 type Path = readonly (string | number)[];
 const SLASH = 0x2f;
 
-interface Desk {
-  readonly scope: Scope;
+interface RuleCheck {
+  readonly scope: RoleScopeKind;
   readonly issues: RuleIssue[];
   patternCharacters: number;
 }
 
-export function checkRules(input: unknown, scope: Scope = "project"): CheckedRules {
-  const desk: Desk = { scope, issues: [], patternCharacters: 0 };
+export function checkRules(input: unknown, scope: RoleScopeKind = "project"): CheckedRules {
+  const desk: RuleCheck = { scope, issues: [], patternCharacters: 0 };
   if (!Array.isArray(input))
     return { ok: false, issues: [{ path: [], message: "must be an array of rules" }] };
   const rules: Rule[] = [];
@@ -131,7 +137,7 @@ export function checkRules(input: unknown, scope: Scope = "project"): CheckedRul
 const MOST_ISSUES = 50;
 class Enough extends Error {}
 
-function complain(desk: Desk, path: Path, message: string): null {
+function complain(desk: RuleCheck, path: Path, message: string): null {
   desk.issues.push({ path: path.map(clip), message });
   if (desk.issues.length >= MOST_ISSUES) throw new Enough();
   return null;
@@ -142,7 +148,7 @@ function clip<T extends string | number>(part: T): T | string {
   return typeof part === "string" && part.length > 64 ? `${part.slice(0, 64)}…` : part;
 }
 
-function checkRule(input: unknown, path: Path, desk: Desk): Rule | null {
+function checkRule(input: unknown, path: Path, desk: RuleCheck): Rule | null {
   if (!isRecord(input)) return complain(desk, path, "must be an object");
   const subjectNames = checkNames(input["subject"], [...path, "subject"], desk);
   const subjects = subjectNames === null ? [] : findSubjects(subjectNames, [...path, "subject"], desk);
@@ -163,7 +169,7 @@ function checkRule(input: unknown, path: Path, desk: Desk): Rule | null {
 }
 
 /** One name or several, kept in the form in which they came. */
-function checkNames(input: unknown, path: Path, desk: Desk): string | string[] | null {
+function checkNames(input: unknown, path: Path, desk: RuleCheck): string | string[] | null {
   if (!Array.isArray(input)) return checkString(input, path, desk);
   if (!hasRightCount(input, path, desk)) return null;
   const names = input.map((name: unknown, at) => checkString(name, [...path, at], desk));
@@ -175,7 +181,7 @@ function placed(names: string | string[], path: Path): [string, Path][] {
   return typeof names === "string" ? [[names, path]] : names.map((name, at) => [name, [...path, at]]);
 }
 
-function findSubjects(names: string | string[], path: Path, desk: Desk): KnownSubject[] {
+function findSubjects(names: string | string[], path: Path, desk: RuleCheck): KnownSubject[] {
   return placed(names, path).flatMap(([name, place]) => {
     const subject = findSubject(name, desk.scope);
     if (subject === null) complain(desk, place, `unknown subject ${quote(name)}`);
@@ -187,7 +193,7 @@ function checkActions(
   names: string | string[],
   subjects: readonly KnownSubject[],
   path: Path,
-  desk: Desk,
+  desk: RuleCheck,
 ): void {
   for (const [name, place] of placed(names, path)) {
     for (const subject of subjects) {
@@ -201,7 +207,7 @@ function checkConditions(
   input: unknown,
   subjects: readonly KnownSubject[],
   path: Path,
-  desk: Desk,
+  desk: RuleCheck,
 ): Conditions | null {
   if (input === undefined || input === null) return null;
   if (!isRecord(input)) return complain(desk, path, "must be an object");
@@ -223,7 +229,7 @@ function checkConditions(
   return Object.fromEntries(conditions);
 }
 
-function checkCondition(input: unknown, kind: AttributeKind, path: Path, desk: Desk): Condition | null {
+function checkCondition(input: unknown, kind: AttributeKind, path: Path, desk: RuleCheck): Condition | null {
   if (typeof input === "string" && OPERATORS[kind].includes("$eq"))
     return checkValue(input, kind, path, desk);
   if (!isRecord(input)) {
@@ -242,13 +248,13 @@ function checkCondition(input: unknown, kind: AttributeKind, path: Path, desk: D
   return Object.fromEntries(operators);
 }
 
-interface Spot {
+interface OperandPlace {
   readonly kind: AttributeKind;
   readonly path: Path;
-  readonly desk: Desk;
+  readonly desk: RuleCheck;
 }
 
-function checkOperand(operator: string, operand: unknown, { kind, path, desk }: Spot): unknown {
+function checkOperand(operator: string, operand: unknown, { kind, path, desk }: OperandPlace): unknown {
   switch (operator) {
     case "$in":
     case "$nin":
@@ -265,7 +271,7 @@ function checkOperand(operator: string, operand: unknown, { kind, path, desk }: 
   }
 }
 
-function checkElement(input: unknown, path: Path, desk: Desk): unknown {
+function checkElement(input: unknown, path: Path, desk: RuleCheck): unknown {
   if (!isRecord(input)) return complain(desk, path, "must be an object of key, value");
   const sides: [string, unknown][] = [];
   for (const [side, value] of Object.entries(input)) {
@@ -280,7 +286,7 @@ function checkElement(input: unknown, path: Path, desk: Desk): unknown {
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
-function checkValue(input: unknown, kind: AttributeKind, path: Path, desk: Desk): string | null {
+function checkValue(input: unknown, kind: AttributeKind, path: Path, desk: RuleCheck): string | null {
   const text = checkString(input, path, desk);
   if (text === null) return null;
   // Values are compared as they stand. Saying so beats a rule that never matches, and nothing an identity
@@ -291,7 +297,7 @@ function checkValue(input: unknown, kind: AttributeKind, path: Path, desk: Desk)
   return canonicalPath(text) ?? complain(desk, path, "must be a folder path without //, . or ..");
 }
 
-function checkGlob(input: unknown, kind: AttributeKind, path: Path, desk: Desk): string | null {
+function checkGlob(input: unknown, kind: AttributeKind, path: Path, desk: RuleCheck): string | null {
   const text = checkString(input, path, desk);
   if (text === null) return null;
   const pattern = kind === "path" ? withBorders(text) : text;
@@ -309,7 +315,7 @@ export function globMode(kind: AttributeKind): GlobMode {
   return kind === "path" ? "path" : "text";
 }
 
-function checkString(input: unknown, path: Path, desk: Desk): string | null {
+function checkString(input: unknown, path: Path, desk: RuleCheck): string | null {
   if (typeof input !== "string") return complain(desk, path, "must be a string");
   if (input.length === 0) return complain(desk, path, "must not be empty");
   if (input.length > RULE_LIMITS.stringLength) {
@@ -318,7 +324,7 @@ function checkString(input: unknown, path: Path, desk: Desk): string | null {
   return input;
 }
 
-function hasRightCount(list: readonly unknown[], path: Path, desk: Desk): boolean {
+function hasRightCount(list: readonly unknown[], path: Path, desk: RuleCheck): boolean {
   if (list.length > 0 && list.length <= RULE_LIMITS.values) return true;
   complain(desk, path, `must hold 1 to ${RULE_LIMITS.values} values`);
   return false;

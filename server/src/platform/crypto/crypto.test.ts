@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import { networkOf, regionOf } from "../http/client-address.ts";
-import { seal } from "../sealed.ts";
+import { redact } from "../redacted.ts";
 import { contextOf, decrypt, encrypt } from "./aead.ts";
 import { checkPassword, hashPassword, weakenPasswordsForTests, type Guesser } from "./passwords.ts";
 import { openToken, signToken } from "./tokens.ts";
@@ -48,24 +48,24 @@ describe("encryption at rest", () => {
 
 describe("passwords", () => {
   it("accept the right one, refuse a wrong one, and an unknown account is a no", async () => {
-    const hash = await hashPassword(seal("correct horse"), "a");
-    assert.ok(await checkPassword(seal("correct horse"), hash, A));
-    assert.ok(!(await checkPassword(seal("correct horsf"), hash, A)));
-    assert.ok(!(await checkPassword(seal("correct horse"), undefined, A)));
+    const hash = await hashPassword(redact("correct horse"), "a");
+    assert.ok(await checkPassword(redact("correct horse"), hash, A));
+    assert.ok(!(await checkPassword(redact("correct horsf"), hash, A)));
+    assert.ok(!(await checkPassword(redact("correct horse"), undefined, A)));
     assert.ok(!hash.includes("correct"));
   });
 
   it("are one password however their letters are composed", async () => {
-    assert.ok(await checkPassword(seal("cafe\u0301"), await hashPassword(seal("caf\u00e9"), "a"), A));
+    assert.ok(await checkPassword(redact("cafe\u0301"), await hashPassword(redact("caf\u00e9"), "a"), A));
   });
 });
 
 describe("H9 the gate of passwords", () => {
   it("guesses from a hundred addresses do not keep a right password from elsewhere out", async () => {
     weakenPasswordsForTests();
-    const hash = await hashPassword(seal("right"), "owner");
+    const hash = await hashPassword(redact("right"), "owner");
     const guess = (n: number) =>
-      checkPassword(seal("wrong"), hash, from(`198.51.100.${n}`)).then(
+      checkPassword(redact("wrong"), hash, from(`198.51.100.${n}`)).then(
         () => order.push("guess"),
         () => undefined,
       );
@@ -74,7 +74,7 @@ describe("H9 the gate of passwords", () => {
     for (let n = 0; n < 100; n += 1) for (let times = 0; times < 3; times += 1) await guess(n);
     order.length = 0;
     const guesses = Array.from({ length: 200 }, (_none, n) => guess(n % 100));
-    assert.ok(await checkPassword(seal("right"), hash, from("203.0.113.7")));
+    assert.ok(await checkPassword(redact("right"), hash, from("203.0.113.7")));
     assert.ok(order.length <= 6, `${order.length} guesses came first`);
     await Promise.all(guesses);
   });
@@ -94,7 +94,7 @@ describe("H9 the gate of passwords", () => {
     return before;
   };
   const guessed = async (password: string, ip: string) =>
-    checkPassword(seal(password), await (hash ??= hashPassword(seal("right"), "owner")), from(ip));
+    checkPassword(redact(password), await (hash ??= hashPassword(redact("right"), "owner")), from(ip));
   let hash: Promise<string> | undefined;
 
   it("H-D fresh addresses of one provider share a turn: somebody from elsewhere hardly waits", async () => {
@@ -120,37 +120,37 @@ describe("H9 the gate of passwords", () => {
     const dear = `scrypt$${2 ** 14}$8$1$${Buffer.alloc(16).toString("base64")}$${Buffer.alloc(32).toString("base64")}`;
     for (let n = 0; n < 3; n += 1) await guessed("wrong", ip);
     const guesses = Array.from({ length: 40 }, () =>
-      checkPassword(seal("wrong"), dear, from(ip)).catch(heldBack),
+      checkPassword(redact("wrong"), dear, from(ip)).catch(heldBack),
     );
     await new Promise((resolve) => setImmediate(resolve));
     return { answers: () => Promise.all(guesses) };
   };
 
   it("typing errors among people who get in then make nobody of their range a suspect", async () => {
-    const stored = await hashPassword(seal("right"), "owner");
+    const stored = await hashPassword(redact("right"), "owner");
     for (const account of ["anna", "ben", "cleo", "dora"])
       for (const password of ["typo", "right"])
-        await checkPassword(seal(password), stored, accountOf(account, "172.16.0.7"));
+        await checkPassword(redact(password), stored, accountOf(account, "172.16.0.7"));
     const crowd = await crowdOf("172.30.0.1");
-    assert.ok(await checkPassword(seal("right"), stored, accountOf("emil", "172.16.0.200")));
+    assert.ok(await checkPassword(redact("right"), stored, accountOf("emil", "172.16.0.200")));
     await crowd.answers();
   });
 
   it("a range that guesses leaves room to wait for the other suspects", async () => {
-    const stored = await hashPassword(seal("right"), "owner");
+    const stored = await hashPassword(redact("right"), "owner");
     for (let n = 0; n < 3; n += 1) await guessed("wrong", "172.29.0.1");
     const crowd = await crowdOf("172.31.0.1");
-    assert.ok(await checkPassword(seal("right"), stored, accountOf("fred", "172.29.0.9")));
+    assert.ok(await checkPassword(redact("right"), stored, accountOf("fred", "172.29.0.9")));
     assert.ok((await crowd.answers()).includes(429));
   });
 
   it("who is known from elsewhere, as after a restart, comes before strangers", async () => {
-    const stored = await hashPassword(seal("right"), "owner");
+    const stored = await hashPassword(redact("right"), "owner");
     const strangers = Array.from({ length: 100 }, (_none, n) => `101.${n}.2.1`);
     const home = { ...accountOf("gina", "203.0.114.9"), isKnown: true };
     const other = async () => {
       await new Promise((resolve) => setImmediate(resolve));
-      return checkPassword(seal("right"), stored, home);
+      return checkPassword(redact("right"), stored, home);
     };
     assert.ok((await beside(strangers, other)) <= 12);
   });

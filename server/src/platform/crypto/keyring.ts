@@ -17,17 +17,17 @@ export class RootKeyError extends Error {
 }
 
 /** What a ciphertext belongs to; all of it is bound into the ciphertext. */
-export interface Place {
+export interface EncryptionContext {
   readonly table: string;
   readonly row: string;
   readonly column: string;
   readonly version?: number;
 }
 
-export interface Vault {
+export interface DataKey {
   readonly keyId: string;
-  encrypt(plain: Buffer | string, place: Place): Buffer;
-  decrypt(box: Buffer, place: Place): Buffer;
+  encrypt(plain: Buffer | string, place: EncryptionContext): Buffer;
+  decrypt(box: Buffer, place: EncryptionContext): Buffer;
 }
 
 interface KeyRow {
@@ -109,7 +109,7 @@ export interface Keyring {
    * How many keys the root key does not open: made by a node that still ran with the previous root key when the others
    * had the new one already. What is encrypted with them can be read again after a start with the previous one.
    */
-  readonly strays: number;
+  readonly unwrappableKeys: number;
   instanceKey(purpose: InstancePurpose): Buffer;
   createOrgKey(tx: Tx, orgId: string): Promise<void>;
   createProjectKey(tx: Tx, orgId: string, projectId: string): Promise<void>;
@@ -120,9 +120,9 @@ export interface Keyring {
   /** The database may be another one, which never heard of the latest rotations. */
   forgetAllActive(): void;
   /** The key that new rows of this organisation or project are encrypted with. */
-  vaultOf(owner: { readonly orgId: string } | { readonly projectId: string }, q?: Query): Promise<Vault>;
+  dataKeyOf(owner: { readonly orgId: string } | { readonly projectId: string }, q?: Query): Promise<DataKey>;
   /** The key that an existing row names. */
-  vaultById(keyId: string, q?: Query): Promise<Vault>;
+  dataKeyById(keyId: string, q?: Query): Promise<DataKey>;
 }
 
 interface Opened {
@@ -139,7 +139,7 @@ class EnvelopeKeyring implements Keyring {
   /** While the root key is being changed: a node that still has the previous one may wrap keys with it. */
   readonly #previousKek: Buffer | undefined;
   readonly #instance = new Map<string, Buffer>();
-  strays = 0;
+  unwrappableKeys = 0;
   // Keys are immutable once made, so remembering them needs no invalidation; which one is active is asked anew
   // only when it is not known, and a rotation drops it.
   readonly #plain = new LRUCache<string, Buffer>({ max: 20_000 });
@@ -159,7 +159,8 @@ class EnvelopeKeyring implements Keyring {
         const isCurrent = stored && isKeyOf(stored.checkValue, rootKey);
         if (!isCurrent && !(stored && previous && isKeyOf(stored.checkValue, previous))) throw wrongKey();
         if (previous) await this.#rewrapAll(tx, rootKey);
-        else this.strays = (await tx.rows(rootWrappedNow)).filter((row) => !this.#isOurs(row)).length;
+        else
+          this.unwrappableKeys = (await tx.rows(rootWrappedNow)).filter((row) => !this.#isOurs(row)).length;
         await this.#bindPurposes(tx);
         for (const purpose of INSTANCE_PURPOSES) {
           const id = newId();
@@ -262,26 +263,26 @@ class EnvelopeKeyring implements Keyring {
     this.#active.clear();
   }
 
-  async vaultOf(
+  async dataKeyOf(
     owner: { readonly orgId: string } | { readonly projectId: string },
     q?: Query,
-  ): Promise<Vault> {
+  ): Promise<DataKey> {
     const ownerId = "projectId" in owner ? owner.projectId : owner.orgId;
     const known = this.#active.get(ownerId);
-    if (known) return this.vaultById(known, q);
+    if (known) return this.dataKeyById(known, q);
     const statement = "projectId" in owner ? activeProjectKey : activeOrgKey;
     const row = await this.#look(q, (query) => query.first(statement, [ownerId]));
     if (!row) throw new Error("there is no data key for this owner");
     this.#active.set(ownerId, row.id);
-    return this.#vault(row.id, await this.#unwrap(row, q));
+    return this.#dataKey(row.id, await this.#unwrap(row, q));
   }
 
-  async vaultById(keyId: string, q?: Query): Promise<Vault> {
+  async dataKeyById(keyId: string, q?: Query): Promise<DataKey> {
     const known = this.#plain.get(keyId);
-    if (known) return this.#vault(keyId, known);
+    if (known) return this.#dataKey(keyId, known);
     const row = await this.#look(q, (query) => query.first(keyById, [keyId]));
     if (!row) throw new Error("a row names a data key that is gone");
-    return this.#vault(keyId, await this.#unwrap(row, q));
+    return this.#dataKey(keyId, await this.#unwrap(row, q));
   }
 
   #look<T>(q: Query | undefined, look: (q: Query) => Promise<T>): Promise<T> {
@@ -305,8 +306,8 @@ class EnvelopeKeyring implements Keyring {
     return this.#unwrap(row, q);
   }
 
-  #vault(keyId: string, key: Buffer): Vault {
-    const context = (place: Place) => [
+  #dataKey(keyId: string, key: Buffer): DataKey {
+    const context = (place: EncryptionContext) => [
       keyId,
       place.table,
       place.row,

@@ -4,7 +4,7 @@
  */
 import { randomBytes, scrypt, timingSafeEqual, type ScryptOptions } from "node:crypto";
 import { LRUCache } from "lru-cache";
-import type { Sealed } from "../sealed.ts";
+import type { Redacted } from "../redacted.ts";
 import { createTurns } from "../turns.ts";
 
 interface Cost {
@@ -93,7 +93,7 @@ const derive = (password: string, salt: Buffer, options: ScryptOptions): Promise
   });
 
 /** `from`: in whose turn it is done; somebody who has shown a token or an invitation. */
-export async function hashPassword(password: Sealed<string>, from: string): Promise<string> {
+export async function hashPassword(password: Redacted<string>, from: string): Promise<string> {
   const salt = randomBytes(16);
   const { N, r, p } = cost;
   const key = await turns.run(`${PROVEN}${from}`, () => derive(password.open(), salt, { N, r, p }));
@@ -106,7 +106,7 @@ const nobody = (): string =>
 
 /** `stored` undefined = no such account: the same work is done and the answer is no. */
 export async function checkPassword(
-  password: Sealed<string>,
+  password: Redacted<string>,
   stored: string | undefined,
   from: Guesser,
 ): Promise<boolean> {

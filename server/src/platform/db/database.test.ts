@@ -76,7 +76,7 @@ describe("the database", () => {
     await assert.rejects(
       database.write(async (tx) => {
         await tx.rows(insertJob, ["first"]);
-        tx.later(insertJob, ["first"]);
+        tx.defer(insertJob, ["first"]);
         tx.audit(actor, entry);
       }),
       /duplicate key/,

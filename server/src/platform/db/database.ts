@@ -8,9 +8,9 @@ import type { Clock } from "../clock.ts";
 import type { Measure } from "../measure.ts";
 import type { NumberedFact } from "../outbox/fact.ts";
 import { isRetryable, translate } from "./errors.ts";
-import { createAppender } from "./append.ts";
+import { createGroupCommit } from "./group-commit.ts";
 import type { Db, SlowQuery, TurnOf } from "./handles.ts";
-import { openLanes } from "./lanes.ts";
+import { openReadPipelines } from "./read-pipelines.ts";
 import { borrow, renewPool } from "./pools.ts";
 import { openSlowLooks } from "./slow.ts";
 import { SessionClient, type SessionConfig } from "./session.ts";
@@ -49,14 +49,14 @@ export interface DatabaseOptions {
   readonly onFault?: (error: unknown) => void;
 }
 
-const READING_LANES = 4;
-/** Statements on the lanes are quick ones; a lane that is silent for this long holds up everyone behind it. */
-const LANE_SILENCE_MS = 10_000;
+const READ_PIPELINES = 4;
+/** Statements on the read pipelines are quick ones; a read pipeline that is silent for this long holds up everyone behind it. */
+const PIPELINE_SILENCE_MS = 10_000;
 /** Last uses and rate counts: each at most one at a time. */
 const CHORES = 2;
 const CHORE_LIMITS = { statement_timeout: 5000, lock_timeout: 1000 };
-/** Ended by the database before that, so that the lane and whoever else is in it go on. */
-const LANE_LOOK_MS = 8000;
+/** Ended by the database before that, so that the read pipeline and whoever else is in it go on. */
+const PIPELINE_LOOK_MS = 8000;
 const ATTEMPTS = 4;
 const STATEMENT_MS = 20_000;
 /**
@@ -64,10 +64,10 @@ const STATEMENT_MS = 20_000;
  * behind a wire that swallows everything (a pulled cable, a firewall that forgot us) would we wait for ever. Proxies
  * give up after thirty seconds, as a rule: who waits should hear it from us.
  */
-const WIRE_MS = 22_000;
+const ANSWER_MS = 22_000;
 /** Whoever has not come to write by then hears of it, instead of a proxy's time-out. */
 const WRITE_TURN_MS = 7000;
-const OWN_WIRE_MS = 10_000;
+const OWN_PIPELINE_MS = 10_000;
 
 /** What a role or a database may be set to differently, and what our statements and their reading rely on. */
 const UNIFORM = {
@@ -143,9 +143,9 @@ const sessionOf = (connection: pg.ClientConfig): SessionConfig => ({
   application_name: "keyward",
   connectionTimeoutMillis: 5000,
   keepAlive: true,
-  // Lanes may rest for hours; what is between us and the database forgets a silent connection within minutes.
+  // Read pipelines may rest for hours; what is between us and the database forgets a silent connection within minutes.
   keepAliveInitialDelayMillis: 30_000,
-  query_timeout: WIRE_MS,
+  query_timeout: ANSWER_MS,
   settings: LIMITS,
 });
 
@@ -163,23 +163,23 @@ export function openDatabase(options: DatabaseOptions): Database {
     onError,
     borrow,
   });
-  const lanes = openLanes(
+  const readPipelines = openReadPipelines(
     {
       ...base,
-      settings: { ...quick, ...LOOK_ONLY, statement_timeout: LANE_LOOK_MS },
-      query_timeout: LANE_SILENCE_MS,
+      settings: { ...quick, ...LOOK_ONLY, statement_timeout: PIPELINE_LOOK_MS },
+      query_timeout: PIPELINE_SILENCE_MS,
     },
-    READING_LANES,
+    READ_PIPELINES,
   );
-  const ask: Ask = (statement, values) => lanes.rows(statement, values);
-  const commits = new UnconfirmedCommits(ask, WIRE_MS);
+  const ask: Ask = (statement, values) => readPipelines.rows(statement, values);
+  const commits = new UnconfirmedCommits(ask, ANSWER_MS);
   const standstill = new Standstill(pool, () => commits.heldCount > 0);
   const listeners: Parameters<Database["onCommitted"]>[0][] = [];
 
   const lookingFor = (turn: TurnOf | undefined): SlowQuery =>
     asQuery(async (statement, values) => {
       try {
-        if (!statement.isSlow) return await lanes.rows(statement, values);
+        if (!statement.isSlow) return await readPipelines.rows(statement, values);
         // The compiler keeps this from happening.
         if (!turn) throw new Error("a slow look needs somebody's turn: db.read(look, { tenant })");
         return await slow.rows(turn, statement, values);
@@ -237,11 +237,11 @@ export function openDatabase(options: DatabaseOptions): Database {
   return {
     read: <T>(look: (q: SlowQuery) => Promise<T>, turn?: TurnOf) => look(turn ? lookingFor(turn) : looking),
     write,
-    append: createAppender(write),
+    groupCommit: createGroupCommit(write),
     onCommitted: (listener) => void listeners.push(listener),
     renew() {
       for (const each of [pool, chores, ...slow.pools]) renewPool(each);
-      lanes.renew();
+      readPipelines.renew();
     },
     measures: measuresOf(pool),
     obstacles: () =>
@@ -250,11 +250,11 @@ export function openDatabase(options: DatabaseOptions): Database {
         : standstill.obstacles(),
     async hasOwnSettings() {
       const shown = await looking.first(ownSettings);
-      return shown?.timeout === `${LANE_LOOK_MS / 1000}s` && shown.isReadOnly === "on";
+      return shown?.timeout === `${PIPELINE_LOOK_MS / 1000}s` && shown.isReadOnly === "on";
     },
     async connect(purpose = "listen") {
       const { query_timeout: _ours, ...patient } = base;
-      const config = purpose === "migrate" ? patient : { ...base, query_timeout: OWN_WIRE_MS };
+      const config = purpose === "migrate" ? patient : { ...base, query_timeout: OWN_PIPELINE_MS };
       try {
         const client = new SessionClient({ ...config, settings: OWN_SETTINGS[purpose] });
         client.on("error", onError);
@@ -266,7 +266,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     },
     async close() {
       standstill.stop();
-      await Promise.all([pool.end(), chores.end(), slow.close(), lanes.close()]);
+      await Promise.all([pool.end(), chores.end(), slow.close(), readPipelines.close()]);
     },
   };
 }

@@ -36,17 +36,17 @@ export interface AuditEntry {
 }
 
 /** What a change says without looking. */
-export interface Pen {
+export interface WriteTx {
   /**
    * For a statement whose rows nobody needs: it travels with the audit rows and COMMIT, so that a use case made of
    * such statements costs one round trip. If it fails, the whole write fails.
    */
-  later(statement: Statement<unknown>, values: readonly unknown[]): void;
+  defer(statement: Statement<unknown>, values: readonly unknown[]): void;
   emit(fact: Fact): void;
   audit(actor: Actor, entry: AuditEntry): void;
 }
 
-export interface Tx extends SlowQuery, Pen {
+export interface Tx extends SlowQuery, WriteTx {
   /** Called once when the transaction is over, however it ended. */
   atEnd(done: () => void): void;
 }
@@ -61,7 +61,7 @@ export interface Db {
    * For a change that looks at nothing and whose rows nobody else writes: new rows, mostly. Those of several callers
    * share a transaction when there is much to do, and each of them stands or falls by itself all the same.
    */
-  append(change: (pen: Pen) => void, options?: WriteOptions): Promise<void>;
+  groupCommit(change: (pen: WriteTx) => void, options?: WriteOptions): Promise<void>;
 }
 
 export interface WriteOptions {

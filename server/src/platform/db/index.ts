@@ -1,6 +1,6 @@
 export type { Database, Purpose } from "./database.ts";
 export { UPKEEP_TURN } from "./handles.ts";
-export type { AuditEntry, Db, Pen, Query, SlowQuery, TurnOf, Tx } from "./handles.ts";
+export type { AuditEntry, Db, WriteTx, Query, SlowQuery, TurnOf, Tx } from "./handles.ts";
 export { auditRow, insertAuditRows, type AuditRow } from "./audit-rows.ts";
 export { openDatabase } from "./database.ts";
 export { isForeignKeyViolation, isUniqueViolation, isWorthWaitingFor } from "./errors.ts";
@@ -11,4 +11,4 @@ export { watchMigration } from "./migration-watch.ts";
 export { withOwnConnection } from "./own-connection.ts";
 export { escapeLike, searchSql, slowSql, sql, type Statement } from "./statement.ts";
 export { Unconfirmed, unlessMade } from "./unconfirmed.ts";
-export { sever } from "./wire.ts";
+export { sever } from "./pipeline.ts";

@@ -17,7 +17,7 @@ export const UPKEEP_LOOKS = 3;
 const SLOW_LOOK_MS = 15_000;
 const UPKEEP_LOOK_MS = 30_000;
 /** See database.ts: for a wire that swallows everything. */
-const WIRE_MS = 5000;
+const PIPELINE_MS = 5000;
 /** With what the look itself may take, still before a proxy gives up. */
 const TURN_MS = 9000;
 
@@ -68,7 +68,7 @@ function openPool({ config, onError }: SlowNeeds, max: number, lookMs: number): 
   const pool = new pg.Pool({
     ...config,
     settings: { ...config.settings, statement_timeout: lookMs },
-    query_timeout: lookMs + WIRE_MS,
+    query_timeout: lookMs + PIPELINE_MS,
     Client: SessionClient,
     max,
     idleTimeoutMillis: 30_000,
@@ -106,7 +106,7 @@ export function openSlowLooks(needs: SlowNeeds): SlowLooks {
     const bound = boundAnswer(client);
     try {
       const { rows } = await client.query({ name, text, values } as pg.QueryConfig);
-      isOver = (client as unknown as SessionClient).isStandby; // see lanes.ts
+      isOver = (client as unknown as SessionClient).isStandby; // see read pipelines.ts
       return rows as Row[];
     } catch (error) {
       if (bound.isPassed()) throw tooLarge();

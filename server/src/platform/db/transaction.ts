@@ -11,7 +11,7 @@ import type { SlowQuery, Tx, WriteOptions } from "./handles.ts";
 import { borrow, isCurrent } from "./pools.ts";
 import { sql, type Statement } from "./statement.ts";
 import { becameOf, lostAnswer, ownTransactionId, type Ask, type UnconfirmedCommits } from "./unconfirmed.ts";
-import { NeverRan, Wire } from "./wire.ts";
+import { NeverRan, Pipeline } from "./pipeline.ts";
 
 const insertFact = sql<{ seq: number; xid: number; at: number }>(
   "INSERT INTO outbox (name, data) VALUES ($1, $2) RETURNING seq, xid::text::bigint AS xid, (extract(epoch FROM at) * 1000000)::bigint AS at",
@@ -24,13 +24,13 @@ export const asQuery = (send: Send): SlowQuery => ({
 });
 
 /** Prepared statements live as long as their connection, and so does what we know of them. */
-const wires = new WeakMap<pg.ClientBase, Wire>();
-function wireOf(client: pg.ClientBase): Wire {
-  const known = wires.get(client);
+const pipelines = new WeakMap<pg.ClientBase, Pipeline>();
+function pipelineOf(client: pg.ClientBase): Pipeline {
+  const known = pipelines.get(client);
   if (known) return known;
-  const wire = new Wire(client);
-  wires.set(client, wire);
-  return wire;
+  const pipeline = new Pipeline(client);
+  pipelines.set(client, pipeline);
+  return pipeline;
 }
 
 interface Pending {
@@ -42,7 +42,7 @@ interface Pending {
 
 const planAnew = sql("SET LOCAL plan_cache_mode = force_custom_plan");
 
-function asTx(wire: Wire, pending: Pending, clock: Clock): Tx {
+function asTx(pipeline: Pipeline, pending: Pending, clock: Clock): Tx {
   let isPlannedAnew = false;
   /** A transaction may hold a statement whose plan depends on its values, too; from there on it is planned with them. */
   const mind = (statement: Statement<unknown>, send: (first: Statement<unknown>) => void): void => {
@@ -52,10 +52,10 @@ function asTx(wire: Wire, pending: Pending, clock: Clock): Tx {
   };
   return {
     ...asQuery((statement, values) => {
-      mind(statement, (first) => void wire.run(first).catch(() => undefined));
-      return wire.rows(statement, values);
+      mind(statement, (first) => void pipeline.run(first).catch(() => undefined));
+      return pipeline.rows(statement, values);
     }),
-    later: (statement, values) => {
+    defer: (statement, values) => {
       mind(statement, (first) => void pending.statements.push({ statement: first, values: [] }));
       pending.statements.push({ statement, values });
     },
@@ -69,20 +69,20 @@ const begin = sql("BEGIN");
 const end = sql("COMMIT");
 const undo = sql("ROLLBACK");
 
-async function commit(wire: Wire, pending: Pending): Promise<NumberedFact[]> {
+async function commit(pipeline: Pipeline, pending: Pending): Promise<NumberedFact[]> {
   const facts: NumberedFact[] = [];
   const state = async ({ name, data }: Fact): Promise<void> => {
     const text = JSON.stringify(data);
-    const [row] = await wire.rows(insertFact, [name, text]);
+    const [row] = await pipeline.rows(insertFact, [name, text]);
     // Read back, so that who hears of it here is told exactly what other nodes are told.
     if (row) facts.push({ ...row, name, data: JSON.parse(text) as Fact["data"] });
   };
   const sent: Promise<unknown>[] = [
-    ...pending.statements.map(({ statement, values }) => wire.rows(statement, values)),
-    ...pending.audits.map((row) => wire.rows(insertAudit, row)),
+    ...pending.statements.map(({ statement, values }) => pipeline.rows(statement, values)),
+    ...pending.audits.map((row) => pipeline.rows(insertAudit, row)),
     ...pending.facts.map(state),
     // PostgreSQL answers COMMIT of a failed transaction with a friendly ROLLBACK; that is not a success.
-    wire.run(end).then((tag) => {
+    pipeline.run(end).then((tag) => {
       if (tag !== "COMMIT") throw new Error("the transaction was rolled back at commit");
     }),
   ];
@@ -104,7 +104,7 @@ export async function transact<T>(
   { audited: mustAudit = true, isTraced = false }: Pick<WriteOptions, "audited" | "isTraced">,
 ) {
   const client = await borrow(pool);
-  const wire = wireOf(client);
+  const pipeline = pipelineOf(client);
   let broken = false;
   let committing: Promise<NumberedFact[]> | undefined;
   /** Asked for when it is known how the commit ended: an answer that was lost says nothing. */
@@ -117,13 +117,13 @@ export async function transact<T>(
   const pending: Pending = { statements: [], facts: [], audits: [], ends: [] };
   try {
     // Waits for the first statement and travels with it.
-    const begun = wire.run(begin);
+    const begun = pipeline.run(begin);
     begun.catch(() => undefined); // a failure shows again at the first statement; this one must not go unhandled
     // Before anything is sent that is to be committed: with the answer to COMMIT this one would be lost, too.
-    const own = isTraced ? (await wire.rows(ownTransactionId, []))[0] : undefined;
-    const value = await change(asTx(wire, pending, clock));
+    const own = isTraced ? (await pipeline.rows(ownTransactionId, []))[0] : undefined;
+    const value = await change(asTx(pipeline, pending, clock));
     if (mustAudit && pending.audits.length === 0) throw new Error("a write left no audit row");
-    committing = commit(wire, pending);
+    committing = commit(pipeline, pending);
     isMade = committing.then(
       () => true,
       (error: unknown) => (own !== undefined && isAway(error) ? becameOf(ask, own) : false),
@@ -135,7 +135,7 @@ export async function transact<T>(
     const error = failure instanceof NeverRan ? failure.cause : failure;
     broken = isAway(error);
     if (!broken && !commits.isHeld(client)) {
-      await wire.run(undo).catch(() => {
+      await pipeline.run(undo).catch(() => {
         broken = true;
       });
     }

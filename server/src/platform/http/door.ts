@@ -12,11 +12,11 @@ import type { Caller, Confirm, MemberActor } from "../actor.ts";
 import { newRequestId } from "../ids.ts";
 import type { Log } from "../log.ts";
 import { badRequest, notFound, Problem, tooManyRequests } from "../problem.ts";
-import type { Sealed } from "../sealed.ts";
+import type { Redacted } from "../redacted.ts";
 import { clientAddress, networkOf } from "./client-address.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { asProblem, toEnvelope } from "./envelope.ts";
-import { createGate, FRESH_MS, type Gate, type GateNeeds } from "./gate.ts";
+import { createGate, FRESH_MS, type RightsGate, type RightsGateNeeds } from "./gate.ts";
 import { parseInput, type Input } from "./input.ts";
 import { createJsonParser, notText } from "./json-body.ts";
 import { createLargeBodies, type LargeBodies } from "./large-bodies.ts";
@@ -25,7 +25,7 @@ import { readLongBody } from "./long-input.ts";
 import { createReplyWriter } from "./long-replies.ts";
 import { createUnread } from "./unread.ts";
 import type { Metrics } from "./metrics.ts";
-import type { RateLimits, Verdict } from "./rate-limits.ts";
+import type { RateLimits, RateVerdict } from "./rate-limits.ts";
 import { Raw, type ReplyControl, type Route } from "./serve.ts";
 import { EventStream } from "./sse.ts";
 import { isLeaving, leaveUnread } from "./unread-body.ts";
@@ -43,7 +43,7 @@ const SECURITY_HEADERS = {
   "cache-control": "no-store",
 } as const;
 
-export interface DoorNeeds extends GateNeeds {
+export interface DoorNeeds extends RightsGateNeeds {
   readonly routes: readonly Route[];
   /** The actor behind an Authorization header; throws the problem to answer. */
   readonly authenticate: (header: string | undefined, caller: Caller) => MemberActor | Promise<MemberActor>;
@@ -52,11 +52,11 @@ export interface DoorNeeds extends GateNeeds {
   /** Told of whoever was let in and then refused. */
   readonly onRefused: (actor: MemberActor, endpoint: Endpoint, problem: Problem) => void;
   readonly trustedProxies: BlockList;
-  readonly metricsToken: Sealed<string> | undefined;
+  readonly metricsToken: Redacted<string> | undefined;
   readonly log: Log;
 }
 
-interface Visit {
+interface RequestContext {
   caller: Caller;
   actor: MemberActor | undefined;
   bodyHasEscapes: boolean;
@@ -69,7 +69,7 @@ interface Visit {
 
 declare module "fastify" {
   interface FastifyRequest {
-    visit: Visit;
+    requestContext: RequestContext;
   }
   interface FastifyContextConfig {
     route?: Route;
@@ -106,14 +106,14 @@ export function createDoor(needs: DoorNeeds): FastifyInstance {
     if (problem.retryAfterSeconds !== undefined)
       reply.header("retry-after", String(problem.retryAfterSeconds));
     leaveUnread(request.raw, reply.raw);
-    const { actor } = request.visit ?? {};
+    const { actor } = request.requestContext ?? {};
     const { route } = request.routeOptions.config;
     if (problem.status === 403 && actor && route) needs.onRefused(actor, route.endpoint, problem);
     reply.code(problem.status).headers(SECURITY_HEADERS).header("x-request-id", request.id);
     reply.type("application/json").send(JSON.stringify(toEnvelope(request.id, problem)));
   };
 
-  app.decorateRequest("visit");
+  app.decorateRequest("requestContext");
   app.setErrorHandler(refuse);
   app.setNotFoundHandler((request, reply) => refuse(notFound("This address"), request, reply));
   const gate = createGate(needs);
@@ -125,7 +125,7 @@ export function createDoor(needs: DoorNeeds): FastifyInstance {
   return app;
 }
 
-function addBodyParsers(app: FastifyInstance, gate: Gate, large: LargeBodies): void {
+function addBodyParsers(app: FastifyInstance, gate: RightsGate, large: LargeBodies): void {
   app.removeAllContentTypeParsers();
   const parse = createJsonParser(gate, large);
   app.addContentTypeParser("application/json", { parseAs: "buffer" }, (request, body, done) => {
@@ -156,13 +156,13 @@ function addBodyParsers(app: FastifyInstance, gate: Gate, large: LargeBodies): v
         );
       }
       if (!isUtf8(body as Buffer)) return done(notText());
-      request.visit.bodyHasEscapes = true;
+      request.requestContext.bodyHasEscapes = true;
       done(null, Object.fromEntries(new URLSearchParams(body.toString())));
     },
   );
 }
 
-function tell(reply: FastifyReply, verdict: Verdict, limit: string): void {
+function tell(reply: FastifyReply, verdict: RateVerdict, limit: string): void {
   reply.raw.setHeader("x-ratelimit-limit", verdict.limit);
   reply.raw.setHeader("x-ratelimit-remaining", verdict.remaining);
   reply.raw.setHeader("x-ratelimit-reset", verdict.resetSeconds);
@@ -189,7 +189,7 @@ function countMember(needs: DoorNeeds, endpoint: Endpoint, actor: MemberActor, r
   if (verdict && !verdict.allowed) tell(reply, verdict, "The organisation's limit of requests per minute");
 }
 
-function addHooks(app: FastifyInstance, needs: DoorNeeds, gate: Gate, large: LargeBodies): void {
+function addHooks(app: FastifyInstance, needs: DoorNeeds, gate: RightsGate, large: LargeBodies): void {
   app.addHook("onRequest", async (request, reply) => {
     if (isLeaving(request.raw.socket)) {
       request.raw.socket.destroy();
@@ -203,7 +203,7 @@ function addHooks(app: FastifyInstance, needs: DoorNeeds, gate: Gate, large: Lar
     const userAgent = (request.headers["user-agent"] ?? "").slice(0, 512);
     const { socket } = request.raw;
     const caller = { requestId: request.id, ip, userAgent, isGone: () => socket.destroyed };
-    request.visit = {
+    request.requestContext = {
       caller,
       actor: undefined,
       bodyHasEscapes: false,
@@ -217,7 +217,7 @@ function addHooks(app: FastifyInstance, needs: DoorNeeds, gate: Gate, large: Lar
     const { endpoint } = route;
     if (endpoint.access === "public") return countRequest(needs, endpoint, networkOf(ip), reply);
     try {
-      request.visit.actor = await needs.authenticate(request.headers.authorization, caller);
+      request.requestContext.actor = await needs.authenticate(request.headers.authorization, caller);
     } catch (error) {
       // Guessing tokens is limited by address, because there is no caller yet, and apart from logins: a fleet whose
       // tokens have all ended must still be able to log in again.
@@ -226,7 +226,7 @@ function addHooks(app: FastifyInstance, needs: DoorNeeds, gate: Gate, large: Lar
       }
       throw error;
     }
-    countMember(needs, endpoint, request.visit.actor, reply);
+    countMember(needs, endpoint, request.requestContext.actor, reply);
     const judged = gate.atHead(route, request);
     if (judged) await judged;
     large.admit(request, reply.raw);
@@ -234,8 +234,8 @@ function addHooks(app: FastifyInstance, needs: DoorNeeds, gate: Gate, large: Lar
 
   app.addHook("onResponse", (request, reply, done) => {
     const route = request.routeOptions.url ?? "unknown";
-    const milliseconds = performance.now() - (request.visit?.startedAt ?? performance.now());
-    if (!request.visit?.isStream)
+    const milliseconds = performance.now() - (request.requestContext?.startedAt ?? performance.now());
+    if (!request.requestContext?.isStream)
       needs.metrics.observe(route, request.method, reply.statusCode, milliseconds / 1000);
     needs.log.info(
       {
@@ -244,8 +244,8 @@ function addHooks(app: FastifyInstance, needs: DoorNeeds, gate: Gate, large: Lar
         route,
         status: reply.statusCode,
         ms: Math.round(milliseconds * 10) / 10,
-        ip: request.visit?.caller.ip,
-        actor: request.visit?.actor?.id,
+        ip: request.requestContext?.caller.ip,
+        actor: request.requestContext?.actor?.id,
       },
       "request",
     );
@@ -275,7 +275,7 @@ const controlOf = (request: FastifyRequest, reply: FastifyReply): ReplyControl =
   status: (code) => void reply.code(code),
   header: (name, value) => void reply.header(name, value),
   stream(needs) {
-    request.visit.isStream = true;
+    request.requestContext.isStream = true;
     reply.hijack();
     return new EventStream(request.raw, reply.getHeaders(), needs);
   },
@@ -284,7 +284,7 @@ const controlOf = (request: FastifyRequest, reply: FastifyReply): ReplyControl =
 /** What was asked, at once unless it is long. */
 function inputOf(route: Route, request: FastifyRequest): Input | Promise<Input> {
   const { params, query, body } = request;
-  const { bodyHasEscapes, isBodyLong } = request.visit;
+  const { bodyHasEscapes, isBodyLong } = request.requestContext;
   const raw = { params, query, body };
   if (!isBodyLong) return parseInput(route, raw, bodyHasEscapes);
   return readLongBody(route.endpoint.body, body, bodyHasEscapes).then((read) =>
@@ -295,15 +295,15 @@ function inputOf(route: Route, request: FastifyRequest): Input | Promise<Input> 
 /** Of the whole process: what it guards is the process's memory. */
 const unread = createUnread();
 
-function mount(app: FastifyInstance, route: Route, gate: Gate, needs: GateNeeds): void {
+function mount(app: FastifyInstance, route: Route, gate: RightsGate, needs: RightsGateNeeds): void {
   const { endpoint, answer } = route;
   const write = createReplyWriter(endpoint.reply);
-  const bodyOf = ({ body }: Raw, visit: Visit, reply: FastifyReply, confirm: Confirm) =>
-    typeof body === "string" || Buffer.isBuffer(body) || !visit.actor
+  const bodyOf = ({ body }: Raw, requestContext: RequestContext, reply: FastifyReply, confirm: Confirm) =>
+    typeof body === "string" || Buffer.isBuffer(body) || !requestContext.actor
       ? body
       : longAnswer(body, reply.raw, { confirm });
   const handler = async (request: FastifyRequest, reply: FastifyReply) => {
-    const { visit } = request;
+    const { requestContext } = request;
     const judged = gate.beforeUse(route, request);
     if (judged) await judged;
     let input: Input;
@@ -314,21 +314,23 @@ function mount(app: FastifyInstance, route: Route, gate: Gate, needs: GateNeeds)
       throw await gate.refusalOf(route, request, error);
     }
     const confirm: Confirm = async () => {
-      if (visit.actor) await needs.confirm(visit.actor, request.headers.authorization ?? "");
+      if (requestContext.actor)
+        await needs.confirm(requestContext.actor, request.headers.authorization ?? "");
     };
     const value = await answer({
       ...input,
-      actor: visit.actor,
+      actor: requestContext.actor,
       confirm,
-      caller: visit.caller,
+      caller: requestContext.caller,
       headers: request.headers,
       reply: controlOf(request, reply),
     });
-    if (visit.isStream) return reply;
+    if (requestContext.isStream) return reply;
     try {
       // Whatever it waited for (a turn, a key): who was shut out meanwhile is told nothing any more.
-      if (endpoint.method !== "DELETE" && performance.now() - visit.startedAt > FRESH_MS) await confirm();
-      if (value instanceof Raw) return reply.send(bodyOf(value, visit, reply, confirm));
+      if (endpoint.method !== "DELETE" && performance.now() - requestContext.startedAt > FRESH_MS)
+        await confirm();
+      if (value instanceof Raw) return reply.send(bodyOf(value, requestContext, reply, confirm));
     } catch (error) {
       if (value instanceof Raw) letGo(value.body);
       throw error;
@@ -337,7 +339,7 @@ function mount(app: FastifyInstance, route: Route, gate: Gate, needs: GateNeeds)
     const text = write(value);
     if (typeof text === "string") return reply.send(text);
     const whole = await text;
-    unread.hold(visit.actor?.orgId ?? visit.caller.ip, whole.length, reply.raw);
+    unread.hold(requestContext.actor?.orgId ?? requestContext.caller.ip, whole.length, reply.raw);
     return reply.send(whole);
   };
   for (const path of [endpoint.path, ...endpoint.aliases]) {

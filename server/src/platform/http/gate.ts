@@ -8,7 +8,14 @@ import type { FastifyRequest } from "fastify";
 import { Problem } from "../problem.ts";
 import { parseParams } from "./input.ts";
 import { topLevelTexts } from "./peek.ts";
-import { isNamedByPath, projectFieldsOf, refAmong, type Judge, type Named, type Right } from "./rights.ts";
+import {
+  isNamedByPath,
+  projectFieldsOf,
+  refAmong,
+  type RightsJudge,
+  type Named,
+  type Right,
+} from "./rights.ts";
 import type { Route } from "./serve.ts";
 
 /** A body up to this long is parsed before anybody asks: that costs less than a look at it. */
@@ -16,19 +23,22 @@ export const SMALL_BODY = 64 * 1024;
 /** Whoever takes longer than this to send a request is looked at again before it is carried out. */
 export const FRESH_MS = 1000;
 
-interface Entry {
+interface GuardedRoute {
   readonly right: Right;
   readonly isNamedByPath: boolean;
   readonly fields: readonly string[];
 }
 
-export interface GateNeeds {
-  readonly judge: Judge;
+export interface RightsGateNeeds {
+  readonly judge: RightsJudge;
   /** Throws if the actor of this header would not be let in any more. */
-  readonly confirm: (actor: NonNullable<FastifyRequest["visit"]["actor"]>, header: string) => Promise<void>;
+  readonly confirm: (
+    actor: NonNullable<FastifyRequest["requestContext"]["actor"]>,
+    header: string,
+  ) => Promise<void>;
 }
 
-export type Gate = ReturnType<typeof createGate>;
+export type RightsGate = ReturnType<typeof createGate>;
 
 const isShort = ({ headers }: FastifyRequest): boolean =>
   headers["content-length"] === undefined
@@ -44,9 +54,9 @@ const orUnknown = (judged: Promise<void>): Promise<void> =>
 const fieldsOf = (body: unknown): Readonly<Record<string, unknown>> =>
   typeof body === "object" && body !== null ? (body as Record<string, unknown>) : {};
 
-export function createGate({ judge, confirm }: GateNeeds) {
-  const entries = new WeakMap<Route, Entry>();
-  const entryOf = (route: Route): Entry | undefined => {
+export function createGate({ judge, confirm }: RightsGateNeeds) {
+  const entries = new WeakMap<Route, GuardedRoute>();
+  const entryOf = (route: Route): GuardedRoute | undefined => {
     const { right, endpoint } = route;
     if (!right) return undefined;
     let entry = entries.get(route);
@@ -60,7 +70,7 @@ export function createGate({ judge, confirm }: GateNeeds) {
 
   /** Asks as far as the address alone can tell; undefined if it cannot. */
   const atHead = (route: Route, request: FastifyRequest): Promise<void> | undefined => {
-    const [entry, { actor }] = [entryOf(route), request.visit];
+    const [entry, { actor }] = [entryOf(route), request.requestContext];
     if (!entry || !actor) return undefined;
     const { right } = entry;
     if (right.of === "organization" || right.of === "instance") return judge(actor, right, undefined);
@@ -75,7 +85,7 @@ export function createGate({ judge, confirm }: GateNeeds) {
     request: FastifyRequest,
     values: (field: string) => unknown,
   ): Promise<void> | undefined => {
-    const [entry, { actor }] = [entryOf(route), request.visit];
+    const [entry, { actor }] = [entryOf(route), request.requestContext];
     if (!entry || !actor || entry.fields.length === 0) return undefined;
     const ref = refAmong(entry.fields.map(values));
     return ref === undefined ? undefined : judge(actor, entry.right, ref);
@@ -88,8 +98,8 @@ export function createGate({ judge, confirm }: GateNeeds) {
   };
 
   const again = async (route: Route, request: FastifyRequest): Promise<void> => {
-    const { visit, headers } = request;
-    if (visit.actor) await confirm(visit.actor, headers.authorization ?? "");
+    const { requestContext, headers } = request;
+    if (requestContext.actor) await confirm(requestContext.actor, headers.authorization ?? "");
     await atHead(route, request);
   };
 
@@ -108,13 +118,13 @@ export function createGate({ judge, confirm }: GateNeeds) {
 
     /** When everything has arrived and nothing of the body was looked at yet. */
     beforeUse(route: Route, request: FastifyRequest): Promise<void> | undefined {
-      const isLate = performance.now() - request.visit.startedAt > FRESH_MS;
+      const isLate = performance.now() - request.requestContext.startedAt > FRESH_MS;
       return isLate ? again(route, request).then(() => judgeBody(route, request)) : judgeBody(route, request);
     },
 
     /** What to answer instead of "invalid": that the caller has no business there, if that is so. */
     async refusalOf(route: Route, request: FastifyRequest, error: unknown): Promise<unknown> {
-      const [entry, { actor }] = [entryOf(route), request.visit];
+      const [entry, { actor }] = [entryOf(route), request.requestContext];
       if (!(error instanceof Problem) || error.status !== 422 || !entry || !actor) return error;
       const { right } = entry;
       const find = right.of === "thing" ? right.find : right.of === "project" ? right.otherwise : undefined;

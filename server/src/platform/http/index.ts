@@ -14,7 +14,7 @@ export {
   toOneself,
   toThing,
   type Finder,
-  type Judge,
+  type RightsJudge,
   type Named,
   type Right,
 } from "./rights.ts";

@@ -6,7 +6,7 @@ import type { FastifyRequest } from "fastify";
 import { NotJson, parseInBites, TooManyParts } from "../json-bites.ts";
 import { Pace } from "../pace.ts";
 import { badRequest, Problem } from "../problem.ts";
-import { SMALL_BODY, type Gate } from "./gate.ts";
+import { SMALL_BODY, type RightsGate } from "./gate.ts";
 import { UNSTORABLE_ESCAPES } from "./input.ts";
 import { LARGE, type LargeBodies } from "./large-bodies.ts";
 
@@ -52,9 +52,9 @@ async function decodeInBites(body: Buffer): Promise<string> {
 
 async function parseInParts(request: FastifyRequest, body: Buffer): Promise<unknown> {
   if (!isUtf8(body)) throw notText();
-  request.visit.isBodyLong = true;
+  request.requestContext.isBodyLong = true;
   const text = await decodeInBites(body);
-  request.visit.bodyHasEscapes = UNSTORABLE_ESCAPES.test(text);
+  request.requestContext.bodyHasEscapes = UNSTORABLE_ESCAPES.test(text);
   await setImmediate();
   return parseLong(text);
 }
@@ -62,7 +62,7 @@ async function parseInParts(request: FastifyRequest, body: Buffer): Promise<unkn
 function parseAtOnce(request: FastifyRequest, body: Buffer): unknown {
   if (!isUtf8(body)) throw notText();
   const text = body.toString();
-  request.visit.bodyHasEscapes = UNSTORABLE_ESCAPES.test(text);
+  request.requestContext.bodyHasEscapes = UNSTORABLE_ESCAPES.test(text);
   try {
     return JSON.parse(text);
   } catch {
@@ -71,14 +71,14 @@ function parseAtOnce(request: FastifyRequest, body: Buffer): unknown {
 }
 
 /** Answers at once where the body is small, as nearly all of them are. */
-export const createJsonParser = (gate: Gate, large: LargeBodies) => {
+export const createJsonParser = (gate: RightsGate, large: LargeBodies) => {
   const parseLater = async (request: FastifyRequest, body: Buffer): Promise<unknown> => {
     await gate.atBody(request, body);
     if (body.length <= SMALL) return parseAtOnce(request, body);
     if (body.length <= LARGE) return parseInParts(request, body);
     const answer = await large.parse(body);
     if ("fault" in answer) throw FAULTS[answer.fault]();
-    request.visit.bodyHasEscapes = answer.hasEscapes;
+    request.requestContext.bodyHasEscapes = answer.hasEscapes;
     return answer.value;
   };
   return (request: FastifyRequest, body: Buffer): unknown => {

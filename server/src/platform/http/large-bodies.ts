@@ -26,7 +26,7 @@ export function createLargeBodies() {
       const limit = request.routeOptions.config.route?.endpoint.maxBodyBytes ?? 0;
       const length = Number(request.headers["content-length"] ?? Number.POSITIVE_INFINITY);
       if (limit <= LARGE || length <= LARGE) return;
-      const owner = request.visit.actor?.orgId ?? "";
+      const owner = request.requestContext.actor?.orgId ?? "";
       if (owners.has(owner) || owners.size >= AT_ONCE)
         throw tooManyRequests(5, "Another large file is being taken in at the moment.");
       owners.add(owner);

@@ -1,7 +1,7 @@
 /** Replies as text. Where a reply holds a long list, its items are picked and written in bites. */
 import { z } from "zod";
 import { concatInBites, Pace } from "../pace.ts";
-import { createPicker } from "./picker.ts";
+import { createResponseProjection } from "./response-projection.ts";
 
 /** Lists up to this long are written at once, as long as their items are small. */
 const SHORT = 8;
@@ -37,7 +37,7 @@ interface LongPart {
 const fieldsOf = (value: unknown): Record<string, unknown> => value as Record<string, unknown>;
 
 function listPart(element: z.ZodType): LongPart {
-  const pick = createPicker(element);
+  const pick = createResponseProjection(element);
   return {
     isLong: (value) => Array.isArray(value) && (value.length > SHORT || roomAfter(value, SMALL) <= 0),
     outlineOf: () => [],
@@ -109,7 +109,7 @@ async function inBites(pieces: Generator<string, void>): Promise<Buffer> {
 export type ReplyWriter = (value: unknown) => string | Promise<Buffer>;
 
 export function createReplyWriter(schema: z.ZodType): ReplyWriter {
-  const pick = createPicker(schema);
+  const pick = createResponseProjection(schema);
   const atOnce = (value: unknown): string => JSON.stringify(pick(value));
   const part = schema instanceof z.ZodObject ? partOf(schema) : undefined;
   if (!part) return atOnce;

@@ -17,7 +17,7 @@ import { oneAtATime } from "../one-at-a-time.ts";
 
 export type Bucket = "read" | "write" | "login" | "orgRead" | "orgWrite";
 
-export interface Verdict {
+export interface RateVerdict {
   readonly allowed: boolean;
   readonly limit: number;
   readonly remaining: number;
@@ -26,13 +26,13 @@ export interface Verdict {
 
 export interface RateLimits {
   /** Counts one request of this caller, or as many as it costs; undefined when the bucket has no limit. */
-  count(bucket: Bucket, caller: string, cost?: number): Verdict | undefined;
+  count(bucket: Bucket, caller: string, cost?: number): RateVerdict | undefined;
   share(): Promise<void>;
   start(): void;
   stop(): void;
 }
 
-interface Counter {
+interface RateCounter {
   /** Of all nodes, as far as this one knows; its own part of it included. */
   shared: number;
   /** Of this node, not yet shared. */
@@ -42,7 +42,7 @@ interface Counter {
 
 interface Sent {
   readonly key: string;
-  readonly counter: Counter;
+  readonly counter: RateCounter;
   readonly count: number;
 }
 
@@ -65,7 +65,7 @@ export function createRateLimits(needs: {
 }): RateLimits {
   const { limits, db, clock, log } = needs;
   let windowStart = 0;
-  let counters = new Map<string, Counter>();
+  let counters = new Map<string, RateCounter>();
   let sweptFor = 0;
   let timer: NodeJS.Timeout | undefined;
 

@@ -8,7 +8,7 @@ import { z } from "zod";
 import type { MemberActor } from "../actor.ts";
 import { idInOneSpelling, type Endpoint } from "./endpoint.ts";
 
-export interface Wish {
+export interface WantedRight {
   readonly action: string;
   readonly subject: string;
 }
@@ -24,8 +24,12 @@ export type Finder = (actor: MemberActor, named: Named) => Promise<unknown>;
 
 export type Right =
   /** In the project that path or body name; without a wish, to be a member is enough. */
-  | { readonly of: "project"; readonly wishes: readonly Wish[]; readonly otherwise: Finder | undefined }
-  | { readonly of: "organization"; readonly wish: Wish }
+  | {
+      readonly of: "project";
+      readonly wishes: readonly WantedRight[];
+      readonly otherwise: Finder | undefined;
+    }
+  | { readonly of: "organization"; readonly wish: WantedRight }
   | { readonly of: "instance" }
   /** Where a project is known only after a look into the database. */
   | { readonly of: "thing"; readonly find: Finder }
@@ -38,7 +42,7 @@ export const inProject = (action: string, subject: string, otherwise?: Finder): 
   otherwise,
 });
 /** Any one of them will do. */
-export const inProjectAnyOf = (...wishes: readonly Wish[]): Right => ({
+export const inProjectAnyOf = (...wishes: readonly WantedRight[]): Right => ({
   of: "project",
   wishes,
   otherwise: undefined,
@@ -52,7 +56,7 @@ export const toOneself: Right = { of: "caller" };
 export const toThing = (find: Finder): Right => ({ of: "thing", find });
 
 /** Asks whoever knows about rights; throws the problem to answer. `projectRef` is an id or a slug. */
-export type Judge = (actor: MemberActor, right: Right, projectRef: string | undefined) => Promise<void>;
+export type RightsJudge = (actor: MemberActor, right: Right, projectRef: string | undefined) => Promise<void>;
 
 const uuid = z.uuid();
 /** An id in a body that nobody has looked at yet. */

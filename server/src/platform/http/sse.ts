@@ -73,9 +73,9 @@ export class Backlog {
   }
 }
 
-type Headers = Readonly<Record<string, string | number | readonly string[] | undefined>>;
+type StreamHeaders = Readonly<Record<string, string | number | readonly string[] | undefined>>;
 
-function headOf(headers: Headers, isChunked: boolean): string {
+function headOf(headers: StreamHeaders, isChunked: boolean): string {
   const all = {
     ...headers,
     ...STREAM_HEADERS,
@@ -105,7 +105,7 @@ export class EventStream {
   #isEnding = false;
   #isClosed = false;
 
-  constructor(request: IncomingMessage, headers: Headers, needs: EventStreamNeeds) {
+  constructor(request: IncomingMessage, headers: StreamHeaders, needs: EventStreamNeeds) {
     const { socket } = request;
     this.#socket = socket;
     this.#needs = needs;

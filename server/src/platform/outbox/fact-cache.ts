@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { Tail } from "./tail.ts";
-import { Touches, type Watch } from "./touches.ts";
+import { Touches, type TopicWatch } from "./touches.ts";
 
 /**
  * Remembers what was read from the database for as long as that is known to be true. An entry is dropped by the
@@ -53,7 +53,7 @@ const keyTopic = (key: string): string => `key ${key}`;
 const groupTopic = (group: string): string => `group ${group}`;
 
 interface Load<Value> {
-  readonly watch: Watch;
+  readonly watch: TopicWatch;
   /** What was dropped by description since it began. */
   readonly stale: ((value: Value, key: string) => boolean)[];
 }

@@ -125,7 +125,7 @@ describe("a tail among others", () => {
     });
     const nothing = () => undefined;
     const source = openOutbox(database);
-    const outlook = await source.open({ onLost: nothing, onBell: nothing, onCompany: nothing });
+    const outlook = await source.open({ onLost: nothing, onNotify: nothing, onPeers: nothing });
     const { system, timeline } = await outlook.begin();
     assert.match(system ?? "", /^\d{10,}$/);
     assert.match(timeline ?? "", /^[0-9A-F]{8}$/);
@@ -137,7 +137,7 @@ describe("a tail among others", () => {
 
   it("F4 hints a fact behind a hole once, and stays fresh there", async () => {
     const hints: number[] = [];
-    tail.onHint(({ data }) => void hints.push((data as { n: number }).n));
+    tail.onInvalidate(({ data }) => void hints.push((data as { n: number }).n));
     const slow = new pg.Client(test.connection);
     await slow.connect();
     await slow.query("BEGIN");
@@ -237,10 +237,10 @@ describe("a tail among others", () => {
       throw new Error("a committed listener");
     });
     database.onCommitted(() => void later.push("committed"));
-    fragile.onHint(() => {
+    fragile.onInvalidate(() => {
       throw new Error("a hint listener");
     });
-    fragile.onHint(() => void later.push("hint"));
+    fragile.onInvalidate(() => void later.push("hint"));
     fragile.onFacts(() => {
       throw new Error("a fact listener");
     });

@@ -19,7 +19,7 @@ describe("many tails on one database", () => {
   let test: TestDatabase;
   const databases: Database[] = [];
   const tails: OutboxTail[] = [];
-  const counts = { looks: 0, company: 0, writers: 0 };
+  const counts = { looks: 0, peers: 0, writers: 0 };
   let latencies: number[] = [];
   let told = 0;
   const statedAt = new Map<number, number>();
@@ -28,7 +28,7 @@ describe("many tails on one database", () => {
   const counted = (source: OutboxSource): OutboxSource => ({
     onCommitted: source.onCommitted,
     renew: source.renew,
-    ring: () => source.ring(),
+    notify: () => source.notify(),
     stop: () => source.stop(),
     async open(events) {
       const outlook = await source.open(events);
@@ -41,7 +41,7 @@ describe("many tails on one database", () => {
       return {
         ...outlook,
         look: counting("looks", outlook.look),
-        company: counting("company", outlook.company),
+        peers: counting("peers", outlook.peers),
         writers: counting("writers", outlook.writers),
       };
     },
@@ -85,7 +85,7 @@ describe("many tails on one database", () => {
     ear.on("notification", () => (bells += 1));
     await ear.query(`LISTEN ${CHANNEL}`);
     await pause(1500);
-    Object.assign(counts, { looks: 0, company: 0, writers: 0 });
+    Object.assign(counts, { looks: 0, peers: 0, writers: 0 });
     bells = 0;
     latencies = [];
     const began = performance.now();
@@ -115,11 +115,11 @@ describe("many tails on one database", () => {
       await pause(10);
     assert.equal(told, FACTS * TAILS, "everybody hears everything");
     await pause(1000);
-    Object.assign(counts, { looks: 0, company: 0, writers: 0 });
+    Object.assign(counts, { looks: 0, peers: 0, writers: 0 });
     bells = 0;
     await pause(1500);
     assert.deepEqual(
-      [counts.company, counts.writers, bells],
+      [counts.peers, counts.writers, bells],
       [0, 0, 0],
       "at rest nobody looks at locks or rings",
     );

@@ -1,5 +1,5 @@
 /**
- * When to look, and when to ring for the others. Quiet nodes wait for a bell, with a slow poll for the bell that was
+ * When to look, and when to ring for the others. Quiet nodes wait for a notification, with a slow poll for the notification that was
  * never rung; busy ones look by the clock. A node that has seen another's fact just now looks again soon, so whoever
  * commits shortly after somebody else need not ring: bells come when activity begins, not with each commit. The more
  * nodes there are the less often each of them looks, so that all together ask the database a bounded number of times.
@@ -12,7 +12,7 @@ const LONGEST_MS = 50;
 /** After another's fact, for so long by the clock: at first often, then less and less. */
 const BUSY_MS = 600;
 const SLOWER_PER_MS = 1 / 8;
-/** After any fact that the others look out for, they need no bell for so long; well below `BUSY_MS`. */
+/** After any fact that the others look out for, they need no notification for so long; well below `BUSY_MS`. */
 const AWAKE_MS = 250;
 
 export interface Timers {
@@ -27,13 +27,13 @@ export const realTimers: Timers = {
 
 export class Pace {
   /** Other nodes that listen; until we know, as if there were one. */
-  company = 1;
+  peers = 1;
   #foreignAt = Number.NEGATIVE_INFINITY;
   #activeAt = Number.NEGATIVE_INFINITY;
 
   /** Between the beginnings of two looks. */
   get shortest(): number {
-    return Math.min(LONGEST_MS, Math.max(SHORTEST_MS, (this.company + 1) * SHARE_MS));
+    return Math.min(LONGEST_MS, Math.max(SHORTEST_MS, (this.peers + 1) * SHARE_MS));
   }
 
   sawForeign(now: number): void {
@@ -42,17 +42,17 @@ export class Pace {
   }
 
   isBusy(now: number): boolean {
-    return this.company > 0 && now - this.#foreignAt < BUSY_MS;
+    return this.peers > 0 && now - this.#foreignAt < BUSY_MS;
   }
 
   /** Something was committed here: does anybody have to be woken for it? */
   mustRing(now: number): boolean {
     const areAwake = now - this.#activeAt < AWAKE_MS;
     this.#activeAt = now;
-    return !areAwake && this.company > 0;
+    return !areAwake && this.peers > 0;
   }
 
-  bellFailed(): void {
+  notifyFailed(): void {
     this.#activeAt = Number.NEGATIVE_INFINITY;
   }
 

@@ -19,7 +19,7 @@ export interface Hole {
   readonly last: number;
 }
 
-export interface Question {
+export interface OutboxQuestion {
   /** Everything above this, as far as it fits a page; null if nothing more would fit into memory. */
   readonly above: number | null;
   readonly holes: readonly Hole[];
@@ -27,7 +27,7 @@ export interface Question {
 }
 
 /** What one snapshot of the outbox says. */
-export interface Page {
+export interface OutboxPage {
   /** The highest number that was swept: nothing up to it will ever be seen again. */
   readonly swept: number;
   /** The last number that was drawn. */
@@ -42,7 +42,7 @@ export interface Page {
 }
 
 /** How the server's story and ours go together; `unsaid` if it has swept what it was asked about. */
-export type Verdict = "same" | "unsaid" | "other";
+export type PageVerdict = "same" | "unsaid" | "other";
 
 /** The holes there were at a moment, and who was writing to the outbox then and may still fill them. */
 interface Inquest {
@@ -95,7 +95,7 @@ export class Reading {
     this.#inquest = undefined;
   }
 
-  question(): Question {
+  question(): OutboxQuestion {
     return {
       above: this.#waiting.size >= MOST_WAITING ? null : this.#read,
       holes: [...this.#givenUp, ...this.#holes],
@@ -104,12 +104,12 @@ export class Reading {
   }
 
   /** About everything that was ever told, for a server of which nothing is known. */
-  wholeQuestion(): Question {
+  wholeQuestion(): OutboxQuestion {
     return { above: null, holes: [], claim: this.#told.everything };
   }
 
   /** Does the server tell the same story as we did, and has it kept everything for us that we have not told yet? */
-  judge({ swept, drawn, claimed }: Page, claim: Claim): Verdict {
+  judge({ swept, drawn, claimed }: OutboxPage, claim: Claim): PageVerdict {
     if (swept > this.#last || (claim.to > 0 && (drawn ?? 0) < claim.to)) return "other";
     if (claim.from !== null && claim.count > 0 && swept > claim.from) return "unsaid";
     if (claimed.count !== claim.count || claimed.sum !== claim.sum) return "other";
@@ -126,7 +126,7 @@ export class Reading {
   }
 
   /** Answers what was not known yet; undefined if a number was used after it had been given up. */
-  take({ facts, late }: Page): NumberedFact[] | undefined {
+  take({ facts, late }: OutboxPage): NumberedFact[] | undefined {
     const fresh: NumberedFact[] = [];
     for (const fact of late) {
       if (this.#givenUp.some((hole) => isIn(hole, fact.seq))) return undefined;
@@ -244,5 +244,5 @@ function without(holes: readonly Hole[], dead: Hole): Hole[] {
 }
 
 /** Does the page say all that there is to say? */
-export const isWhole = (page: Page, question: Question): boolean =>
+export const isWhole = (page: OutboxPage, question: OutboxQuestion): boolean =>
   question.above !== null && page.facts.length < BATCH && page.late.length < BATCH;

@@ -5,29 +5,29 @@
 import type pg from "pg";
 import { sever, type Database } from "../db/index.ts";
 import type { NumberedFact } from "./fact.ts";
-import { BATCH, type Page, type Question } from "./reading.ts";
+import { BATCH, type OutboxPage, type OutboxQuestion } from "./reading.ts";
 import { plus, SUM_MODULUS } from "./told.ts";
 
 export const CHANNEL = "keyward_outbox";
 
 /** Which server this is; null where it does not say. */
-export interface Identity {
+export interface ServerIdentity {
   readonly system: string | null;
   readonly timeline: string | null;
 }
 
-export interface Beginning extends Identity {
+export interface Beginning extends ServerIdentity {
   /** The highest number that is known to have been used. */
   readonly last: number;
 }
 
 export interface Outlook {
   begin(): Promise<Beginning>;
-  look(question: Question): Promise<Page>;
+  look(question: OutboxQuestion): Promise<OutboxPage>;
   /** The transactions that write to the outbox now. */
   writers(): Promise<Set<string>>;
   /** How many other nodes listen. */
-  company(): Promise<number>;
+  peers(): Promise<number>;
   end(): Promise<void>;
   /** Not asked to end, which could wait for ever on a host that is gone: cut. */
   cut(): void;
@@ -37,15 +37,15 @@ export interface Outlook {
 export interface OutlookEvents {
   readonly onLost: () => void;
   /** Another node says that there is something to read. */
-  readonly onBell: () => void;
+  readonly onNotify: () => void;
   /** Another node has begun to listen. */
-  readonly onCompany: () => void;
+  readonly onPeers: () => void;
 }
 
 export interface OutboxSource {
   open(events: OutlookEvents): Promise<Outlook>;
   /** Tells the others that there is something to read. */
-  ring(): Promise<void>;
+  notify(): Promise<void>;
   onCommitted: Database["onCommitted"];
   renew(): void;
   stop(): Promise<void>;
@@ -80,14 +80,14 @@ const LAST = "SELECT greatest(coalesce(max(seq), 0), (SELECT seq FROM outbox_swe
 const IDENTITY = `
   SELECT system_identifier::text AS system, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) AS timeline
   FROM pg_control_system()`;
-const UNKNOWN: Identity = { system: null, timeline: null };
+const UNKNOWN: ServerIdentity = { system: null, timeline: null };
 
 // Whoever listens holds this lock for as long as its connection lives, shared with all others that do: its holders
 // are the nodes there are, without a table that a crash would leave wrong.
 const [LISTENERS, OF_OUTBOX] = [0x6b657977, 1];
 const JOIN = `SELECT pg_advisory_lock_shared(${LISTENERS}, ${OF_OUTBOX})`;
-const COMPANY = `
-  SELECT count(*) AS company FROM pg_locks
+const PEERS = `
+  SELECT count(*) AS peers FROM pg_locks
   WHERE locktype = 'advisory' AND classid = ${LISTENERS} AND objid = ${OF_OUTBOX} AND objsubid = 2
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND pid <> pg_backend_pid()`;
 const HELLO = "hello";
@@ -124,7 +124,7 @@ function outlookOf(client: pg.Client): Outlook {
     async begin() {
       const { last } = await first<{ last: number }>("outbox-last", LAST);
       // Some servers keep these to themselves; then continuity has to be shown by the facts alone.
-      const identity = await first<Identity & pg.QueryResultRow>("outbox-identity", IDENTITY).catch(
+      const identity = await first<ServerIdentity & pg.QueryResultRow>("outbox-identity", IDENTITY).catch(
         (error: unknown) => {
           if ((error as { readonly code?: string }).code === undefined) throw error;
           return UNKNOWN;
@@ -155,7 +155,7 @@ function outlookOf(client: pg.Client): Outlook {
       const { rows } = await client.query<{ writer: string }>({ name: "outbox-writers", text: WRITERS });
       return new Set(rows.map(({ writer }) => writer));
     },
-    company: async () => (await first<{ company: number }>("outbox-company", COMPANY)).company,
+    peers: async () => (await first<{ peers: number }>("outbox-peers", PEERS)).peers,
     end: () => client.end(),
     cut: () => sever(client),
   };
@@ -163,7 +163,7 @@ function outlookOf(client: pg.Client): Outlook {
 
 class PostgresOutbox implements OutboxSource {
   readonly #database: Database;
-  #ringer: pg.Client | undefined;
+  #notifier: pg.Client | undefined;
   #opening: Promise<pg.Client> | undefined;
   #isStopped = false;
   readonly onCommitted: Database["onCommitted"];
@@ -180,10 +180,10 @@ class PostgresOutbox implements OutboxSource {
     client.on("error", events.onLost);
     client.on("end", events.onLost);
     client.on("notification", ({ processId, payload }) => {
-      // Our own bell tells us nothing: we looked when we committed.
-      if (processId === pidOf(client) || processId === pidOf(this.#ringer)) return;
-      if (payload === HELLO) events.onCompany();
-      else events.onBell();
+      // Our own notification tells us nothing: we looked when we committed.
+      if (processId === pidOf(client) || processId === pidOf(this.#notifier)) return;
+      if (payload === HELLO) events.onPeers();
+      else events.onNotify();
     });
     try {
       await client.query(`LISTEN ${CHANNEL}`);
@@ -196,20 +196,20 @@ class PostgresOutbox implements OutboxSource {
     return outlookOf(client);
   }
 
-  async ring(): Promise<void> {
+  async notify(): Promise<void> {
     // One, however many ring while it is being opened.
-    this.#opening ??= this.#ringer
+    this.#opening ??= this.#notifier
       ? undefined
-      : this.#openRinger().finally(() => {
+      : this.#openNotifier().finally(() => {
           this.#opening = undefined;
         });
-    const client = this.#ringer ?? (await this.#opening);
+    const client = this.#notifier ?? (await this.#opening);
     if (!client) return;
     try {
       await client.query(`NOTIFY ${CHANNEL}`);
     } catch (error) {
       // It may be waiting for an answer that never comes; the next ring takes a new one.
-      if (this.#ringer === client) this.#ringer = undefined;
+      if (this.#notifier === client) this.#notifier = undefined;
       sever(client);
       throw error;
     }
@@ -217,17 +217,17 @@ class PostgresOutbox implements OutboxSource {
 
   async stop(): Promise<void> {
     this.#isStopped = true;
-    await this.#ringer?.end().catch(() => undefined);
+    await this.#notifier?.end().catch(() => undefined);
   }
 
-  async #openRinger(): Promise<pg.Client> {
+  async #openNotifier(): Promise<pg.Client> {
     const client = await this.#database.connect();
     const drop = () => {
-      if (this.#ringer === client) this.#ringer = undefined;
+      if (this.#notifier === client) this.#notifier = undefined;
     };
     client.on("error", drop);
     client.on("end", drop);
-    this.#ringer = client;
+    this.#notifier = client;
     if (this.#isStopped) await client.end();
     return client;
   }

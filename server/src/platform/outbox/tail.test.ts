@@ -167,7 +167,7 @@ describe("the tail of the outbox", () => {
     await ear.query("LISTEN keyward_outbox");
     const bells = () => rings.filter((payload) => payload === "").length;
     let [n, seen] = [0, 0];
-    /** Whether no bell was heard with this fact, nor late with the one before. */
+    /** Whether no notification was heard with this fact, nor late with the one before. */
     const announceQuietly = async (): Promise<boolean> => {
       heard = [];
       await announce(reader, (n += 1));
@@ -185,10 +185,10 @@ describe("the tail of the outbox", () => {
       quiet = (await announceQuietly()) ? quiet + 1 : 0;
     assert.equal(quiet, MANY, "alone, it rings for nobody");
 
-    const company = createTail({ database: writer, clock: systemClock, log: silentLog });
-    const heardByCompany: NumberedFact[] = [];
-    company.onFacts((facts) => heardByCompany.push(...facts));
-    await company.start();
+    const peers = createTail({ database: writer, clock: systemClock, log: silentLog });
+    const heardByPeers: NumberedFact[] = [];
+    peers.onFacts((facts) => heardByPeers.push(...facts));
+    await peers.start();
     const first = n + 1;
     // Who has been quiet for a moment rings; whoever writes on and on is looked out for anyway.
     for (const deadline = Date.now() + 10_000; bells() < 3 && Date.now() < deadline;) {
@@ -196,8 +196,8 @@ describe("the tail of the outbox", () => {
       await announceQuietly();
     }
     assert.ok(bells() >= 3, "it rings once there is someone to hear it");
-    await until(() => heardByCompany.length === n - first + 1, "everything, rung for or not");
-    await company.stop();
+    await until(() => heardByPeers.length === n - first + 1, "everything, rung for or not");
+    await peers.stop();
     await ear.end();
   });
 

@@ -3,8 +3,8 @@
  * reading.ts; here is what has to be done for it: connecting, looking at the right time, telling.
  *
  * NOTIFY inside a write transaction takes a global lock and halves the write rate. So the doorbell is rung after the
- * commit, from outside, and only for those who may sleep (see pace.ts). A slow poll is the net for a bell that was
- * never rung: because its node died right after COMMIT, or did not know yet that it has company.
+ * commit, from outside, and only for those who may sleep (see pace.ts). A slow poll is the net for a notification that was
+ * never rung: because its node died right after COMMIT, or did not know yet that it has peers.
  *
  * What this node committed itself it need not read back: if it is the very next number, it is told of at once. Only
  * at a hole (another node's fact, or a transaction of our own that is about to end) does it take a look.
@@ -21,17 +21,17 @@ import type { Clock } from "../clock.ts";
 import type { Database } from "../db/index.ts";
 import { reasonOf, type Log } from "../log.ts";
 import type { Measure } from "../measure.ts";
-import { Audience } from "./audience.ts";
+import { Listeners } from "./listeners.ts";
 import type { Fact, NumberedFact } from "./fact.ts";
 import { Pace, POLL_MS, realTimers, type Timers } from "./pace.ts";
-import { BATCH, isWhole, Reading, type Page } from "./reading.ts";
-import { openOutbox, type Identity, type OutboxSource, type Outlook } from "./source.ts";
+import { BATCH, isWhole, Reading, type OutboxPage } from "./reading.ts";
+import { openOutbox, type ServerIdentity, type OutboxSource, type Outlook } from "./source.ts";
 
 export interface Tail {
   /** In order, once, on every node. */
   onFacts(listener: (facts: readonly NumberedFact[]) => void): void;
   /** Facts as soon as this node knows of them: its own at commit, others' when they are read. May repeat. */
-  onHint(listener: (fact: Fact) => void): void;
+  onInvalidate(listener: (fact: Fact) => void): void;
   /**
    * The database was connected to anew, and may be another one that has not all of what was committed: what was read
    * before is to be read again. Whoever hears all facts has missed none.
@@ -41,7 +41,7 @@ export interface Tail {
   onGap(listener: () => void): void;
   isFresh(): boolean;
   /** For how many milliseconds the outbox could not be read. */
-  deafMs(): number;
+  lagMs(): number;
   readonly measures: readonly Measure[];
   /** The newest fact that the listeners have been told of. */
   position(): number;
@@ -53,7 +53,7 @@ export const RETENTION_SECONDS = 120;
 const FRESH_MS = 1000;
 /** Nearly always a hole's transaction is just committing: looking again is cheaper than asking who is writing. */
 const HUNCH_MS = 20;
-const COMPANY_MS = 30_000;
+const PEERS_MS = 30_000;
 /**
  * A hole is filled or dead within milliseconds. This only bounds the wait for a transaction that lingers, and is
  * longer than the database lets any of ours live.
@@ -81,18 +81,18 @@ export class OutboxTail implements Tail {
   readonly #needs: OutboxTailNeeds;
   readonly #reading = new Reading();
   readonly #pace = new Pace();
-  readonly #facts: Audience<readonly NumberedFact[]>;
-  readonly #hints: Audience<Fact>;
-  readonly #reconnects: Audience<void>;
-  readonly #gaps: Audience<void>;
+  readonly #facts: Listeners<readonly NumberedFact[]>;
+  readonly #hints: Listeners<Fact>;
+  readonly #reconnects: Listeners<void>;
+  readonly #gaps: Listeners<void>;
   #outlook: Outlook | undefined;
-  #identity: Identity = { system: null, timeline: null };
+  #identity: ServerIdentity = { system: null, timeline: null };
   /** From here on every number counts. */
   #isStarted = false;
   #hole: { readonly seq: number; readonly since: number } | undefined;
   #inquestSince = 0;
   #narrowedAt = Number.NEGATIVE_INFINITY;
-  #companyAt = Number.NEGATIVE_INFINITY;
+  #peersAt = Number.NEGATIVE_INFINITY;
   #syncedAt = Number.NEGATIVE_INFINITY;
   #heardAt = Number.NEGATIVE_INFINITY;
   #timer: unknown;
@@ -104,10 +104,10 @@ export class OutboxTail implements Tail {
 
   constructor(needs: OutboxTailNeeds) {
     this.#needs = needs;
-    this.#facts = new Audience(needs.log);
-    this.#hints = new Audience(needs.log);
-    this.#reconnects = new Audience(needs.log);
-    this.#gaps = new Audience(needs.log);
+    this.#facts = new Listeners(needs.log);
+    this.#hints = new Listeners(needs.log);
+    this.#reconnects = new Listeners(needs.log);
+    this.#gaps = new Listeners(needs.log);
     needs.source.onCommitted((facts, isCurrent) => this.#committed(facts, isCurrent));
   }
 
@@ -115,7 +115,7 @@ export class OutboxTail implements Tail {
     this.#facts.add(listener);
   }
 
-  onHint(listener: (fact: Fact) => void): void {
+  onInvalidate(listener: (fact: Fact) => void): void {
     this.#hints.add(listener);
   }
 
@@ -136,7 +136,7 @@ export class OutboxTail implements Tail {
       name: "keyward_outbox_deaf_seconds",
       help: "For how long this node could not read what other nodes changed; under a second is normal, after a minute its streams are ended.",
       kind: "gauge",
-      read: () => [{ value: this.deafMs() / 1000 }],
+      read: () => [{ value: this.lagMs() / 1000 }],
     },
     {
       name: "keyward_outbox_unsynced_seconds",
@@ -146,7 +146,7 @@ export class OutboxTail implements Tail {
     },
   ];
 
-  deafMs(): number {
+  lagMs(): number {
     return this.#needs.clock.elapsed() - this.#heardAt;
   }
 
@@ -195,10 +195,10 @@ export class OutboxTail implements Tail {
         isLost = true;
         if (opened && this.#outlook === opened) this.#outlook = undefined;
       },
-      onBell: () => this.#wake(),
-      onCompany: () => {
-        this.#companyAt = Number.NEGATIVE_INFINITY;
-        this.#pace.company = Math.max(1, this.#pace.company);
+      onNotify: () => this.#wake(),
+      onPeers: () => {
+        this.#peersAt = Number.NEGATIVE_INFINITY;
+        this.#pace.peers = Math.max(1, this.#pace.peers);
       },
     });
     opened = outlook;
@@ -227,7 +227,7 @@ export class OutboxTail implements Tail {
 
   async #ring(): Promise<void> {
     // The others' poll is the net.
-    await this.#needs.source.ring().catch(() => this.#pace.bellFailed());
+    await this.#needs.source.notify().catch(() => this.#pace.notifyFailed());
   }
 
   #hint(fact: Fact): void {
@@ -291,7 +291,7 @@ export class OutboxTail implements Tail {
     this.#needs.source.renew();
     this.#reading.reconnect();
     this.#hole = undefined;
-    this.#companyAt = Number.NEGATIVE_INFINITY;
+    this.#peersAt = Number.NEGATIVE_INFINITY;
     this.#reconnects.tell();
     try {
       await this.#prove(outlook);
@@ -339,7 +339,7 @@ export class OutboxTail implements Tail {
     this.#advance();
     // Only who has read everything may call itself fresh. What may not be told of yet has done its work in caches.
     if (isComplete) this.#syncedAt = startedAt;
-    await this.#countCompany(outlook);
+    await this.#countPeers(outlook);
     if (!isComplete && question.above !== null) return 0;
     return this.#reading.isBlocked || this.#reading.hasGivenUp
       ? this.#waitAtHole(outlook)
@@ -377,16 +377,16 @@ export class OutboxTail implements Tail {
   }
 
   /** Rarely, and never while nothing happens: it is only about how often to look and whether to ring. */
-  async #countCompany(outlook: Outlook): Promise<void> {
+  async #countPeers(outlook: Outlook): Promise<void> {
     const now = this.#needs.clock.elapsed();
-    const isKnown = now - this.#companyAt < COMPANY_MS;
-    if (isKnown || (this.#companyAt > Number.NEGATIVE_INFINITY && !this.#pace.isBusy(now))) return;
-    this.#pace.company = await outlook.company();
-    this.#companyAt = now;
+    const isKnown = now - this.#peersAt < PEERS_MS;
+    if (isKnown || (this.#peersAt > Number.NEGATIVE_INFINITY && !this.#pace.isBusy(now))) return;
+    this.#pace.peers = await outlook.peers();
+    this.#peersAt = now;
   }
 
   /** All that is still there is told again: a number below the newest may be in the hands of a transaction. */
-  #gap({ swept, gone }: Page, why: string): void {
+  #gap({ swept, gone }: OutboxPage, why: string): void {
     this.#needs.log.warn(
       { why, told: this.#reading.last },
       "facts may be lost to this node; whoever depends on them starts over",

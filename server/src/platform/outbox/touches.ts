@@ -10,25 +10,25 @@ const MOST_TOPICS = 100_000;
 const FEW_TOPICS = 1000;
 
 /** From when on somebody looks. */
-export interface Watch {
+export interface TopicWatch {
   readonly since: number;
 }
 
 export class Touches {
-  readonly #watches = new Set<Watch>();
+  readonly #watches = new Set<TopicWatch>();
   readonly #topics = new Map<string, number>();
   #count = 0;
   /** Up to here, everything counts as touched. */
   #floor = 0;
   #clearAt = FEW_TOPICS;
 
-  begin(): Watch {
+  begin(): TopicWatch {
     const watch = { since: this.#count };
     this.#watches.add(watch);
     return watch;
   }
 
-  end(watch: Watch): void {
+  end(watch: TopicWatch): void {
     this.#watches.delete(watch);
     if (this.#watches.size > 0) return;
     this.#topics.clear();
@@ -48,7 +48,7 @@ export class Touches {
     this.#topics.clear();
   }
 
-  isTouched({ since }: Watch, topics: Iterable<string>): boolean {
+  isTouched({ since }: TopicWatch, topics: Iterable<string>): boolean {
     if (since < this.#floor) return true;
     for (const topic of topics) if ((this.#topics.get(topic) ?? 0) > since) return true;
     return false;

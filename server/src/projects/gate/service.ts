@@ -1,18 +1,18 @@
 /** Who knows about rights, for the door: it asks before a request costs anything. */
-import type { Judge, Right } from "../../platform/http/index.ts";
+import type { RightsJudge, Right } from "../../platform/http/index.ts";
 import type { MemberActor } from "../../platform/actor.ts";
 import { notFound } from "../../platform/problem.ts";
 import { isWellFormed } from "../../platform/text.ts";
 import { deny, type Permissions } from "../../permissions/index.ts";
 import type { Projects } from "../service.ts";
 
-export interface GateNeeds {
+export interface JudgeNeeds {
   readonly projects: Pick<Projects, "resolve">;
   readonly permissions: Permissions;
 }
 
 /** Everything asked here is remembered (rights and projects are cached): it costs no round trip as a rule. */
-export function createJudge({ projects, permissions }: GateNeeds): Judge {
+export function createJudge({ projects, permissions }: JudgeNeeds): RightsJudge {
   const inProject = async (
     actor: MemberActor,
     { wishes }: Extract<Right, { of: "project" }>,

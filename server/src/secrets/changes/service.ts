@@ -3,7 +3,7 @@
  * project's stamp, and the facts that others hear. Nothing is sent before the commit: all of it travels with it.
  */
 import type { Actor } from "../../platform/actor.ts";
-import type { Vault } from "../../platform/crypto/index.ts";
+import type { DataKey } from "../../platform/crypto/index.ts";
 import type { Tx } from "../../platform/db/index.ts";
 import { inBites } from "../../platform/pace.ts";
 import { badRequest } from "../../platform/problem.ts";
@@ -53,7 +53,7 @@ export type Change =
 export interface WriteContext {
   readonly orgId: string;
   readonly projectId: string;
-  readonly vault: Vault;
+  readonly dataKey: DataKey;
   readonly at: Date;
 }
 export interface ChangeContext extends WriteContext {
@@ -71,7 +71,7 @@ export interface Deed {
 
 /** In bites: five thousand values are read through and encrypted. */
 export async function deedOf(
-  { actor, vault }: Pick<ChangeContext, "actor" | "vault">,
+  { actor, dataKey }: Pick<ChangeContext, "actor" | "dataKey">,
   changes: readonly Change[],
   affected: readonly Dependant[],
 ): Promise<Deed> {
@@ -81,7 +81,7 @@ export async function deedOf(
   await inBites(changes, (change) => {
     if (!isSameText(change)) mentioned.set(idOf(change), referencesOf(change));
   });
-  await inBites(changes, (change) => void versions.push(toVersion(change, vault, actor)));
+  await inBites(changes, (change) => void versions.push(toVersion(change, dataKey, actor)));
   return { changes, mentioned, versions, affected };
 }
 
@@ -100,7 +100,7 @@ export function requireFewReferences({ mentioned }: Deed, most = MOST_REFERENCES
 const isSameText = (change: Change): boolean => change.kind === "update" && change.isSameText === true;
 const idOf = (change: Change): string => (change.kind === "delete" ? change.before.id : change.after.id);
 
-function toVersion(change: Change, vault: Vault, actor: Actor): NewVersion {
+function toVersion(change: Change, dataKey: DataKey, actor: Actor): NewVersion {
   if (change.kind === "delete") {
     const { id, folderId, key, ownerId, version, createdAt, keyId, tagIds } = change.before;
     return {
@@ -118,7 +118,7 @@ function toVersion(change: Change, vault: Vault, actor: Actor): NewVersion {
     };
   }
   const { id, folder, key, ownerId, version, createdAt, state } = change.after;
-  const stored = encryptState(vault, { id, version }, state);
+  const stored = encryptState(dataKey, { id, version }, state);
   return {
     id,
     folderId: folder.id,
@@ -278,7 +278,7 @@ export async function writeChangesNow(
   affected: readonly Dependant[],
 ): Promise<void> {
   const sent: Promise<unknown>[] = [];
-  const prompt: Tx = { ...tx, later: (statement, values) => void sent.push(tx.rows(statement, values)) };
+  const prompt: Tx = { ...tx, defer: (statement, values) => void sent.push(tx.rows(statement, values)) };
   await writeChanges(prompt, context, changes, affected);
   await Promise.all(sent);
 }

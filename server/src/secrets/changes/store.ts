@@ -146,7 +146,7 @@ async function send<T>(
 ): Promise<void> {
   for (const portion of portions) {
     if (isMuch) await tx.rows(statement, valuesOf(portion));
-    else tx.later(statement, valuesOf(portion));
+    else tx.defer(statement, valuesOf(portion));
   }
 }
 
@@ -168,8 +168,8 @@ export async function writeVersions(
   const [row] = rows;
   if (row && rows.length === 1 && row.change !== "delete" && !row.keepsReferences && !isNow) {
     const values = [projectId, at, ...asValues(row), ...actorOf(row)];
-    if (row.change === "create") tx.later(insertOne, [...values, row.createdAt]);
-    else tx.later(updateOne, values);
+    if (row.change === "create") tx.defer(insertOne, [...values, row.createdAt]);
+    else tx.defer(updateOne, values);
     return;
   }
   const { deleted, updated, created } = netEffect(rows);

@@ -214,7 +214,7 @@ export function createFolders(needs: FolderNeeds) {
     async delete(actor: MemberActor, ref: string, input: FolderToDelete): Promise<FolderRow> {
       const { ground, folder } = await byRef(actor, ref, input);
       require(ground.ability, "delete", "secret-folders", at(folder.environment, folder.path));
-      const vault = await keyring.vaultOf({ projectId: ground.project.id });
+      const dataKey = await keyring.dataKeyOf({ projectId: ground.project.id });
       const { orgId, id: projectId } = ground.project;
       return db.write(
         async (tx) => {
@@ -231,7 +231,7 @@ export function createFolders(needs: FolderNeeds) {
             before,
             from: places.get(before.folderId) as FolderPlace,
           }));
-          await writeChanges(tx, { actor, orgId, projectId, vault, at: now }, changes, []);
+          await writeChanges(tx, { actor, orgId, projectId, dataKey, at: now }, changes, []);
           announceAffected(tx, affected, tree.folders);
           await deleteFolders(
             tx,

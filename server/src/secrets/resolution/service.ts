@@ -2,11 +2,11 @@
  * Loads what the pure rules of model.ts ask for, in few statements: whole import closures at once, referred keys in
  * rounds (each round follows every open reference one step). One session serves one reader and one request.
  */
-import type { Keyring, Vault } from "../../platform/crypto/index.ts";
+import type { Keyring, DataKey } from "../../platform/crypto/index.ts";
 import type { Db } from "../../platform/db/index.ts";
 import { inBites, Pace } from "../../platform/pace.ts";
 import { badRequest } from "../../platform/problem.ts";
-import { seal } from "../../platform/sealed.ts";
+import { redact } from "../../platform/redacted.ts";
 import type { Access, Ground } from "../access/service.ts";
 import {
   answerTooLarge,
@@ -73,7 +73,7 @@ export class Resolution implements World {
   /** By project; null if it is gone. */
   readonly #grounds = new Map<string, Ground | null>();
   readonly #tags = new Map<string, Map<string, TagRef>>();
-  readonly #vaults = new Map<string, Vault>();
+  readonly #vaults = new Map<string, DataKey>();
   /** Values that references led to, by row: a thousand references to one secret open it once. */
   readonly #opened = new Map<string, string>();
   #allowance = ALLOWANCE;
@@ -112,7 +112,7 @@ export class Resolution implements World {
     // An override stands before the secret that it overrides.
     const row = rows.find((candidate) => candidate.ownerId !== null) ?? rows[0];
     if (!row || row.isLeftOut || !this.#can("readValue", row, folder)) return "absent";
-    const value = this.#opened.get(row.id) ?? decryptValue(this.#vault(row), row);
+    const value = this.#opened.get(row.id) ?? decryptValue(this.#dataKey(row), row);
     this.#opened.set(row.id, value);
     return { id: row.id, key, spot, value };
   }
@@ -136,10 +136,10 @@ export class Resolution implements World {
 
   // ---- Reading ---------------------------------------------------------------------------------------------
 
-  #vault(row: { readonly keyId: string }): Vault {
-    const vault = this.#vaults.get(row.keyId);
-    if (!vault) throw new Error("a data key was not loaded before its rows were read");
-    return vault;
+  #dataKey(row: { readonly keyId: string }): DataKey {
+    const dataKey = this.#vaults.get(row.keyId);
+    if (!dataKey) throw new Error("a data key was not loaded before its rows were read");
+    return dataKey;
   }
 
   #tagsOf(row: SecretRow, projectId: string): readonly TagRef[] {
@@ -157,7 +157,7 @@ export class Resolution implements World {
   async prepare(projectId: string, rows: readonly SecretRow[]): Promise<void> {
     for (const row of rows) {
       if (!this.#vaults.has(row.keyId))
-        this.#vaults.set(row.keyId, await this.#needs.keyring.vaultById(row.keyId));
+        this.#vaults.set(row.keyId, await this.#needs.keyring.dataKeyById(row.keyId));
     }
     if (rows.some((row) => row.tagIds.length > 0)) {
       const known = this.#tags.get(projectId) ?? new Map<string, TagRef>();
@@ -186,17 +186,17 @@ export class Resolution implements World {
     if (row.isLeftOut) throw answerTooLarge();
     // Encrypted metadata goes with the value: opened only where that is wanted too, and then noted as a reading.
     const isReadable = wantsValue && ability.can("readValue", "secrets", attributes);
-    const vault = this.#vault(row);
+    const dataKey = this.#dataKey(row);
     const metadata = isReadable
-      ? decryptMetadata(vault, row)
+      ? decryptMetadata(dataKey, row)
       : (row.metadata ?? []).map((item) => (item.isEncrypted ? { ...item, value: "" } : item));
     return {
       row,
       folder,
       tags,
-      value: isReadable ? seal(decryptValue(vault, row)) : undefined,
-      comment: seal(decryptComment(vault, row)),
-      metadata: seal(metadata),
+      value: isReadable ? redact(decryptValue(dataKey, row)) : undefined,
+      comment: redact(decryptComment(dataKey, row)),
+      metadata: redact(metadata),
     };
   }
 
@@ -339,7 +339,7 @@ export class Resolution implements World {
         this.#allowance = expander.left;
         return secrets.map((secret) => {
           const text = texts.get(secret.row.id);
-          return text === undefined ? secret : { ...secret, value: seal(text) };
+          return text === undefined ? secret : { ...secret, value: redact(text) };
         });
       }
       // Looking around costs in each round; what is put in is put in once, in the last.

@@ -8,7 +8,7 @@ import { openHouse } from "../../house.ts";
 import { systemClock } from "../../platform/clock.ts";
 import { readConfig } from "../../platform/config.ts";
 import { silentLog } from "../../platform/log.ts";
-import { seal } from "../../platform/sealed.ts";
+import { redact } from "../../platform/redacted.ts";
 
 let house: TestHouse;
 before(async () => {
@@ -93,7 +93,7 @@ test("the root key is changed at a start that knows the previous one, and then t
       clock: systemClock,
       log: silentLog,
       connection: database.connection,
-      rootKey: seal(rootKey),
+      rootKey: redact(rootKey),
     });
   };
   const first = await open(oldKey);

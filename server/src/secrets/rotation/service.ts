@@ -6,7 +6,7 @@
  */
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
-import type { Keyring, Vault } from "../../platform/crypto/index.ts";
+import type { Keyring, DataKey } from "../../platform/crypto/index.ts";
 import { type Db, UPKEEP_TURN } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { takingTurns, type Job } from "../../platform/jobs/index.ts";
@@ -46,7 +46,7 @@ const BATCH = 500;
 const GRACE_MS = 120_000;
 
 export function createKeyRotations({ db, clock, tail, keyring, access }: RotationNeeds) {
-  tail.onHint((hint) => {
+  tail.onInvalidate((hint) => {
     if (projectKeyRotated.is(hint)) keyring.forgetActive(hint.data.projectId);
   });
   tail.onReconnect(() => keyring.forgetAllActive());
@@ -55,12 +55,12 @@ export function createKeyRotations({ db, clock, tail, keyring, access }: Rotatio
   const anew = async <Row, New>(
     rotation: RotationRow,
     rows: readonly Row[],
-    redo: (row: Row, vaults: { old: Vault; vault: Vault }) => New,
+    redo: (row: Row, vaults: { old: DataKey; dataKey: DataKey }) => New,
   ): Promise<New[]> => {
-    const vault = await keyring.vaultOf({ projectId: rotation.projectId });
-    const old = await keyring.vaultById(rotation.oldKeyId);
+    const dataKey = await keyring.dataKeyOf({ projectId: rotation.projectId });
+    const old = await keyring.dataKeyById(rotation.oldKeyId);
     const done: New[] = [];
-    await inBites(rows, (row) => void done.push(redo(row, { old, vault })));
+    await inBites(rows, (row) => void done.push(redo(row, { old, dataKey })));
     return done;
   };
 
@@ -71,9 +71,9 @@ export function createKeyRotations({ db, clock, tail, keyring, access }: Rotatio
         UPKEEP_TURN,
       );
       if (rows.length === 0) return;
-      const states = await anew(rotation, rows, (row, { old, vault }) => ({
+      const states = await anew(rotation, rows, (row, { old, dataKey }) => ({
         ...row,
-        ...encryptState(vault, row, decryptState(old, row)),
+        ...encryptState(dataKey, row, decryptState(old, row)),
       }));
       await db.write(
         async (tx) => {
@@ -93,11 +93,11 @@ export function createKeyRotations({ db, clock, tail, keyring, access }: Rotatio
         UPKEEP_TURN,
       );
       if (rows.length === 0) return;
-      const states = await anew(rotation, rows, ({ value, ...row }, { old, vault }) => ({
+      const states = await anew(rotation, rows, ({ value, ...row }, { old, dataKey }) => ({
         ...row,
         ...(value === null
-          ? { keyId: vault.keyId, value, comment: null, metadata: null }
-          : encryptState(vault, row, decryptState(old, { ...row, value }))),
+          ? { keyId: dataKey.keyId, value, comment: null, metadata: null }
+          : encryptState(dataKey, row, decryptState(old, { ...row, value }))),
       }));
       await db.write(
         async (tx) => {

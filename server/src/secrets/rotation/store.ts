@@ -78,6 +78,6 @@ const values = (row: Encrypted, oldKeyId: string): unknown[] => [
   oldKeyId,
 ];
 export const replaceSecret = (tx: Tx, row: Encrypted, oldKeyId: string): void =>
-  tx.later(updateSecret, values(row, oldKeyId));
+  tx.defer(updateSecret, values(row, oldKeyId));
 export const replaceVersion = (tx: Tx, row: Encrypted, oldKeyId: string): void =>
-  tx.later(updateVersion, values(row, oldKeyId));
+  tx.defer(updateVersion, values(row, oldKeyId));

@@ -9,7 +9,7 @@
  * each is served again alone.
  */
 import type { Clock } from "../../platform/clock.ts";
-import type { Keyring, Vault } from "../../platform/crypto/index.ts";
+import type { Keyring, DataKey } from "../../platform/crypto/index.ts";
 import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
 import { Problem } from "../../platform/problem.ts";
 import type { Ground } from "../access/service.ts";
@@ -140,7 +140,7 @@ export type Counter = ReturnType<typeof createCounter>;
 export function createCounter({ db, clock, keyring, tags }: CounterNeeds) {
   const lines = new Map<string, { readonly waiting: Waiting[]; served: number }>();
 
-  const decideOn = async (desk: Desk, errand: Errand, vault: Vault) => {
+  const decideOn = async (desk: Desk, errand: Errand, dataKey: DataKey) => {
     const { project, actor } = errand.target.ground;
     try {
       const { changes, shown } = await errand.decide(desk);
@@ -153,7 +153,7 @@ export function createCounter({ db, clock, keyring, tags }: CounterNeeds) {
           desk.tx.audit(actor, { event, orgId: project.orgId, projectId: project.id, metadata });
         }
       };
-      const deed = await deedOf({ actor, vault }, changes, affected);
+      const deed = await deedOf({ actor, dataKey }, changes, affected);
       requireFewReferences(deed);
       return { deed, shown, audit };
     } catch (error) {
@@ -179,7 +179,7 @@ export function createCounter({ db, clock, keyring, tags }: CounterNeeds) {
   const serve = async (errands: readonly Errand[]): Promise<readonly Outcome[]> => {
     const [{ target }] = errands as [Errand];
     const { project } = target.ground;
-    const vault = await keyring.vaultOf({ projectId: project.id });
+    const dataKey = await keyring.dataKeyOf({ projectId: project.id });
     const keys = [...new Set(errands.flatMap((errand) => errand.keys))];
     return db.write(
       async (tx) => {
@@ -198,7 +198,7 @@ export function createCounter({ db, clock, keyring, tags }: CounterNeeds) {
         let seen = await look(project.id, [...present.values()]);
         for (const [turn, errand] of errands.entries()) {
           const desk = { tx, target: errand.target, folder, ...seen, at };
-          const done = await decideOn(desk, errand, vault);
+          const done = await decideOn(desk, errand, dataKey);
           outcomes.push(done);
           if (!done.deed) continue;
           deeds.push(done.deed);
@@ -209,7 +209,7 @@ export function createCounter({ db, clock, keyring, tags }: CounterNeeds) {
           seen = await look(project.id, [...present.values()]);
         }
         if (deeds.length === 0) throw new AllRefused(outcomes);
-        await writeDeeds(tx, { orgId: project.orgId, projectId: project.id, vault, at }, deeds);
+        await writeDeeds(tx, { orgId: project.orgId, projectId: project.id, dataKey, at }, deeds);
         return outcomes;
       },
       { tenant: project.orgId },

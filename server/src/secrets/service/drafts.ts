@@ -1,8 +1,8 @@
 /** From what a caller sent to the secret as it will be. Pure but for ids and ciphers. */
-import type { Vault } from "../../platform/crypto/index.ts";
+import type { DataKey } from "../../platform/crypto/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { badRequest } from "../../platform/problem.ts";
-import { seal } from "../../platform/sealed.ts";
+import { redact } from "../../platform/redacted.ts";
 import type { Ability } from "../../permissions/index.ts";
 import type { Change, Draft } from "../changes/service.ts";
 import type { MetadataItem, NewSecret, SecretChange } from "../contract.ts";
@@ -109,9 +109,9 @@ export function shown(
     },
     folder,
     tags: more.tags,
-    value: isReadable ? seal(state.value) : undefined,
-    comment: seal(state.comment),
-    metadata: seal(isReadable ? state.metadata : closeMetadata(state.metadata)),
+    value: isReadable ? redact(state.value) : undefined,
+    comment: redact(state.comment),
+    metadata: redact(isReadable ? state.metadata : closeMetadata(state.metadata)),
   };
 }
 
@@ -119,10 +119,10 @@ export function shown(
 export function shownRow(
   row: SecretRow,
   folder: FolderPlace,
-  vault: Vault,
+  dataKey: DataKey,
   more: { tags: readonly TagRef[]; ability: Ability },
 ): ReadSecret {
-  const draft = { ...nextDraft(row, folder, row.key, decryptState(vault, row)), version: row.version };
+  const draft = { ...nextDraft(row, folder, row.key, decryptState(dataKey, row)), version: row.version };
   return shown(draft, { ...more, at: row.updatedAt });
 }
 

@@ -59,7 +59,8 @@ const slotOf = ({ key, ownerId }: SecretRow): string => `${ownerId ?? ""} ${key}
 export function createSecretTransfers(needs: WriteNeeds) {
   const { db, clock, keyring, access, tags } = needs;
 
-  const stateOf = async (tx: Tx, row: SecretRow) => decryptState(await keyring.vaultById(row.keyId, tx), row);
+  const stateOf = async (tx: Tx, row: SecretRow) =>
+    decryptState(await keyring.dataKeyById(row.keyId, tx), row);
 
   const takenBy = ({ existing }: Trip, row: SecretRow): SecretRow | undefined => existing.get(slotOf(row));
 
@@ -149,7 +150,7 @@ export function createSecretTransfers(needs: WriteNeeds) {
     };
     if (from.id === to.id && places.from.path === places.to.path)
       throw badRequest("Source and destination are the same folder.");
-    const vault = await keyring.vaultOf({ projectId: ground.project.id });
+    const dataKey = await keyring.dataKeyOf({ projectId: ground.project.id });
     const { orgId, id: projectId } = ground.project;
     try {
       return await db.write(
@@ -167,9 +168,9 @@ export function createSecretTransfers(needs: WriteNeeds) {
             ...originsOf(trip.source, isMove ? keys : []),
             ...originsOf(trip.destination, keys),
           ]);
-          const deed = await deedOf({ actor, vault }, changes, affected);
+          const deed = await deedOf({ actor, dataKey }, changes, affected);
           requireFewReferences(deed);
-          await writeDeeds(tx, { orgId, projectId, vault, at: trip.at }, [deed]);
+          await writeDeeds(tx, { orgId, projectId, dataKey, at: trip.at }, [deed]);
           const { source, destination } = trip;
           tx.audit(actor, {
             event: isMove ? "move-secrets" : "copy-secrets",

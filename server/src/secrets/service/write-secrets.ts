@@ -145,12 +145,12 @@ export function createSecretWrites(needs: WriteNeeds) {
     }
     if (key !== row.key && desk.rowsOf(key).some((other) => other.ownerId === row.ownerId))
       throw secretExists(key);
-    const vault = await keyring.vaultById(row.keyId, desk.tx);
-    const draft = nextDraft(row, folder, key, changedState(decryptState(vault, row), input, newTags));
+    const dataKey = await keyring.dataKeyById(row.keyId, desk.tx);
+    const draft = nextDraft(row, folder, key, changedState(decryptState(dataKey, row), input, newTags));
     const changes: Change[] = [{ kind: "update", before: row, from: folder, after: draft }];
     if (key !== row.key && row.ownerId === null) {
       for (const override of desk.rowsOf(row.key).filter((other) => other.ownerId !== null)) {
-        const own = await keyring.vaultById(override.keyId, desk.tx);
+        const own = await keyring.dataKeyById(override.keyId, desk.tx);
         changes.push({
           kind: "update",
           before: override,
@@ -182,10 +182,10 @@ export function createSecretWrites(needs: WriteNeeds) {
     require(ground.ability, "delete", "secrets", attributesOf(folder, row.key, own));
     // Overrides of a secret that is gone would override nothing.
     const gone = row.ownerId === null ? desk.rowsOf(row.key) : [row];
-    const vault = await keyring.vaultById(row.keyId, desk.tx);
+    const dataKey = await keyring.dataKeyById(row.keyId, desk.tx);
     return {
       changes: gone.map((before): Change => ({ kind: "delete", before, from: folder })),
-      secret: shownRow(row, folder, vault, { tags: own, ability: ground.ability }),
+      secret: shownRow(row, folder, dataKey, { tags: own, ability: ground.ability }),
     };
   };
 

@@ -29,7 +29,7 @@ export const stampOf = (parameter: string): string => `
 const stamp = sql<{ stamp: string }>(`SELECT ${stampOf("$1")} AS stamp`);
 
 /** Something that reads may show has changed; goes with the commit. */
-export const touchProject = (tx: Tx, projectId: string): void => tx.later(bump, [projectId]);
+export const touchProject = (tx: Tx, projectId: string): void => tx.defer(bump, [projectId]);
 
 export const readStamp = async (q: Query, projectId: string): Promise<string> =>
   (await q.first(stamp, [projectId]))?.stamp ?? "";

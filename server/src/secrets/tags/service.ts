@@ -129,7 +129,7 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
   /** Each secret changes as if somebody had taken the tag off it: a version, and a fact for whoever listens. */
   const untag = async (tx: Tx, { actor, project }: Ground, id: string): Promise<void> => {
     const { orgId, id: projectId } = project;
-    const vault = await keyring.vaultOf({ projectId }, tx);
+    const dataKey = await keyring.dataKeyOf({ projectId }, tx);
     const at = clock.now();
     for (let last: TaggedSecret | undefined; ;) {
       const page = await nextTagged(tx, { projectId, id }, last);
@@ -139,7 +139,7 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
       for (const before of page) {
         if (pace.isDue()) await pace.rest();
         const from = placeOf(before);
-        const state = decryptState(await keyring.vaultById(before.keyId, tx), before);
+        const state = decryptState(await keyring.dataKeyById(before.keyId, tx), before);
         const tagIds = state.tagIds.filter((other) => other !== id);
         changes.push({
           kind: "update",
@@ -153,7 +153,7 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
         tx,
         page.flatMap((row) => originsOf(row, [row.key])),
       );
-      await writeChangesNow(tx, { actor, orgId, projectId, vault, at }, changes, affected);
+      await writeChangesNow(tx, { actor, orgId, projectId, dataKey, at }, changes, affected);
       last = page.at(-1);
     }
   };

@@ -5,7 +5,7 @@
 import type { MemberActor } from "../../platform/actor.ts";
 import { isUniqueViolation, type Tx } from "../../platform/db/index.ts";
 import { badRequest } from "../../platform/problem.ts";
-import { seal } from "../../platform/sealed.ts";
+import { redact } from "../../platform/redacted.ts";
 import { deny, JudgingBudget, orgOf } from "../../permissions/index.ts";
 import { require, requireNoGain, type Access, type Ground } from "../access/service.ts";
 import { originsOf, writeChanges, type Change } from "../changes/service.ts";
@@ -97,8 +97,8 @@ export function createSecretHistory(needs: HistoryNeeds) {
     { last, then, isReadable }: { last: LastKnown; then: Then; isReadable: boolean },
   ): Promise<ReadSecret> => {
     const row = await open(version);
-    const vault = await keyring.vaultById(version.keyId);
-    const state = row ? decryptState(vault, row) : { ...version, value: "", comment: "", metadata: [] };
+    const dataKey = await keyring.dataKeyById(version.keyId);
+    const state = row ? decryptState(dataKey, row) : { ...version, value: "", comment: "", metadata: [] };
     const at = version.originalAt ?? version.createdAt;
     const draft = {
       id: version.id,
@@ -112,7 +112,7 @@ export function createSecretHistory(needs: HistoryNeeds) {
     const secret = shown(draft, { tags: then.tags, ability: ground.ability, at });
     return isReadable
       ? secret
-      : { ...secret, value: undefined, metadata: seal(closeMetadata(state.metadata)) };
+      : { ...secret, value: undefined, metadata: redact(closeMetadata(state.metadata)) };
   };
 
   interface Return {
@@ -189,7 +189,7 @@ export function createSecretHistory(needs: HistoryNeeds) {
     /** The content comes back; the name and the folder stay what they are. A deleted secret comes back where it was. */
     async rollback(actor: MemberActor, secretId: string, toVersion: number): Promise<ReadSecret> {
       const { ground, last } = await find(actor, secretId, "create");
-      const vault = await keyring.vaultOf({ projectId: last.projectId });
+      const dataKey = await keyring.dataKeyOf({ projectId: last.projectId });
       const { orgId, id: projectId } = ground.project;
       const at = { environmentId: last.environmentId, path: last.path };
       try {
@@ -205,7 +205,7 @@ export function createSecretHistory(needs: HistoryNeeds) {
             if (!folder) throw folderUnknown(last.path);
             const content = old && (await open(old));
             if (!content) throw versionUnknown(toVersion, last.key);
-            const state = decryptState(await keyring.vaultById(content.keyId, tx), content);
+            const state = decryptState(await keyring.dataKeyById(content.keyId, tx), content);
             const latest = (await findLastKnown(tx, secretId, orgId)) ?? last;
             const now = rows.find((row) => row.id === secretId);
             const own = await requireReturn(tx, { ground, folder, last: latest, now, old, state });
@@ -234,7 +234,7 @@ export function createSecretHistory(needs: HistoryNeeds) {
                 : { kind: "create", after: draft },
             ];
             const moment = clock.now();
-            await writeChanges(tx, { actor, orgId, projectId, vault, at: moment }, changes, affected);
+            await writeChanges(tx, { actor, orgId, projectId, dataKey, at: moment }, changes, affected);
             tx.audit(actor, {
               event: "rollback-secret",
               orgId,

@@ -12,7 +12,7 @@ import { checkPassword, type Keyring } from "../../../platform/crypto/index.ts";
 import type { Db } from "../../../platform/db/index.ts";
 import { networkOf, regionOf } from "../../../platform/http/index.ts";
 import type { Problem } from "../../../platform/problem.ts";
-import type { Sealed } from "../../../platform/sealed.ts";
+import type { Redacted } from "../../../platform/redacted.ts";
 import type { UserRow } from "../../../users/index.ts";
 import { countFailure, findLockout, uncountFailure, type Attempt } from "../../lockouts/store.ts";
 import { credentialsWrong, lockedOut } from "../../model.ts";
@@ -26,7 +26,7 @@ const LOCKOUT = { threshold: 6, lockSeconds: 300, resetSeconds: 900 };
 export interface PasswordTry {
   readonly email: string;
   readonly user: UserRow | undefined;
-  readonly password: Sealed<string>;
+  readonly password: Redacted<string>;
   readonly caller: Caller;
 }
 

@@ -20,7 +20,7 @@ const sweep = sql(
 export const isKnownNetwork = async (q: Query, userId: string, network: string, now: Date) =>
   (await q.first(isThere, [userId, network, now])) !== undefined;
 export const noteNetwork = (tx: Tx, userId: string, network: string, at: Date): void => {
-  tx.later(note, [userId, network, at]);
-  tx.later(forget, [userId]);
+  tx.defer(note, [userId, network, at]);
+  tx.defer(forget, [userId]);
 };
 export const sweepNetworks = (tx: Tx, now: Date) => tx.rows(sweep, [now]);

@@ -3,11 +3,11 @@ import { isUuid, newId } from "../../../platform/ids.ts";
 import { systemActor, type Caller, type IdentityActor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
 import type { Keyring } from "../../../platform/crypto/index.ts";
-import { isForeignKeyViolation, unlessMade, type Db, type Pen } from "../../../platform/db/index.ts";
+import { isForeignKeyViolation, unlessMade, type Db, type WriteTx } from "../../../platform/db/index.ts";
 import { oneAtATime } from "../../../platform/one-at-a-time.ts";
 import { networkOf } from "../../../platform/http/index.ts";
 import { addressForbidden, type Problem } from "../../../platform/problem.ts";
-import type { Sealed } from "../../../platform/sealed.ts";
+import type { Redacted } from "../../../platform/redacted.ts";
 import type { GrantedToken } from "../../access-tokens/contract.ts";
 import type { AccessTokens } from "../../access-tokens/service.ts";
 import { countFailure, forgetFailures } from "../../lockouts/store.ts";
@@ -32,7 +32,7 @@ export interface UniversalLogin {
   login(
     given: {
       readonly clientId: string;
-      readonly clientSecret: Sealed<string>;
+      readonly clientSecret: Redacted<string>;
       readonly organizationSlug: string | undefined;
     },
     caller: Caller,
@@ -105,7 +105,7 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
       : undefined;
   };
 
-  const grant = (pen: Pen, state: LoginState, caller: Caller): GrantedToken => {
+  const grant = (pen: WriteTx, state: LoginState, caller: Caller): GrantedToken => {
     const settings = {
       ttl: state.accessTokenTTL,
       maxTtl: state.accessTokenMaxTTL,
@@ -123,7 +123,7 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
   /** Nothing to count and nothing to forget: only new rows. */
   const grantAtOnce = async (state: LoginState, caller: Caller): Promise<GrantedToken | undefined> => {
     let token: GrantedToken | undefined;
-    await db.append((pen) => {
+    await db.groupCommit((pen) => {
       token = grant(pen, state, caller);
     });
     return token;

@@ -124,10 +124,10 @@ export function createAuthorityCertificates({
   const ownKey = async (row: AuthorityRow): Promise<OwnKey> => {
     const key = await db.read((q) => findAuthorityKey(q, row.activeKeyId));
     if (!key) throw new Error("an authority has lost its key");
-    const vault = await keyring.vaultById(key.dataKeyId);
+    const dataKey = await keyring.dataKeyById(key.dataKeyId);
     return {
       row: key,
-      privateKey: importPrivateKey(vault.decrypt(key.sealedKey, authorityKeyPlace(key.id))),
+      privateKey: importPrivateKey(dataKey.decrypt(key.sealedKey, authorityKeyPlace(key.id))),
       isNew: false,
     };
   };

@@ -4,7 +4,7 @@
  */
 import type { Clock } from "../../../platform/clock.ts";
 import type { Db } from "../../../platform/db/index.ts";
-import type { Keyring, Place } from "../../../platform/crypto/index.ts";
+import type { Keyring, EncryptionContext } from "../../../platform/crypto/index.ts";
 import { createFactCache, type Tail } from "../../../platform/outbox/index.ts";
 import { badRequest, notFound } from "../../../platform/problem.ts";
 import { projectDeleted } from "../../../projects/index.ts";
@@ -30,7 +30,7 @@ export interface IssuerNeeds {
   readonly revocationUrl: string;
 }
 
-export const authorityKeyPlace = (keyId: string): Place => ({
+export const authorityKeyPlace = (keyId: string): EncryptionContext => ({
   table: "authority_keys",
   row: keyId,
   column: "sealed_key",
@@ -42,15 +42,15 @@ const CACHED_ISSUERS = 2_000;
 
 export function createIssuers({ db, clock, tail, keyring, revocationUrl }: IssuerNeeds) {
   const cache = createFactCache<Issuer>(tail, CACHED_ISSUERS, ({ lineage }) => lineage);
-  tail.onHint((fact) => {
+  tail.onInvalidate((fact) => {
     if (certificateRevoked.is(fact) || certificateReleased.is(fact)) cache.dropGroup(fact.data.certificateId);
     if (issuanceChanged.is(fact) || projectDeleted.is(fact))
       cache.dropWhere((issuer) => issuer.projectId === fact.data.projectId);
   });
 
   const open = async (row: IssuerRow): Promise<Issuer> => {
-    const vault = await keyring.vaultById(row.dataKeyId);
-    const key = importPrivateKey(vault.decrypt(row.sealedKey, authorityKeyPlace(row.keyId)));
+    const dataKey = await keyring.dataKeyById(row.dataKeyId);
+    const key = importPrivateKey(dataKey.decrypt(row.sealedKey, authorityKeyPlace(row.keyId)));
     const certificate = parseCertificate(row.der);
     const known = [certificate, ...row.chain.map(parseCertificate)];
     const constraints = known

@@ -146,7 +146,7 @@ export function createImports({
         attributes: names,
       });
       const id = newId(clock.millis());
-      const vault = key && (await keyring.vaultOf({ projectId: project.id }));
+      const dataKey = key && (await keyring.dataKeyOf({ projectId: project.id }));
       const at = clock.now();
       await db.write(async (tx) => {
         noteCertificateProject(tx, project.id);
@@ -167,8 +167,8 @@ export function createImports({
           details: { ...facts.details, friendlyName: input.friendlyName },
           der: certificate.der,
           chain,
-          dataKeyId: vault?.keyId ?? null,
-          sealedKey: key && vault ? vault.encrypt(exportPkcs8(key), certificateKeyPlace(id)) : null,
+          dataKeyId: dataKey?.keyId ?? null,
+          sealedKey: key && dataKey ? dataKey.encrypt(exportPkcs8(key), certificateKeyPlace(id)) : null,
         });
         tx.audit(actor, {
           event: "import-certificate",

@@ -136,14 +136,14 @@ export function setRenewalTime(
   renewAt: Date | null,
   { at, own }: { readonly at: Date; readonly own: Partial<CertificateDetails> },
 ): void {
-  tx.later(setRenewal, [id, renewAt, at]);
-  tx.later(setOwnRenewal, [id, JSON.stringify(own)]);
+  tx.defer(setRenewal, [id, renewAt, at]);
+  tx.defer(setOwnRenewal, [id, JSON.stringify(own)]);
 }
 
 /** False if somebody else has removed it meanwhile. */
 export async function removeCertificate(tx: Tx, id: string): Promise<boolean> {
   if (!(await uncount(tx, id))) return false;
-  tx.later(remove, [id]);
-  tx.later(removeBody, [id]);
+  tx.defer(remove, [id]);
+  tx.defer(removeBody, [id]);
   return true;
 }

@@ -89,8 +89,8 @@ export function addBlock(
   after: { profileId: string; untilAt: string | null; untilId: string | null },
   until: { untilAt: string; untilId: string },
 ): void {
-  tx.later(lockToFold, [after.profileId]);
-  tx.later(insertBlock, [after.profileId, until.untilAt, until.untilId, after.untilAt, after.untilId]);
+  tx.defer(lockToFold, [after.profileId]);
+  tx.defer(insertBlock, [after.profileId, until.untilAt, until.untilId, after.untilAt, after.untilId]);
 }
 export const blocksWithoutLetters = (q: SlowQuery, most: number) => q.rows(undescribed, [most]);
 type UndescribedBlock = Awaited<ReturnType<typeof blocksWithoutLetters>>[number];
@@ -99,7 +99,7 @@ export const readBlockTexts = async (q: SlowQuery, block: UndescribedBlock): Pro
     ({ text }) => text,
   );
 export const storeLetters = (tx: Tx, block: UndescribedBlock, letters: Buffer): void =>
-  tx.later(setLetters, [block.profileId, block.untilAt, block.untilId, letters]);
+  tx.defer(setLetters, [block.profileId, block.untilAt, block.untilId, letters]);
 export const profilesWithFullChapters = (q: SlowQuery) => q.rows(fullChapters);
 /** True if there were blocks enough for one. */
 export async function addChapter(tx: Tx, profileId: string): Promise<boolean> {
@@ -109,16 +109,16 @@ export async function addChapter(tx: Tx, profileId: string): Promise<boolean> {
 /** Before the certificate is removed, in the same transaction. False if it is gone. */
 export async function uncount(tx: Tx, certificateId: string): Promise<boolean> {
   if (!(await tx.first(lockToDelete, [certificateId]))) return false;
-  tx.later(uncountBlock, [certificateId]);
-  tx.later(uncountChapter, [certificateId]);
+  tx.defer(uncountBlock, [certificateId]);
+  tx.defer(uncountChapter, [certificateId]);
   return true;
 }
 export const goneProjects = (q: SlowQuery) => q.rows(gone);
 export const clearCertificates = async (tx: Tx, projectId: string, most: number): Promise<number> =>
   (await tx.rows(clear, [projectId, most])).length;
 export function forgetProject(tx: Tx, projectId: string): void {
-  tx.later(clearRequests, [projectId]);
-  tx.later(clearProject, [projectId]);
-  tx.later(clearBlocks, []);
-  tx.later(clearChapters, []);
+  tx.defer(clearRequests, [projectId]);
+  tx.defer(clearProject, [projectId]);
+  tx.defer(clearBlocks, []);
+  tx.defer(clearChapters, []);
 }

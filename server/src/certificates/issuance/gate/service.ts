@@ -11,8 +11,8 @@
 import type { KeyObject } from "node:crypto";
 import type { Actor } from "../../../platform/actor.ts";
 import { requireTrustedClock, type Clock } from "../../../platform/clock.ts";
-import type { Keyring, Place } from "../../../platform/crypto/index.ts";
-import { isUniqueViolation, type Db, type Pen, type Tx } from "../../../platform/db/index.ts";
+import type { Keyring, EncryptionContext } from "../../../platform/crypto/index.ts";
+import { isUniqueViolation, type Db, type WriteTx, type Tx } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
 import { conflict, invalidField } from "../../../platform/problem.ts";
 import { certificateIssued, certificateRenewed } from "../../events.ts";
@@ -57,7 +57,7 @@ export interface Issued {
   readonly der: Buffer | undefined;
 }
 
-export const certificateKeyPlace = (certificateId: string): Place => ({
+export const certificateKeyPlace = (certificateId: string): EncryptionContext => ({
   table: "certificates",
   row: certificateId,
   column: "private_key",
@@ -69,8 +69,8 @@ export async function openCertificateKey(
   row: { readonly id: string; readonly dataKeyId: string | null; readonly sealedKey: Buffer | null },
 ): Promise<KeyObject | undefined> {
   if (row.dataKeyId === null || row.sealedKey === null) return undefined;
-  const vault = await keyring.vaultById(row.dataKeyId);
-  return importPrivateKey(vault.decrypt(row.sealedKey, certificateKeyPlace(row.id)));
+  const dataKey = await keyring.dataKeyById(row.dataKeyId);
+  return importPrivateKey(dataKey.decrypt(row.sealedKey, certificateKeyPlace(row.id)));
 }
 
 export type Gate = ReturnType<typeof createGate>;
@@ -101,10 +101,14 @@ const keyReused = () =>
 export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
   const record = async (order: Order, made: Draft): Promise<Recorded> => {
     const certificateId = newId(clock.millis());
-    const vault =
-      order.keepsKey && order.privateKey ? await keyring.vaultOf({ projectId: order.projectId }) : undefined;
+    const dataKey =
+      order.keepsKey && order.privateKey
+        ? await keyring.dataKeyOf({ projectId: order.projectId })
+        : undefined;
     const sealedKey =
-      vault && order.privateKey ? vault.encrypt(order.privateKey, certificateKeyPlace(certificateId)) : null;
+      dataKey && order.privateKey
+        ? dataKey.encrypt(order.privateKey, certificateKeyPlace(certificateId))
+        : null;
     const row: NewRequest = {
       id: newId(clock.millis()),
       projectId: order.projectId,
@@ -116,13 +120,13 @@ export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
       serialNumber: made.serialNumber,
       tbs: made.tbs,
       context: order.context,
-      dataKeyId: vault?.keyId ?? null,
+      dataKeyId: dataKey?.keyId ?? null,
       sealedKey,
       idempotencyKey: order.idempotency?.key ?? null,
       requestDigest: order.idempotency?.digest ?? null,
       createdAt: clock.now(),
     };
-    await db.append((tx) => insertRequest(tx, row), { audited: false });
+    await db.groupCommit((tx) => insertRequest(tx, row), { audited: false });
     return row;
   };
 
@@ -167,7 +171,7 @@ export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
     const data = { orgId: who.orgId, projectId: row.projectId, certificateId: row.certificateId };
     const issued = { requestId: row.id, certificateId: row.certificateId, serialNumber: row.serialNumber };
     const replacedId = row.context?.renewedFromId;
-    const settle = (tx: Pen): void => {
+    const settle = (tx: WriteTx): void => {
       if (who.isInternal !== true) addCertificate(tx, rowOf(row, { der, issuer, facts, at }));
       settleRequest(tx, row.id, at);
       tx.audit(who.actor, {
@@ -187,7 +191,7 @@ export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
       );
     };
     try {
-      if (replacedId === undefined) await db.append(settle);
+      if (replacedId === undefined) await db.groupCommit(settle);
       else await db.write((tx) => succeed(tx, { ...issued, replacedId, at }).then(() => settle(tx)));
     } catch (error) {
       // Two calls under one key finished the same request at the same moment: the first one's signature counts.
@@ -222,9 +226,9 @@ export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
       throw conflict(
         "The earlier request under this Idempotency-Key is underway or was interrupted, and its key is not kept: ask again later, or under another one.",
       );
-    const vault = await keyring.vaultById(row.dataKeyId);
+    const dataKey = await keyring.dataKeyById(row.dataKeyId);
     return {
-      key: importPrivateKey(vault.decrypt(row.sealedKey, certificateKeyPlace(row.certificateId))),
+      key: importPrivateKey(dataKey.decrypt(row.sealedKey, certificateKeyPlace(row.certificateId))),
       algorithm,
     };
   };

@@ -1,4 +1,4 @@
-import { slowSql, sql, type Pen, type Query, type Tx } from "../../../platform/db/index.ts";
+import { slowSql, sql, type WriteTx, type Query, type Tx } from "../../../platform/db/index.ts";
 import { keyFingerprint } from "../../x509/index.ts";
 import type { Context, InventoryFacts } from "./model.ts";
 
@@ -74,8 +74,8 @@ export interface NewRequest extends Omit<RequestRow, "orgId" | "status" | "error
   readonly idempotencyKey: string | null;
 }
 
-export const insertRequest = (tx: Pen, row: NewRequest): void =>
-  tx.later(insert, [
+export const insertRequest = (tx: WriteTx, row: NewRequest): void =>
+  tx.defer(insert, [
     row.id,
     row.projectId,
     row.profileId,
@@ -92,12 +92,12 @@ export const insertRequest = (tx: Pen, row: NewRequest): void =>
     row.requestDigest,
     row.createdAt,
   ]);
-export const failRequest = (tx: Pen, id: string, error: string, at: Date): void =>
-  tx.later(fail, [id, error, at]);
+export const failRequest = (tx: WriteTx, id: string, error: string, at: Date): void =>
+  tx.defer(fail, [id, error, at]);
 /** False if it has a successor already, or is revoked. */
 export const linkSuccessor = async (tx: Tx, id: string, successorId: string, at: Date): Promise<boolean> =>
   (await tx.first(linkRenewed, [id, successorId, at])) !== undefined;
-export const settleRequest = (tx: Pen, id: string, at: Date): void => tx.later(markIssued, [id, at]);
+export const settleRequest = (tx: WriteTx, id: string, at: Date): void => tx.defer(markIssued, [id, at]);
 
 export interface NewCertificate {
   readonly id: string;
@@ -120,9 +120,9 @@ export interface NewCertificate {
   readonly sealedKey: Buffer | null;
 }
 
-export function addCertificate(tx: Pen, row: NewCertificate): void {
+export function addCertificate(tx: WriteTx, row: NewCertificate): void {
   const { facts } = row;
-  tx.later(insertCertificate, [
+  tx.defer(insertCertificate, [
     row.id,
     row.projectId,
     row.profileId,
@@ -146,7 +146,7 @@ export function addCertificate(tx: Pen, row: NewCertificate): void {
     JSON.stringify(facts.altNames),
     facts.keyFingerprint,
   ]);
-  tx.later(insertBody, [
+  tx.defer(insertBody, [
     row.id,
     row.der,
     row.chain,
@@ -158,9 +158,9 @@ export function addCertificate(tx: Pen, row: NewCertificate): void {
 
 /** Requests that nobody will finish: those without a key soon, those that may be asked again a day later. */
 export const abandonRequests = (
-  tx: Pen,
+  tx: WriteTx,
   limits: { readonly plain: Date; readonly keyed: Date; readonly at: Date },
-): void => tx.later(abandon, [limits.plain, limits.keyed, limits.at]);
+): void => tx.defer(abandon, [limits.plain, limits.keyed, limits.at]);
 /** How many of the oldest are gone. */
 export const forgetRequests = async (tx: Tx, before: Date, most: number): Promise<number> =>
   (await tx.rows(forget, [before, most])).length;

@@ -30,4 +30,4 @@ export const stopRenewal = (
   tx: Tx,
   id: string,
   end: { readonly at: Date; readonly reason: string | null },
-): void => tx.later(stop, [id, end.at, end.reason]);
+): void => tx.defer(stop, [id, end.at, end.reason]);

@@ -6,10 +6,10 @@
 import { LRUCache } from "lru-cache";
 import { systemActor } from "../../../platform/actor.ts";
 import { requireTrustedClock, type Clock } from "../../../platform/clock.ts";
-import type { Keyring, Place } from "../../../platform/crypto/index.ts";
+import type { Keyring, EncryptionContext } from "../../../platform/crypto/index.ts";
 import type { Db } from "../../../platform/db/index.ts";
 import type { Log } from "../../../platform/log.ts";
-import { Touches, type Tail, type Watch } from "../../../platform/outbox/index.ts";
+import { Touches, type Tail, type TopicWatch } from "../../../platform/outbox/index.ts";
 import { canDelegate, type Issuer } from "../../authorities/issuers/model.ts";
 import type { Issuers } from "../../authorities/issuers/service.ts";
 import { certificateRevoked } from "../../events.ts";
@@ -75,7 +75,11 @@ interface Responder {
   readonly renewAt: number;
 }
 
-const signerPlace = (keyId: string): Place => ({ table: "ocsp_signers", row: keyId, column: "sealed_key" });
+const signerPlace = (keyId: string): EncryptionContext => ({
+  table: "ocsp_signers",
+  row: keyId,
+  column: "sealed_key",
+});
 
 export function createOcsp({ db, clock, log, tail, keyring, issuers, gate }: OcspNeeds) {
   let latestAnswer = Number.NEGATIVE_INFINITY;
@@ -91,7 +95,7 @@ export function createOcsp({ db, clock, log, tail, keyring, issuers, gate }: Ocs
     for (const key of byCertificate.get(certificateId) ?? []) answers.delete(key);
     byCertificate.delete(certificateId);
   };
-  tail.onHint((fact) => {
+  tail.onInvalidate((fact) => {
     if (certificateRevoked.is(fact) || certificateReleased.is(fact)) forget(fact.data.certificateId);
   });
   const forgetAll = (): void => {
@@ -136,11 +140,11 @@ export function createOcsp({ db, clock, log, tail, keyring, issuers, gate }: Ocs
       findings: [],
       isBlockedKey: false,
     });
-    const vault = await keyring.vaultOf({ projectId: issuer.projectId });
+    const dataKey = await keyring.dataKeyOf({ projectId: issuer.projectId });
     const row = {
       der: issued.der ?? Buffer.alloc(0),
-      dataKeyId: vault.keyId,
-      sealedKey: vault.encrypt(exportPkcs8(privateKey), signerPlace(issuer.keyId)),
+      dataKeyId: dataKey.keyId,
+      sealedKey: dataKey.encrypt(exportPkcs8(privateKey), signerPlace(issuer.keyId)),
       notAfter,
     };
     await db.write(async (tx) => storeSigner(tx, issuer.keyId, row), { audited: false });
@@ -176,7 +180,7 @@ export function createOcsp({ db, clock, log, tail, keyring, issuers, gate }: Ocs
     });
     if (!row) return ownResponder(issuer, 60);
     const key = importPrivateKey(
-      (await keyring.vaultById(row.dataKeyId)).decrypt(row.sealedKey, signerPlace(issuer.keyId)),
+      (await keyring.dataKeyById(row.dataKeyId)).decrypt(row.sealedKey, signerPlace(issuer.keyId)),
     );
     const certificate = parseCertificate(row.der);
     const halfway = row.notAfter.getTime() - (SIGNER_LIFE_SECONDS / 2) * 1000;
@@ -260,7 +264,7 @@ export function createOcsp({ db, clock, log, tail, keyring, issuers, gate }: Ocs
     };
   };
 
-  const remember = (key: string, made: Remembered, watch: Watch): void => {
+  const remember = (key: string, made: Remembered, watch: TopicWatch): void => {
     if (made.certificateId === undefined || touches.isTouched(watch, [made.certificateId])) return;
     answers.set(key, made);
     const keys = byCertificate.get(made.certificateId) ?? new Set();

@@ -8,7 +8,7 @@ import { hashPassword, type Keyring } from "../../../platform/crypto/index.ts";
 import { isUniqueViolation, type Db, type Tx } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
 import { conflict, Problem, unauthorized } from "../../../platform/problem.ts";
-import type { Sealed } from "../../../platform/sealed.ts";
+import type { Redacted } from "../../../platform/redacted.ts";
 import { addMembership } from "../../../memberships/index.ts";
 import { accessChanged } from "../../../permissions/index.ts";
 import { findUserByEmail, insertUser, type UserRow } from "../../../users/index.ts";
@@ -34,12 +34,12 @@ export interface AcceptanceNeeds {
   readonly keyring: Keyring;
   readonly grants: InvitationGrants;
   /** The password login of the auth room: it proves an account and counts the failures. */
-  readonly sessions: { login(email: string, password: Sealed<string>, caller: Caller): Promise<Session> };
+  readonly sessions: { login(email: string, password: Redacted<string>, caller: Caller): Promise<Session> };
 }
 
 export interface GivenAcceptance {
-  readonly token: Sealed<string>;
-  readonly password: Sealed<string>;
+  readonly token: Redacted<string>;
+  readonly password: Redacted<string>;
   readonly firstName?: string | undefined;
   readonly lastName?: string | undefined;
 }

@@ -5,16 +5,15 @@ import { chown, chmod, lchown, readdir, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
 import { cannotStart, errnoOf, OWN_DATABASE } from "./failure.ts";
-import type { Identity } from "./processes.ts";
+import type { RunAs } from "./processes.ts";
 
 /**
  * nobody and nogroup on Linux. It must be in the passwd file, for initdb looks its own name up. On macOS
  * nobody is -2, which not every call here can carry; its "daemon" owns as little.
  */
-const UNPRIVILEGED: Identity =
-  process.platform === "darwin" ? { uid: 1, gid: 1 } : { uid: 65534, gid: 65534 };
+const UNPRIVILEGED: RunAs = process.platform === "darwin" ? { uid: 1, gid: 1 } : { uid: 65534, gid: 65534 };
 
-async function ownerOf(path: string): Promise<Identity | undefined> {
+async function ownerOf(path: string): Promise<RunAs | undefined> {
   try {
     const { uid, gid } = await stat(path);
     return { uid, gid };
@@ -24,14 +23,14 @@ async function ownerOf(path: string): Promise<Identity | undefined> {
   }
 }
 
-async function chownTree(root: string, to: Identity): Promise<void> {
+async function chownTree(root: string, to: RunAs): Promise<void> {
   for (const entry of await readdir(root, { recursive: true }))
     await lchown(join(root, entry), to.uid, to.gid);
   await chown(root, to.uid, to.gid);
 }
 
 /** The identity to start PostgreSQL with; undefined means our own. */
-export async function chooseAccount(clusterDir: string): Promise<Identity | undefined> {
+export async function chooseAccount(clusterDir: string): Promise<RunAs | undefined> {
   const us = process.getuid?.() ?? -1;
   const owner = await ownerOf(clusterDir);
   if (us !== 0) {
@@ -49,7 +48,7 @@ export async function chooseAccount(clusterDir: string): Promise<Identity | unde
 }
 
 /** Gives a path to the database's account, for its eyes only. */
-export async function giveTo(account: Identity | undefined, directory: string): Promise<void> {
+export async function giveTo(account: RunAs | undefined, directory: string): Promise<void> {
   await chmod(directory, 0o700);
   if (account !== undefined) await chown(directory, account.uid, account.gid);
 }
@@ -58,7 +57,7 @@ export async function giveTo(account: Identity | undefined, directory: string): 
  * Whether the account may walk down to the (real) path and read and enter it. Judged by mode bits alone; where
  * access lists say otherwise, the answer errs and a start falls back to what works for closed paths.
  */
-export async function canReach(account: Identity | undefined, path: string): Promise<boolean> {
+export async function canReach(account: RunAs | undefined, path: string): Promise<boolean> {
   if (account === undefined) return true;
   for (let here = path, needed = 0o5; ; here = dirname(here), needed = 0o1) {
     const { uid, gid, mode } = await stat(here);

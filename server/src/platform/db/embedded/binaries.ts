@@ -26,7 +26,7 @@ import { basename, dirname, join, relative, resolve, sep } from "node:path";
 
 import { canReach } from "./account.ts";
 import { cannotStart, errnoOf, OWN_DATABASE } from "./failure.ts";
-import { type Identity, type Outcome, run } from "./processes.ts";
+import { type RunAs, type RunOutcome, run } from "./processes.ts";
 
 export interface Binaries {
   readonly initdb: string;
@@ -47,7 +47,7 @@ export interface CommandLine {
 
 export interface BinariesRequest {
   readonly packageRoot: string;
-  readonly account: Identity | undefined;
+  readonly account: RunAs | undefined;
   /** Where a copy may be kept, best place first; a closed or read-only one is passed over. */
   readonly copyPlaces: readonly string[];
   readonly log: (line: string) => void;
@@ -159,7 +159,7 @@ async function copyTo(place: string, native: string, version: string): Promise<s
   return copy;
 }
 
-async function isUsableInPlace(native: string, account: Identity | undefined): Promise<boolean> {
+async function isUsableInPlace(native: string, account: RunAs | undefined): Promise<boolean> {
   try {
     await makeLinks(native);
   } catch {
@@ -197,7 +197,7 @@ async function settleFolder({ packageRoot, account, copyPlaces, log }: BinariesR
   );
 }
 
-function explain(outcome: Outcome, account: Identity | undefined): string {
+function explain(outcome: RunOutcome, account: RunAs | undefined): string {
   if (outcome.notStarted === "ENOENT")
     return "its loader is missing: these programs need glibc, which Alpine and other musl systems lack; use a Debian-based image";
   if (outcome.notStarted === "EPERM" || outcome.notStarted === "EINVAL")
@@ -218,7 +218,7 @@ export async function prepareBinaries(request: BinariesRequest): Promise<Binarie
     args,
   });
 
-  let failure: Outcome | undefined;
+  let failure: RunOutcome | undefined;
   for (const tied of [underDeathSignal, untied]) {
     const { command, args } = tied("INT", postgres, ["--version"]);
     const outcome = await run(command, args, { cwd: "/", runAs: request.account });

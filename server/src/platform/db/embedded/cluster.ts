@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { canReach, giveTo } from "./account.ts";
 import type { Binaries, CommandLine } from "./binaries.ts";
 import { cannotStart, errnoOf, OWN_DATABASE } from "./failure.ts";
-import { type Identity, run } from "./processes.ts";
+import { type RunAs, run } from "./processes.ts";
 
 export const SUPERUSER = "keyward";
 
@@ -29,7 +29,7 @@ export interface ClusterRequest {
   /** Real path, without symbolic links. */
   readonly dataDir: string;
   readonly binaries: Binaries;
-  readonly account: Identity | undefined;
+  readonly account: RunAs | undefined;
   readonly isDurable: boolean;
   readonly log: (line: string) => void;
 }
@@ -37,7 +37,7 @@ export interface ClusterRequest {
 export const clusterPath = (dataDir: string): string => join(dataDir, "postgres");
 
 /** How a process that runs inside the cluster directory is told of it. */
-export async function ownName(dataDir: string, account: Identity | undefined, path: string): Promise<string> {
+export async function ownName(dataDir: string, account: RunAs | undefined, path: string): Promise<string> {
   if (await canReach(account, dataDir)) return path;
   if (existsSync("/proc/self/cwd")) return "/proc/self/cwd";
   throw cannotStart(

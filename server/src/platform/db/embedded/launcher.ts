@@ -15,7 +15,7 @@ import { clusterPath, ensureCluster, ownName, SUPERUSER } from "./cluster.ts";
 import { cannotStart, errnoOf, OWN_DATABASE } from "./failure.ts";
 import { clearLeftovers, markOf } from "./leftovers.ts";
 import { type DataDirLock, lockDataDir } from "./lock.ts";
-import { type Identity, plainEnvironment, signal } from "./processes.ts";
+import { type RunAs, plainEnvironment, signal } from "./processes.ts";
 import { PORT, prepareSocketPlace, type SocketPlace } from "./socket.ts";
 
 export interface EmbeddedPostgres {
@@ -84,15 +84,18 @@ async function openDataDir(path: string): Promise<string> {
   }
 }
 
-interface Ground {
+interface PreparedCluster {
   readonly dataDir: string;
-  readonly account: Identity | undefined;
+  readonly account: RunAs | undefined;
   readonly binaries: Binaries;
   readonly socket: SocketPlace;
 }
 
 /** Everything that has to stand before the postmaster is started. */
-async function prepareGround(dataDir: string, { log, durable }: EmbeddedPostgresOptions): Promise<Ground> {
+async function prepareCluster(
+  dataDir: string,
+  { log, durable }: EmbeddedPostgresOptions,
+): Promise<PreparedCluster> {
   const account = await chooseAccount(clusterPath(dataDir));
   const binaries = await prepareBinaries({
     packageRoot: findPackage(),
@@ -106,7 +109,10 @@ async function prepareGround(dataDir: string, { log, durable }: EmbeddedPostgres
   return { dataDir, account, binaries, socket };
 }
 
-async function postmasterArguments(ground: Ground, options: EmbeddedPostgresOptions): Promise<string[]> {
+async function postmasterArguments(
+  ground: PreparedCluster,
+  options: EmbeddedPostgresOptions,
+): Promise<string[]> {
   const directory = clusterPath(ground.dataDir);
   const settings = {
     ...SETTINGS,
@@ -136,7 +142,10 @@ function pidOf(child: ChildProcess): Promise<number> {
   });
 }
 
-async function startPostmaster(ground: Ground, options: EmbeddedPostgresOptions): Promise<Postmaster> {
+async function startPostmaster(
+  ground: PreparedCluster,
+  options: EmbeddedPostgresOptions,
+): Promise<Postmaster> {
   const { binaries, account, dataDir } = ground;
   const { command, args } = binaries.tied(
     "INT",
@@ -261,7 +270,7 @@ async function launch(
   options: EmbeddedPostgresOptions,
   lock: DataDirLock,
 ): Promise<EmbeddedPostgres> {
-  const ground = await prepareGround(dataDir, options);
+  const ground = await prepareCluster(dataDir, options);
   const postmaster = await startPostmaster(ground, options);
   const exited = postmaster.exited.then((code) => {
     lock.release();

@@ -9,7 +9,7 @@ import { basename, join } from "node:path";
 
 import { cannotStart, errnoOf } from "./failure.ts";
 import {
-  type Identity,
+  type RunAs,
   isAlive,
   isKnown,
   listProcesses,
@@ -82,7 +82,7 @@ async function mayBeDatabaseOf(clusterDir: string, pid: number): Promise<boolean
  * which PostgreSQL takes for alive). In these cases only the id is replaced: the other lines let PostgreSQL check that
  * no process is left on the old shared memory.
  */
-async function healLockFile(clusterDir: string, account: Identity | undefined): Promise<void> {
+async function healLockFile(clusterDir: string, account: RunAs | undefined): Promise<void> {
   const path = join(clusterDir, "postmaster.pid");
   let text: string;
   try {
@@ -108,7 +108,7 @@ async function healLockFile(clusterDir: string, account: Identity | undefined): 
 /** Makes the way free for a new postmaster on this cluster. */
 export async function clearLeftovers(
   clusterDir: string,
-  account: Identity | undefined,
+  account: RunAs | undefined,
   log: (line: string) => void,
 ): Promise<void> {
   if (!existsSync(clusterDir)) return;

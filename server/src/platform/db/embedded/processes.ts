@@ -8,19 +8,19 @@ import { setTimeout as pause } from "node:timers/promises";
 
 import { errnoOf } from "./failure.ts";
 
-export interface Identity {
+export interface RunAs {
   readonly uid: number;
   readonly gid: number;
 }
 
 export interface RunOptions {
   readonly cwd?: string;
-  readonly runAs?: Identity | undefined;
+  readonly runAs?: RunAs | undefined;
   /** An open file handed to the program as descriptor 3. */
   readonly handOver?: number;
 }
 
-export interface Outcome {
+export interface RunOutcome {
   /** The exit code; null when a signal ended it or when it never ran. */
   readonly code: number | null;
   /** The errno name when the program could not be started at all. */
@@ -37,7 +37,7 @@ export function plainEnvironment(): Record<string, string> {
 }
 
 /** Runs a program to its end and keeps what it said. Never throws: not starting is an outcome too. */
-export function run(command: string, args: readonly string[], options: RunOptions = {}): Promise<Outcome> {
+export function run(command: string, args: readonly string[], options: RunOptions = {}): Promise<RunOutcome> {
   const stdio: StdioOptions = ["ignore", "pipe", "pipe"];
   if (options.handOver !== undefined) stdio.push(options.handOver);
   return new Promise((resolve) => {

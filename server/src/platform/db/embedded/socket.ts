@@ -10,7 +10,7 @@ import { join } from "node:path";
 
 import { canReach, giveTo } from "./account.ts";
 import { cannotStart } from "./failure.ts";
-import type { Identity } from "./processes.ts";
+import type { RunAs } from "./processes.ts";
 
 export const PORT = 5432;
 
@@ -28,7 +28,7 @@ const fits = (directory: string): boolean =>
   Buffer.byteLength(join(directory, `.s.PGSQL.${PORT}`)) <= LONGEST_PATH;
 
 /** A folder under its true name, of the database's account, closed to all others: nobody else can have made it. */
-async function isOurs(directory: string, account: Identity | undefined): Promise<boolean> {
+async function isOurs(directory: string, account: RunAs | undefined): Promise<boolean> {
   try {
     const { uid, mode } = await lstat(directory);
     const isFolder = (mode & 0o170000) === 0o040000;
@@ -38,7 +38,7 @@ async function isOurs(directory: string, account: Identity | undefined): Promise
   }
 }
 
-async function shortFolder(clusterDir: string, account: Identity | undefined): Promise<string> {
+async function shortFolder(clusterDir: string, account: RunAs | undefined): Promise<string> {
   const note = join(clusterDir, "socket-directory");
   const known = existsSync(note) ? (await readFile(note, "utf8")).trim() : "";
   if (known !== "" && fits(known) && (await isOurs(known, account))) return known;
@@ -58,7 +58,7 @@ async function shortFolder(clusterDir: string, account: Identity | undefined): P
 /** Called when no database of this cluster runs any more: a lock left here can only name one that is gone. */
 export async function prepareSocketPlace(
   clusterDir: string,
-  account: Identity | undefined,
+  account: RunAs | undefined,
 ): Promise<SocketPlace> {
   const place = await chooseSocketPlace(clusterDir, account);
   // PostgreSQL would take a killed one for alive for as long as nobody has taken note of its end (a zombie).
@@ -66,7 +66,7 @@ export async function prepareSocketPlace(
   return place;
 }
 
-async function chooseSocketPlace(clusterDir: string, account: Identity | undefined): Promise<SocketPlace> {
+async function chooseSocketPlace(clusterDir: string, account: RunAs | undefined): Promise<SocketPlace> {
   const inside = join(clusterDir, "run");
   if (!fits(inside)) {
     const directory = await shortFolder(clusterDir, account);

@@ -180,7 +180,7 @@ export function createTrees({ db, clock, keyring, tags }: TreeNeeds) {
       description?: string | null | undefined;
     },
   ): Promise<FolderRow> => {
-    const vault = await keyring.vaultOf({ projectId: ground.project.id });
+    const dataKey = await keyring.dataKeyOf({ projectId: ground.project.id });
     const { orgId, id: projectId } = ground.project;
     const { environment, parentPath, name } = change;
     const path = joinPath(parentPath, name);
@@ -204,7 +204,7 @@ export function createTrees({ db, clock, keyring, tags }: TreeNeeds) {
           require(ground.ability, "create", "secret-folders", at(environment.slug, moved(row.path).path));
         }
         await requireForAll(ground, { folders, rows }, ["readValue", "delete"], moved);
-        const context = { actor: ground.actor, orgId, projectId, vault, at: clock.now() };
+        const context = { actor: ground.actor, orgId, projectId, dataKey, at: clock.now() };
         const origins = folders.flatMap((row) => [
           originOf(row),
           originOf({ environmentId: environment.id, path: moved(row.path).path }),
@@ -258,7 +258,7 @@ export function createTrees({ db, clock, keyring, tags }: TreeNeeds) {
       const changes: Change[] = [];
       for (const row of rows) {
         const { from, to } = places.get(row.folderId) as { from: FolderPlace; to: FolderPlace };
-        const state = decryptState(await keyring.vaultById(row.keyId, tx), row);
+        const state = decryptState(await keyring.dataKeyById(row.keyId, tx), row);
         const draft = nextDraft(row, to, row.key, state);
         changes.push({ kind: "update", before: row, from, after: draft, isSameText: true });
       }

@@ -6,7 +6,7 @@
  */
 import type { Confirm, MemberActor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
-import type { Keyring, Vault } from "../../../platform/crypto/index.ts";
+import type { Keyring, DataKey } from "../../../platform/crypto/index.ts";
 import { isUniqueViolation, type Db } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
 import { inBites, Pace } from "../../../platform/pace.ts";
@@ -168,16 +168,16 @@ async function inBatches(list: readonly ArchivedSecret[]): Promise<ArchivedSecre
   return batches;
 }
 
-const olderOf = (vault: Vault, id: string, old: ArchivedVersion, ids: TagIds): OlderVersion => ({
+const olderOf = (dataKey: DataKey, id: string, old: ArchivedVersion, ids: TagIds): OlderVersion => ({
   secretId: id,
   version: old.version,
   change: old.change,
   key: old.key,
-  keyId: vault.keyId,
+  keyId: dataKey.keyId,
   state:
     old.value === null
       ? null
-      : encryptState(vault, { id, version: old.version }, stateOf(old, old.value, ids)),
+      : encryptState(dataKey, { id, version: old.version }, stateOf(old, old.value, ids)),
   at: new Date(old.at),
   by: old.by,
 });
@@ -252,13 +252,13 @@ export function createApplying(needs: ApplyNeeds) {
     const { project } = ground;
     const at = { environmentId: (await access.environment(ground, environment)).id, path };
     const keys = batch.map(({ key }) => key);
-    const vault = await keyring.vaultOf({ projectId: project.id });
+    const dataKey = await keyring.dataKeyOf({ projectId: project.id });
     const known = batch.map((secret) => ({ id: newId(), secret }));
     const older: OlderVersion[] = [];
     const pace = new Pace();
     for (const { id, secret } of known)
       for (const old of secret.history?.versions ?? []) {
-        older.push(olderOf(vault, id, old, ids));
+        older.push(olderOf(dataKey, id, old, ids));
         if (pace.isDue()) await pace.rest();
       }
     const write = () =>
@@ -284,7 +284,7 @@ export function createApplying(needs: ApplyNeeds) {
             },
           }));
           const { orgId, id: projectId } = project;
-          await writeChangesNow(tx, { actor, orgId, projectId, vault, at: now }, changes, affected);
+          await writeChangesNow(tx, { actor, orgId, projectId, dataKey, at: now }, changes, affected);
           if (older.length > 0)
             await writeOlderVersions(tx, { projectId, folderId: folder.id, at: now }, older);
           const metadata = auditOf({ environment, path }, changes);

@@ -149,8 +149,8 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
         attributes: attributesOf(now.folder, now.row.key, now.tags),
       });
     const { value, ...rest } = row;
-    const vault = await keyring.vaultById(row.keyId);
-    const state = value === null ? undefined : decryptState(vault, { ...rest, value });
+    const dataKey = await keyring.dataKeyById(row.keyId);
+    const state = value === null ? undefined : decryptState(dataKey, { ...rest, value });
     return {
       version: row.version,
       change: row.change,

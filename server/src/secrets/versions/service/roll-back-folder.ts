@@ -115,7 +115,7 @@ export function createRollbacks(needs: RollbackNeeds) {
   const { db, clock, keyring, access, tags, folders } = needs;
 
   const stateOf = async (q: Query, row: SecretRow) =>
-    decryptState(await keyring.vaultById(row.keyId, q), row);
+    decryptState(await keyring.dataKeyById(row.keyId, q), row);
 
   const pastOf = async (q: SlowQuery, { environment, input }: Scope): Promise<Past[]> => {
     const at = { environmentId: environment.id, path: input.secretPath };
@@ -363,7 +363,7 @@ export function createRollbacks(needs: RollbackNeeds) {
       const scope = await open(actor, projectRef, input);
       if (input.dryRun) return preview(scope);
       const { orgId, id: projectId } = scope.ground.project;
-      const vault = await keyring.vaultOf({ projectId });
+      const dataKey = await keyring.dataKeyOf({ projectId });
       return db.write(
         async (tx) => {
           await holdTreeAlone(tx, projectId);
@@ -376,9 +376,9 @@ export function createRollbacks(needs: RollbackNeeds) {
             ...(change.kind === "create" ? [] : originsOf(change.from, [change.before.key])),
             ...(change.kind === "delete" ? [] : originsOf(change.after.folder, [change.after.key])),
           ]);
-          const deed = await deedOf({ actor, vault }, changes, await findDependants(tx, origins));
+          const deed = await deedOf({ actor, dataKey }, changes, await findDependants(tx, origins));
           requireFewReferences(deed, MOST_REFERENCES);
-          await writeDeeds(tx, { orgId, projectId, vault, at: clock.now() }, [deed]);
+          await writeDeeds(tx, { orgId, projectId, dataKey, at: clock.now() }, [deed]);
           tx.audit(actor, {
             event: "rollback-secrets",
             orgId,

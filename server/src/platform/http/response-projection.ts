@@ -6,15 +6,15 @@
  */
 import { z } from "zod";
 
-type Pick = (value: unknown, at: string) => unknown;
+type Projection = (value: unknown, at: string) => unknown;
 
 class ReplyError extends Error {
   override readonly name = "ReplyError";
 }
 
-const asIs: Pick = (value) => value;
+const asIs: Projection = (value) => value;
 
-function pickObject(schema: z.ZodObject): Pick {
+function pickObject(schema: z.ZodObject): Projection {
   const fields = Object.entries(schema.shape).map(
     ([key, field]) =>
       [key, compile(field as z.ZodType), (field as z.ZodType).safeParse(undefined).success] as const,
@@ -34,7 +34,7 @@ function pickObject(schema: z.ZodObject): Pick {
   };
 }
 
-function pickUnion(options: readonly z.ZodType[]): Pick {
+function pickUnion(options: readonly z.ZodType[]): Projection {
   const picks = options.map(compile);
   return (value, at) => {
     for (const [index, option] of options.entries()) {
@@ -54,7 +54,7 @@ function fits(schema: z.ZodType, value: unknown): boolean {
   return schema.safeParse(value).success;
 }
 
-function compile(schema: z.ZodType): Pick {
+function compile(schema: z.ZodType): Projection {
   if (schema instanceof z.ZodObject) return pickObject(schema);
   if (schema instanceof z.ZodArray) {
     const pick = compile(schema.element as z.ZodType);
@@ -71,7 +71,7 @@ function compile(schema: z.ZodType): Pick {
   return asIs;
 }
 
-export function createPicker(schema: z.ZodType): (value: unknown) => unknown {
+export function createResponseProjection(schema: z.ZodType): (value: unknown) => unknown {
   const pick = compile(schema);
   return (value) => pick(value, "body");
 }

@@ -1,7 +1,7 @@
 import type { Log } from "../log.ts";
 
 /** Those who are told something. Whatever one of them makes of it, the others are told, too. */
-export class Audience<Said> {
+export class Listeners<Said> {
   readonly #log: Pick<Log, "error">;
   readonly #listeners: ((said: Said) => void)[] = [];
 

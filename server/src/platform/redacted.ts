@@ -6,7 +6,7 @@ const SHOWN = "[sealed]";
  * Plaintext on its way through the house. A sealed value cannot be logged, serialised or joined into a
  * string by accident; `open()` is the one word to look for in a review.
  */
-export class Sealed<T> {
+export class Redacted<T> {
   readonly #plain: T;
 
   constructor(plain: T) {
@@ -30,4 +30,4 @@ export class Sealed<T> {
   }
 }
 
-export const seal = <T>(plain: T): Sealed<T> => new Sealed(plain);
+export const redact = <T>(plain: T): Redacted<T> => new Redacted(plain);

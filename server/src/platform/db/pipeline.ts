@@ -111,7 +111,7 @@ const NO_COLUMNS: ParseRow = () => ({});
 type Known = Map<string, ParseRow | undefined>;
 
 /** One bundle, as pg wants a query to be: it is handed the connection once, then told of every message for it. */
-class Bundle {
+class Batch {
   /** A commit may wait for a standby for as long as it takes; who watches over it is `unconfirmed.ts`. */
   readonly query_timeout: number | undefined;
   /** Set by pg, to stop its watch over how long we wait. */
@@ -210,11 +210,11 @@ class Bundle {
   }
 }
 
-export class Wire {
+export class Pipeline {
   readonly #client: pg.ClientBase;
   readonly #known: Known = new Map();
   #waiting: Item[] = [];
-  #underWay: Bundle | undefined;
+  #underWay: Batch | undefined;
   #leftAt = 0;
   #isScheduled = false;
 
@@ -253,7 +253,7 @@ export class Wire {
     if (this.#waiting.length === 0) return;
     const items = this.#waiting;
     this.#waiting = [];
-    const bundle = new Bundle(items, this.#known, () => {
+    const bundle = new Batch(items, this.#known, () => {
       this.#underWay = undefined;
       if (this.#waiting.length === 0) return;
       this.#isScheduled = true;

@@ -51,7 +51,7 @@ describe("the wire to the database", () => {
       /invalid input syntax/,
     );
     const id = "01a1dddc-2933-7771-9364-c96a432b3b14";
-    // As often as there are lanes, and more: whichever connection the failure met, it reads right.
+    // As often as there are read pipelines, and more: whichever connection the failure met, it reads right.
     for (let n = 0; n < 8; n += 1) assert.deepEqual(await database.read((q) => q.first(echo, [id])), { id });
   });
 
@@ -172,8 +172,8 @@ describe("the wire to the database", () => {
       database.onCommitted((facts) => heard.push(...facts.map((fact) => fact.data)));
       await Promise.all(
         Array.from({ length: 100 }, (_, n) =>
-          database.append((pen) => {
-            pen.later(addJob, [`append-${String(n).padStart(3, "0")}`]);
+          database.groupCommit((pen) => {
+            pen.defer(addJob, [`append-${String(n).padStart(3, "0")}`]);
             pen.emit({ name: "appended", data: n });
             pen.audit(actor, entry);
           }),
@@ -190,8 +190,8 @@ describe("the wire to the database", () => {
       const names = ["a", "b", "b", "c", "a", "d"].map((name) => `taken-${name}`);
       const outcomes = await Promise.allSettled(
         names.map((name) =>
-          database.append((pen) => {
-            pen.later(addJob, [name]);
+          database.groupCommit((pen) => {
+            pen.defer(addJob, [name]);
             pen.audit(actor, entry);
           }),
         ),
@@ -205,9 +205,9 @@ describe("the wire to the database", () => {
       const stuck = sql(`SELECT pg_advisory_xact_lock_shared(4713)`);
       await client.query("SELECT pg_advisory_lock(4713)");
       const append = (name: string, isStuck: boolean) =>
-        database.append((pen) => {
-          pen.later(addJob, [name]);
-          if (isStuck) pen.later(stuck, []);
+        database.groupCommit((pen) => {
+          pen.defer(addJob, [name]);
+          if (isStuck) pen.defer(stuck, []);
           pen.audit(actor, entry);
         });
       const held: Promise<void>[] = [];
@@ -230,9 +230,9 @@ describe("the wire to the database", () => {
     it("are refused to the one whose change refuses, with its own reason, and to nobody else", async () => {
       const outcomes = await Promise.allSettled(
         Array.from({ length: 6 }, (_, n) =>
-          database.append((pen) => {
+          database.groupCommit((pen) => {
             if (n === 4) throw badRequest("not this one");
-            pen.later(addJob, [`willing-${n}`]);
+            pen.defer(addJob, [`willing-${n}`]);
             pen.audit(actor, entry);
           }),
         ),
@@ -247,8 +247,8 @@ describe("the wire to the database", () => {
     it("are refused to the one who leaves no audit row, and to nobody else", async () => {
       const outcomes = await Promise.allSettled(
         [true, true, false, true].map((isAudited, n) =>
-          database.append((pen) => {
-            pen.later(addJob, [`audited-${n}`]);
+          database.groupCommit((pen) => {
+            pen.defer(addJob, [`audited-${n}`]);
             if (isAudited) pen.audit(actor, entry);
           }),
         ),

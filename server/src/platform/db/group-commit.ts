@@ -6,10 +6,10 @@
  * back and each caller's part is written by itself, so that only the one who is to blame hears of it.
  */
 import { Problem } from "../problem.ts";
-import type { Db, Pen, WriteOptions } from "./handles.ts";
+import type { Db, WriteTx, WriteOptions } from "./handles.ts";
 
 interface Part {
-  readonly change: (pen: Pen) => void;
+  readonly change: (pen: WriteTx) => void;
   readonly options: WriteOptions | undefined;
   resolve(): void;
   reject(reason: unknown): void;
@@ -25,7 +25,7 @@ const MOST_TOGETHER = 64;
 const STUCK_MS = 100;
 const MOST_AT_ONCE = 8;
 
-export function createAppender(write: Db["write"]): Db["append"] {
+export function createGroupCommit(write: Db["write"]): Db["groupCommit"] {
   const waiting: Part[] = [];
   let underWay = 0;
   let stuck = 0;
@@ -41,12 +41,12 @@ export function createAppender(write: Db["write"]): Db["append"] {
         async (tx) => {
           for (const { change, options } of parts) {
             let hasAudited = false;
-            const audit: Pen["audit"] = (...args) => {
+            const audit: WriteTx["audit"] = (...args) => {
               hasAudited = true;
               tx.audit(...args);
             };
             try {
-              change({ later: tx.later, emit: tx.emit, audit });
+              change({ defer: tx.defer, emit: tx.emit, audit });
             } catch (cause) {
               throw new Refused("a part of a shared write was refused", { cause });
             }

@@ -1,0 +1,185 @@
+/**
+ * Read pipelines: a few connections on which many requests' single statements travel in bundles, which is more than
+ * twice as fast as lending out a connection per statement. A read pipeline can only look: its sessions are
+ * read-only, so a statement that changes something fails by construction. Slow statements never come here.
+ */
+import { isAway } from "./errors.ts";
+import { SessionClient, type SessionConfig } from "./session.ts";
+import type { Statement } from "./statement.ts";
+import { NeverRan, sever, Pipeline } from "./pipeline.ts";
+
+/** So many on their way in one read pipeline are enough. */
+const FULL = 16;
+/** A bundle of quick looks is back long before; behind one that is not, nobody should line up while a read pipeline is free. */
+const STUCK_MS = 5;
+/** A read pipeline that the database had no connection for is left alone for this long. */
+const REST_MS = 1000;
+
+interface ReadPipeline {
+  line: OpenConnection | undefined;
+  opening: Promise<OpenConnection> | undefined;
+  waiting: number;
+  restsUntil: number;
+}
+
+/** A read pipeline's connection, and how many are on it. */
+interface OpenConnection {
+  readonly readPipeline: ReadPipeline;
+  readonly client: SessionClient;
+  readonly pipeline: Pipeline;
+  riders: number;
+}
+
+export interface ReadPipelines {
+  rows<Row>(statement: Statement<Row>, values: readonly unknown[]): Promise<Row[]>;
+  /** Nobody is sent along a connection that was asked for before; whoever is under way arrives. */
+  renew(): void;
+  close(): Promise<void>;
+}
+
+/** Was it asked for since the address is known to lead where it leads? */
+type IsCurrent = (client: SessionClient) => boolean;
+
+/** The session is over, not merely unable to do this now. (Full disk, no memory, read-only: it goes on.) */
+const isLost = (error: unknown): boolean => {
+  const { code } = error as { readonly code?: string };
+  return isAway(error) && !(code !== undefined && /^(25006|53|58)/.test(code));
+};
+
+async function openConnection(
+  config: SessionConfig,
+  readPipeline: ReadPipeline,
+  isCurrent: IsCurrent,
+): Promise<OpenConnection> {
+  const client = new SessionClient(config);
+  const line: OpenConnection = { readPipeline, client, pipeline: new Pipeline(client), riders: 0 };
+  const drop = () => {
+    if (readPipeline.line === line) readPipeline.line = undefined;
+  };
+  client.on("error", drop);
+  client.on("end", drop);
+  await client.connect();
+  // A standby may answer those who wait for it, but nobody stays there: once the primary is somewhere else, it would
+  // answer from the past for as long as the connection lives, and what it says would be remembered as true.
+  if (!client.isStandby && isCurrent(client)) readPipeline.line = line;
+  return line;
+}
+
+/** At once, because who is told of the loss asks again before the connection has said that it ended. */
+function forget(line: OpenConnection): void {
+  if (line.readPipeline.line === line) line.readPipeline.line = undefined;
+  sever(line.client);
+}
+
+/** The last one to leave a connection that is nobody's read pipeline, as one to a standby is, ends it. */
+function leave(line: OpenConnection): void {
+  line.riders -= 1;
+  if (line.riders === 0 && line.readPipeline.line !== line) sever(line.client);
+}
+
+export function openReadPipelines(config: SessionConfig, count: number): ReadPipelines {
+  const readPipelines: ReadPipeline[] = Array.from({ length: count }, () => ({
+    line: undefined,
+    opening: undefined,
+    waiting: 0,
+    restsUntil: Number.NEGATIVE_INFINITY,
+  }));
+  let isClosed = false;
+  let renewedAt = Number.NEGATIVE_INFINITY;
+  const isCurrent: IsCurrent = ({ askedAt }) => askedAt >= renewedAt;
+
+  const busyness = (readPipeline: ReadPipeline): number =>
+    readPipeline.waiting + (readPipeline.line?.riders ?? 0);
+  const canCarry = (readPipeline: ReadPipeline): boolean =>
+    readPipeline.line !== undefined || performance.now() >= readPipeline.restsUntil;
+  // One after the other, not evenly: a bundle of eight costs little more than a bundle of one. The next read pipeline is for
+  // when there is more to do than one can carry, or something slow in it.
+  const isFree = (readPipeline: ReadPipeline): boolean =>
+    busyness(readPipeline) < FULL &&
+    canCarry(readPipeline) &&
+    (readPipeline.line?.pipeline.waitingMs() ?? 0) < STUCK_MS;
+  const leastBusy = (some: readonly ReadPipeline[]): ReadPipeline | undefined =>
+    some.reduce<ReadPipeline | undefined>(
+      (best, readPipeline) => (best && busyness(best) <= busyness(readPipeline) ? best : readPipeline),
+      undefined,
+    );
+  const pick = (): ReadPipeline =>
+    readPipelines.find(isFree) ??
+    leastBusy(readPipelines.filter(canCarry)) ??
+    (leastBusy(readPipelines) as ReadPipeline);
+
+  const open = (readPipeline: ReadPipeline): Promise<OpenConnection> => {
+    if (isClosed) throw new Error("Connection terminated: the database is closed");
+    if (readPipeline.opening) return readPipeline.opening;
+    const opening = openConnection(config, readPipeline, isCurrent).finally(() => {
+      if (readPipeline.opening === opening) readPipeline.opening = undefined;
+    });
+    readPipeline.opening = opening;
+    return opening;
+  };
+
+  /** A read pipeline that cannot be opened (the limit of connections is reached) leaves its work to those that are. */
+  const lineOf = async (readPipeline: ReadPipeline): Promise<OpenConnection> => {
+    readPipeline.waiting += 1;
+    try {
+      return await open(readPipeline);
+    } catch (error) {
+      const other = leastBusy(readPipelines.filter(({ line }) => line !== undefined))?.line;
+      if (!other) throw error;
+      readPipeline.restsUntil = performance.now() + REST_MS;
+      return other;
+    } finally {
+      readPipeline.waiting -= 1;
+    }
+  };
+
+  const once = async <Row>(statement: Statement<Row>, values: readonly unknown[]): Promise<Row[]> => {
+    const readPipeline = pick();
+    const line = readPipeline.line ?? (await lineOf(readPipeline));
+    line.riders += 1;
+    try {
+      return await line.pipeline.rows(statement, values);
+    } catch (error) {
+      if (isLost(error instanceof NeverRan ? error.cause : error)) forget(line);
+      throw error;
+    } finally {
+      leave(line);
+    }
+  };
+
+  return {
+    async rows(statement, values) {
+      for (let hasFailed = false; ;) {
+        try {
+          return await once(statement, values);
+        } catch (error) {
+          // Somebody else's look failed in the same bundle; ours was skipped.
+          const isOurs = !(error instanceof NeverRan);
+          const cause = isOurs ? error : error.cause;
+          // A look has no effect, so a connection that broke under it is simply replaced and the look repeated, once.
+          const isBroken = isAway(cause);
+          if (isClosed || (isOurs && !isBroken) || (isBroken && hasFailed)) throw cause;
+          hasFailed ||= isBroken;
+        }
+      }
+    },
+    renew() {
+      renewedAt = performance.now();
+      for (const readPipeline of readPipelines) {
+        const { line } = readPipeline;
+        // One that is still being opened was asked for before: whoever waits for it is its last rider.
+        readPipeline.opening = undefined;
+        readPipeline.line = undefined;
+        if (line?.riders === 0) sever(line.client);
+      }
+    },
+    async close() {
+      isClosed = true;
+      const end = async (readPipeline: ReadPipeline): Promise<void> => {
+        await readPipeline.opening?.catch(() => undefined);
+        await readPipeline.line?.client.end().catch(() => undefined);
+      };
+      await Promise.all(readPipelines.map(end));
+    },
+  };
+}
