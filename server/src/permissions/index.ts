@@ -1,5 +1,5 @@
 export { accessChanged } from "./events.ts";
-export { missingInBites } from "./service/compare-rights.ts";
+export { missingInChunks } from "./service/compare-rights.ts";
 export { JudgingBudget, permittedOf, visiblePart } from "./service/filter-lists.ts";
 export * from "./model/index.ts";
 export {

@@ -16,7 +16,7 @@ import {
   type Rule,
   type RoleScopeKind,
 } from "./model/index.ts";
-import { missingInBites } from "./service/compare-rights.ts";
+import { missingInChunks } from "./service/compare-rights.ts";
 import { rolesInOrganization, rolesInProject, type HeldRole } from "./store.ts";
 
 export interface PermissionNeeds {
@@ -179,7 +179,7 @@ export function createPermissions({ db, tail, clock }: PermissionNeeds): Permiss
     rulesOf: async (identity, projectId) =>
       (await load({ kind: "identity", id: identity.id }, identity.orgId, projectId)).futureGrants,
     async requireHolds(holder, rules, what, until = Number.POSITIVE_INFINITY) {
-      const missing = await missingInBites(rightsOf.get(holder)?.lastingUntil(until) ?? holder, rules);
+      const missing = await missingInChunks(rightsOf.get(holder)?.lastingUntil(until) ?? holder, rules);
       if (missing.length > 0)
         throw permissionBoundary(
           `You cannot grant ${what}: it holds more than you do.`,

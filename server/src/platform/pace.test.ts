@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { inBites } from "./pace.ts";
+import { inChunks } from "./pace.ts";
 
 const spend = (ms: number): void => {
   const until = performance.now() + ms;
@@ -18,12 +18,12 @@ test("H5 however many long loops there are, a round of the event loop holds one 
   const done: number[] = [];
   await Promise.all(
     Array.from({ length: 8 }, async (_none, loop) => {
-      await inBites([1, 2, 3, 4, 5], () => (spend(1.2), done.push(loop)));
+      await inChunks([1, 2, 3, 4, 5], () => (spend(1.2), done.push(loop)));
     }),
   );
   isOver = true;
   assert.equal(done.length, 40);
-  // Each loop's first bite is in the caller's own time; the other 32 have a round each.
+  // Each loop's first chunk is in the caller's own time; the other 32 have a round each.
   assert.ok(rounds >= 32, `${rounds} rounds for 32 bites`);
   assert.deepEqual(done.slice(8, 16), [0, 1, 2, 3, 4, 5, 6, 7], "in turns");
 });

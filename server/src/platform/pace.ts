@@ -1,9 +1,9 @@
 /**
- * Long work on the event loop, in bites. A loop that may be long asks after each step whether its bite is over and, if
+ * Long work on the event loop, in chunks. A loop that may be long asks after each step whether its chunk is over and, if
  * so, rests until it is called again. Of all that rest one is called per round of the event loop, however many there
- * are: what anybody else waits for in a round is one bite, not one of each.
+ * are: what anybody else waits for in a round is one chunk, not one of each.
  */
-const BITE_MS = 1;
+const CHUNK_MS = 1;
 
 const resting: (() => void)[] = [];
 let isScheduled = false;
@@ -24,10 +24,10 @@ export class Pace {
   #began = performance.now();
 
   isDue(): boolean {
-    return performance.now() - this.#began >= BITE_MS;
+    return performance.now() - this.#began >= CHUNK_MS;
   }
 
-  /** For loops whose steps are short: nothing at all while the bite lasts. */
+  /** For loops whose steps are short: nothing at all while the chunk lasts. */
   giveWay(): Promise<void> | undefined {
     return this.isDue() ? this.rest() : undefined;
   }
@@ -50,8 +50,8 @@ async function oneByOne<T>(first: T, rest: IteratorResult<T>, list: Iterator<T>,
   }
 }
 
-/** Each item in turn, in bites. Most lists hold one item or none: those need no watch and nobody to wait. */
-export function inBites<T>(items: Iterable<T>, work: (item: T) => void): Promise<void> | undefined {
+/** Each item in turn, in chunks. Most lists hold one item or none: those need no watch and nobody to wait. */
+export function inChunks<T>(items: Iterable<T>, work: (item: T) => void): Promise<void> | undefined {
   const list = items[Symbol.iterator]();
   const first = list.next();
   if (first.done) return undefined;
@@ -61,18 +61,18 @@ export function inBites<T>(items: Iterable<T>, work: (item: T) => void): Promise
   return undefined;
 }
 
-/** What becomes of each, in bites. */
-export async function mapInBites<T, R>(items: Iterable<T>, work: (item: T) => R): Promise<R[]> {
+/** What becomes of each, in chunks. */
+export async function mapInChunks<T, R>(items: Iterable<T>, work: (item: T) => R): Promise<R[]> {
   const results: R[] = [];
-  await inBites(items, (item) => void results.push(work(item)));
+  await inChunks(items, (item) => void results.push(work(item)));
   return results;
 }
 
-/** Many into one, in bites: fifty megabytes in one go are as many milliseconds. */
-export async function concatInBites(chunks: readonly Buffer[]): Promise<Buffer> {
+/** Many into one, in chunks: fifty megabytes in one go are as many milliseconds. */
+export async function concatInChunks(chunks: readonly Buffer[]): Promise<Buffer> {
   const whole = Buffer.allocUnsafeSlow(chunks.reduce((sum, chunk) => sum + chunk.length, 0));
   let at = 0;
-  await inBites(chunks, (chunk) => {
+  await inChunks(chunks, (chunk) => {
     at += chunk.copy(whole, at);
   });
   return whole;

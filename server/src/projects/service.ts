@@ -32,7 +32,7 @@ export interface ProjectNeeds {
 }
 
 /** Told inside the transaction, before a project goes: others may show what is in it. */
-export type ProjectFarewell = (tx: Tx, project: ProjectRow) => Promise<void>;
+export type BeforeProjectDelete = (tx: Tx, project: ProjectRow) => Promise<void>;
 
 const CACHED_PROJECTS = 20_000;
 
@@ -61,7 +61,7 @@ export type Projects = ReturnType<typeof createProjects>;
 
 export function createProjects(needs: ProjectNeeds) {
   const { db, clock, permissions } = needs;
-  const farewells: ProjectFarewell[] = [];
+  const beforeDeletes: BeforeProjectDelete[] = [];
   const cache = createFactCache<ProjectRow>(needs.tail, CACHED_PROJECTS, (row) => [row.id]);
   needs.tail.onInvalidate((fact) => {
     if (projectChanged.is(fact) || projectDeleted.is(fact)) cache.dropGroup(fact.data.projectId);
@@ -114,7 +114,7 @@ export function createProjects(needs: ProjectNeeds) {
   return {
     resolve,
     resolveForMember,
-    onDelete: (farewell: ProjectFarewell) => void farewells.push(farewell),
+    onDelete: (beforeDelete: BeforeProjectDelete) => void beforeDeletes.push(beforeDelete),
 
     async create(actor: MemberActor, input: NewProject): Promise<ProjectView> {
       const orgId = orgOf(actor);
@@ -197,7 +197,7 @@ export function createProjects(needs: ProjectNeeds) {
       await permissions.requireInProject(actor, row.id, { action: "delete", subject: "workspace" });
       return db.write(
         async (tx) => {
-          for (const farewell of farewells) await farewell(tx, row);
+          for (const beforeDelete of beforeDeletes) await beforeDelete(tx, row);
           if (!(await deleteProject(tx, row.id)))
             throw (await findProject(tx, row.orgId, row.id))
               ? projectProtected()

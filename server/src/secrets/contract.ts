@@ -19,7 +19,7 @@ export const secretMetadata = z
     }),
   )
   .max(100);
-export type MetadataItem = z.output<typeof secretMetadata>[number];
+export type SecretMetadataItem = z.output<typeof secretMetadata>[number];
 
 export const secretTag = z.object({ id: uuid, slug: z.string(), color: z.string(), name: z.string() });
 export const secretActor = z.object({

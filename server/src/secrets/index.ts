@@ -11,24 +11,28 @@ import type { Roles } from "../roles/index.ts";
 import { createAccess } from "./access/service.ts";
 import { explainRoutes } from "./explain/routes.ts";
 import { createExplanations } from "./explain/service.ts";
-import { createFarewell, sayLastFarewell, sayNewName } from "./folders/service/say-farewell.ts";
+import {
+  createDeletionAnnouncer,
+  announceDeletion,
+  announceNewName,
+} from "./folders/service/announce-deletion.ts";
 import { folderRoutes } from "./folders/routes.ts";
 import { createFolders } from "./folders/service.ts";
 import { importRoutes } from "./imports/routes.ts";
 import { createImports } from "./imports/service.ts";
-import { createReadAudit, type ReadAuditMode } from "./reads/service.ts";
-import { rotationRoutes } from "./rotation/routes.ts";
-import { createKeyRotations } from "./rotation/service.ts";
+import { createReadAudit, type ReadAuditMode } from "./read-audit/service.ts";
+import { rotationRoutes } from "./key-rotation/routes.ts";
+import { createKeyRotations } from "./key-rotation/service.ts";
 import { secretRoutes } from "./routes.ts";
 import { createSecretReads } from "./service/read-secrets.ts";
-import { createSecretTransfers } from "./service/transfer-secrets.ts";
+import { createSecretMoves } from "./service/move-secrets.ts";
 import { createSecretWrites } from "./service/write-secrets.ts";
 import { tagRoutes } from "./tags/routes.ts";
 import { createTags } from "./tags/service.ts";
-import { createProjectFiles } from "./transfer/service/carry-project.ts";
-import { transferRoutes } from "./transfer/routes.ts";
-import { createSecretFiles } from "./transfer/service.ts";
-import { createForgetting } from "./versions/sweeps/service.ts";
+import { createProjectFiles } from "./files/service/carry-project.ts";
+import { transferRoutes } from "./files/routes.ts";
+import { createSecretFiles } from "./files/service.ts";
+import { createForgetting } from "./versions/retention/service.ts";
 import { createVersions } from "./versions/service/read-version.ts";
 import { createRollbacks } from "./versions/service/roll-back-folder.ts";
 import { versionRoutes } from "./versions/routes.ts";
@@ -58,9 +62,9 @@ export function createSecrets(needs: SecretsNeeds) {
   const audit = createReadAudit({ ...needs, mode: needs.auditReads });
   const shared = { ...needs, access, tags, versions, reads: audit };
   const folders = createFolders(shared);
-  needs.environments.onDelete(createFarewell(shared));
-  needs.environments.onRename(sayNewName);
-  needs.projects.onDelete(sayLastFarewell);
+  needs.environments.onDelete(createDeletionAnnouncer(shared));
+  needs.environments.onRename(announceNewName);
+  needs.projects.onDelete(announceDeletion);
   const imports = createImports(shared);
   const reads = createSecretReads(shared);
   const writes = createSecretWrites(shared);
@@ -69,7 +73,7 @@ export function createSecrets(needs: SecretsNeeds) {
     writes,
     files: createSecretFiles({ reads, writes }),
     projectFiles: createProjectFiles({ ...shared, folders, imports, reads, writes }),
-    transfers: createSecretTransfers(shared),
+    transfers: createSecretMoves(shared),
     history: createSecretHistory(shared),
     rollbacks: createRollbacks({ ...shared, folders }),
     explanations: createExplanations(shared),

@@ -6,7 +6,7 @@
 import { badRequest, notFound } from "../platform/problem.ts";
 import type { Redacted } from "../platform/redacted.ts";
 import type { Attributes } from "../permissions/index.ts";
-import type { MetadataItem, SecretView } from "./contract.ts";
+import type { SecretMetadataItem, SecretView } from "./contract.ts";
 
 export const secretExists = (key: string) =>
   badRequest(`A secret with the name ${JSON.stringify(key)} exists in this folder already.`);
@@ -85,7 +85,7 @@ export interface Weighed {
 export interface SecretState {
   readonly value: string;
   readonly comment: string;
-  readonly metadata: readonly MetadataItem[];
+  readonly metadata: readonly SecretMetadataItem[];
   readonly tagIds: readonly string[];
   readonly skipMultiline: boolean | null;
   readonly reminderNote: string | null;
@@ -141,7 +141,7 @@ export const decryptValue = (dataKey: Cipher, row: Numbered & StoredState): stri
 export const decryptComment = (dataKey: Cipher, row: Numbered & StoredState): string =>
   row.comment === null ? "" : dataKey.decrypt(row.comment, spot(row, "comment")).toString("utf8");
 
-export function decryptMetadata(dataKey: Cipher, row: Numbered & StoredState): MetadataItem[] {
+export function decryptMetadata(dataKey: Cipher, row: Numbered & StoredState): SecretMetadataItem[] {
   return (row.metadata ?? []).map((item, at) => {
     if (!item.isEncrypted) return { ...item };
     const box = Buffer.from(item.value, "base64");
@@ -150,7 +150,7 @@ export function decryptMetadata(dataKey: Cipher, row: Numbered & StoredState): M
 }
 
 /** Metadata for somebody who does not see the value: what is encrypted stays closed with it. */
-export const closeMetadata = (metadata: readonly MetadataItem[]): MetadataItem[] =>
+export const closeMetadata = (metadata: readonly SecretMetadataItem[]): SecretMetadataItem[] =>
   metadata.map((item) => (item.isEncrypted ? { ...item, value: "" } : item));
 
 export function decryptState(dataKey: Cipher, row: Numbered & StoredState): SecretState {
@@ -180,7 +180,7 @@ export interface ReadSecret {
   readonly tags: readonly TagRef[];
   readonly value: Redacted<string> | undefined;
   readonly comment: Redacted<string>;
-  readonly metadata: Redacted<readonly MetadataItem[]>;
+  readonly metadata: Redacted<readonly SecretMetadataItem[]>;
 }
 
 export function toView({ row, folder, tags, value, comment, metadata }: ReadSecret): SecretView {

@@ -7,13 +7,13 @@ import * as v3 from "./contract.v3.ts";
 import { toView } from "./model.ts";
 import { lengthOf, streamOf, writeLargeList, writeList } from "./service/large-answers.ts";
 import type { NotModified, OneSecret, SameAnswer, SecretList, SecretReads } from "./service/read-secrets.ts";
-import type { SecretTransfers } from "./service/transfer-secrets.ts";
+import type { SecretMoves } from "./service/move-secrets.ts";
 import type { SecretWrites } from "./service/write-secrets.ts";
 
 export interface SecretServices {
   readonly reads: SecretReads;
   readonly writes: SecretWrites;
-  readonly transfers: SecretTransfers;
+  readonly transfers: SecretMoves;
 }
 
 function notModified(reply: ReplyControl, { etag }: NotModified): Raw {

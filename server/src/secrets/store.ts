@@ -7,7 +7,7 @@ import {
   type SecretRow,
   type Weighed,
 } from "./model.ts";
-import { stampOf } from "./stamps/store.ts";
+import { revisionOf } from "./revisions/store.ts";
 
 const PLAIN_COLUMNS = `s.id, s.folder_id AS "folderId", s.key, s.owner_id AS "ownerId", s.version, s.key_id AS "keyId",
   s.tag_ids AS "tagIds", s.skip_multiline AS "skipMultiline", s.reminder_note AS "reminderNote",
@@ -34,16 +34,16 @@ export interface FoundSecret extends SecretRow {
   readonly foundFolderId: string;
   readonly path: string;
   readonly hasImports: boolean;
-  readonly stamp: string;
+  readonly revision: string;
 }
 export type FoundFolder = FoundSecret | (Omit<FoundSecret, keyof SecretRow> & { readonly id: null });
 export type ListedFolder = FoundFolder & Weighed;
 
-// The stamp and the rows come from one statement, hence from one snapshot: a tag is never newer than its content.
-const folderWhere = (condition: string, stamp: string): string => `
-  (SELECT f.id, f.path, EXISTS (SELECT 1 FROM secret_imports i WHERE i.folder_id = f.id) AS has_imports, ${stampOf(stamp)} AS stamp
+// The revision and the rows come from one statement, hence from one snapshot: a tag is never newer than its content.
+const folderWhere = (condition: string, revision: string): string => `
+  (SELECT f.id, f.path, EXISTS (SELECT 1 FROM secret_imports i WHERE i.folder_id = f.id) AS has_imports, ${revisionOf(revision)} AS revision
    FROM folders f WHERE f.environment_id = $1 AND ${condition} OFFSET 0) f`;
-const FOUND = `f.id AS "foundFolderId", f.path, f.has_imports AS "hasImports", f.stamp`;
+const FOUND = `f.id AS "foundFolderId", f.path, f.has_imports AS "hasImports", f.revision`;
 const READ = `SELECT ${FOUND}, ${SECRET_COLUMNS} FROM`;
 /**
  * Most lists are short and travel with everybody's looks; of a long one such a look brings only that it is long. It is
@@ -52,9 +52,9 @@ const READ = `SELECT ${FOUND}, ${SECRET_COLUMNS} FROM`;
 export const QUICK_ROWS = 1000;
 export const QUICK_BYTES = 512 * 1024;
 /** `from` gives rows as `LISTED` names them; not more than $7 of them are looked at, and values weigh up to $6. */
-const LISTED = `f.id AS found_id, f.path AS found_path, f.has_imports AS found_imports, f.stamp AS found_stamp, s.*`;
+const LISTED = `f.id AS found_id, f.path AS found_path, f.has_imports AS found_imports, f.revision AS found_revision, s.*`;
 const listOf = (from: string, order: string): string => `
-  SELECT s.found_id AS "foundFolderId", s.found_path AS path, s.found_imports AS "hasImports", s.found_stamp AS stamp,
+  SELECT s.found_id AS "foundFolderId", s.found_path AS path, s.found_imports AS "hasImports", s.found_revision AS revision,
     ${weighedColumns("$6::bigint", "$5::boolean")}
   FROM (SELECT ${LISTED} FROM ${from} LIMIT $7::bigint) s ORDER BY ${order} s.key, s.owner_id NULLS FIRST`;
 const one = sql<FoundFolder>(`
@@ -125,16 +125,16 @@ const headsForUpdate = sql<SecretHead>(`
   SELECT ${PLAIN_COLUMNS} FROM secrets s WHERE s.folder_id = ANY($1::uuid[]) ORDER BY s.id FOR UPDATE OF s`);
 
 /** So many rows, and about so many bytes, are opened and closed again at once, however many there are. */
-export const BITE_ROWS = 1000;
-const BITE_BYTES = 16 * 1024 * 1024;
-/** What of these rows (a SELECT of whole rows, in this order) makes one bite: at least one, if there is any. */
-export const biteOf = (rows: string, order: string): string => `(
+export const CHUNK_ROWS = 1000;
+const CHUNK_BYTES = 16 * 1024 * 1024;
+/** What of these rows (a SELECT of whole rows, in this order) makes one chunk: at least one, if there is any. */
+export const chunkOf = (rows: string, order: string): string => `(
   SELECT n.*, sum(octet_length(n.value)) OVER (ORDER BY ${order} ROWS UNBOUNDED PRECEDING) - octet_length(n.value) AS before
   FROM (${rows}) n)`;
-export const inBite = (rows: string): string => `coalesce(${rows}.before, 0) < ${BITE_BYTES}`;
-const treeBite = sql<SecretRow>(`
-  SELECT ${SECRET_COLUMNS} FROM ${biteOf(`SELECT * FROM secrets WHERE folder_id = ANY($1::uuid[]) AND id > $2 ORDER BY id LIMIT ${BITE_ROWS}`, "n.id")} s
-  WHERE ${inBite("s")} ORDER BY s.id`);
+export const inChunk = (rows: string): string => `coalesce(${rows}.before, 0) < ${CHUNK_BYTES}`;
+const treeChunk = sql<SecretRow>(`
+  SELECT ${SECRET_COLUMNS} FROM ${chunkOf(`SELECT * FROM secrets WHERE folder_id = ANY($1::uuid[]) AND id > $2 ORDER BY id LIMIT ${CHUNK_ROWS}`, "n.id")} s
+  WHERE ${inChunk("s")} ORDER BY s.id`);
 
 export const likeBelow = (path: string): string => (path === "/" ? "/%" : `${path.replace(/_/g, "\\_")}/%`);
 
@@ -191,9 +191,9 @@ export const isQuick = (rows: readonly Weighed[]): boolean =>
 export const readById = (q: Query, id: string, orgId: string) => q.first(byId, [id, orgId]);
 
 /** Taken before anything is looked at: nothing above the secrets moves until this write has ended. */
-export const holdTree = (tx: Tx, projectId: string) => tx.rows(lockShared, [projectId]);
+export const lockTree = (tx: Tx, projectId: string) => tx.rows(lockShared, [projectId]);
 /** For changes of the tree itself. */
-export const holdTreeAlone = (tx: Tx, projectId: string) => tx.rows(lockAlone, [projectId]);
+export const lockTreeAlone = (tx: Tx, projectId: string) => tx.rows(lockAlone, [projectId]);
 export const findFolder = (q: Query, at: FolderAddress) => q.first(folderAt, [at.environmentId, at.path]);
 export const findWatchedFolder = (q: Query, at: FolderAddress) =>
   q.first(watchedFolder, [at.environmentId, at.path]);
@@ -212,6 +212,6 @@ export const keysOfIds = async (q: Query, at: FolderAddress, ids: readonly strin
 /** Without what is encrypted: enough to judge them, and to delete them. */
 export const lockHeads = (tx: Tx, folderIds: readonly string[]) => tx.rows(headsForUpdate, [folderIds]);
 /** The next ones after this id; for somebody who holds the tree alone. */
-export const nextBite = (tx: Tx, folderIds: readonly string[], after: string | undefined) =>
-  tx.rows(treeBite, [folderIds, after ?? NIL]);
+export const nextChunk = (tx: Tx, folderIds: readonly string[], after: string | undefined) =>
+  tx.rows(treeChunk, [folderIds, after ?? NIL]);
 export const lockInFolders = (tx: Tx, folderIds: readonly string[]) => tx.rows(treeForUpdate, [folderIds]);

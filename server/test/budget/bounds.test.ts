@@ -1,4 +1,4 @@
-/** What a tenant can make many of ends somewhere: the last one is taken, one more is a clear refusal, and all are shown in bites. */
+/** What a tenant can make many of ends somewhere: the last one is taken, one more is a clear refusal, and all are shown in chunks. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { aProject } from "../builders.ts";

@@ -9,7 +9,7 @@ import { Unconfirmed, type Db } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { silentLog, type Log } from "../../platform/log.ts";
 import type { ProjectRow } from "../../projects/index.ts";
-import { createReadAudit } from "../../secrets/reads/service.ts";
+import { createReadAudit } from "../../secrets/read-audit/service.ts";
 import { createAuditGroups, createRefusals } from "../index.ts";
 
 let house: TestHouse;

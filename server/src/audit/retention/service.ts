@@ -1,6 +1,6 @@
 /**
  * What may be forgotten. The instance forgets whole months, which costs nothing; a project that wants to forget
- * sooner has its rows deleted in small bites, so that nobody's write waits long behind one.
+ * sooner has its rows deleted in small chunks, so that nobody's write waits long behind one.
  */
 import type { Clock } from "../../platform/clock.ts";
 import type { Db, Tx } from "../../platform/db/index.ts";
@@ -29,7 +29,7 @@ export interface AuditRetention {
 }
 
 const BATCH = 5000;
-/** A run ends after this many bites; the next one goes on. */
+/** A run ends after this many chunks; the next one goes on. */
 const MAX_BATCHES = 400;
 const UPKEEP = { audited: false } as const;
 

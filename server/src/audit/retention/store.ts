@@ -10,7 +10,7 @@ export interface ProjectRetention {
 }
 const withRetention = sql<ProjectRetention>(`
   SELECT id, audit_retention_days AS days FROM projects WHERE audit_retention_days > 0 ORDER BY id`);
-// A bite ends at the moment of its last row, so that what is looked for and what is deleted are one stretch of the
+// A chunk ends at the moment of its last row, so that what is looked for and what is deleted are one stretch of the
 // project's index.
 const deleteOfProject = slowSql<{ count: number }>(`
   WITH gone AS (

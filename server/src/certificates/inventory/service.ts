@@ -5,7 +5,7 @@ import type { Clock } from "../../platform/clock.ts";
 import type { Keyring } from "../../platform/crypto/index.ts";
 import type { Db } from "../../platform/db/index.ts";
 import { badRequest, invalidField, notFound } from "../../platform/problem.ts";
-import { createTurns } from "../../platform/turns.ts";
+import { createFairQueue } from "../../platform/fair-queue.ts";
 import { orgOf, type Permissions } from "../../permissions/index.ts";
 import { chainToPem } from "../authorities/model.ts";
 import { renewalTime } from "../issuance/gate/model.ts";
@@ -89,7 +89,7 @@ export function toCertificateView(row: CertificateRow, now: Date): CertificateVi
 }
 
 /** Each takes as long as a few signatures, and whoever fetches hundreds of them waits behind itself. */
-const turns = createTurns({
+const turns = createFairQueue({
   what: "keystores are being sealed",
   places: 2,
   perTenant: 1,

@@ -114,7 +114,7 @@ async function encodeMac(content: Buffer, { password, iterations, random }: Prot
 const TURN_ROUNDS = 2_000;
 
 let line: Promise<void> = Promise.resolve();
-/** One of all that are under way goes on per round of the event loop: of hundreds at once each would take its bite otherwise. */
+/** One of all that are under way goes on per round of the event loop: of hundreds at once each would take its chunk otherwise. */
 const nextTurn = (): Promise<void> => (line = line.then(() => setImmediate()));
 
 /**

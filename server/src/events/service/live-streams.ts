@@ -10,7 +10,8 @@ export const PROMPT_LINGER_MS = 1000;
 /** A slow reader may come back to learn why it was left. */
 export const SLOW_LINGER_MS = 30_000;
 
-const farewell = (message: string): Frame => new Frame({ event: "error", data: JSON.stringify({ message }) });
+const beforeDelete = (message: string): Frame =>
+  new Frame({ event: "error", data: JSON.stringify({ message }) });
 
 export class LiveStreams {
   readonly backlog = new Backlog();
@@ -128,7 +129,7 @@ export class LiveStreams {
   }
 
   end(listener: Pick<Listener, "stream">, message: string, lingerMs = PROMPT_LINGER_MS): void {
-    listener.stream.end(farewell(message), lingerMs);
+    listener.stream.end(beforeDelete(message), lingerMs);
   }
 
   endEach(listeners: Iterable<Listener>, message: string): void {

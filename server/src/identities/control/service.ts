@@ -9,7 +9,7 @@ import { notFound } from "../../platform/problem.ts";
 import {
   EVERY_ACTION,
   EVERY_SUBJECT,
-  missingInBites,
+  missingInChunks,
   orgOf,
   type Permissions,
 } from "../../permissions/index.ts";
@@ -44,7 +44,7 @@ export function createIdentityControl(needs: {
       "the rights of this identity",
     );
     // An organisation admin answers for everything in it; anyone else needs the identity's rights in each project.
-    if (identity.projectId === null && (await missingInBites(inOrg, EVERYTHING)).length === 0) return;
+    if (identity.projectId === null && (await missingInChunks(inOrg, EVERYTHING)).length === 0) return;
     const projectIds = await db.read((q) => projectsOfIdentity(q, identity.id));
     for (const projectId of projectIds) {
       await permissions.requireHolds(

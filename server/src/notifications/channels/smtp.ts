@@ -4,7 +4,7 @@
  */
 import { createTransport } from "nodemailer";
 import type { Redacted } from "../../platform/redacted.ts";
-import { createTurns } from "../../platform/turns.ts";
+import { createFairQueue } from "../../platform/fair-queue.ts";
 import type { Outcome } from "../contract.ts";
 import { reasonOf } from "./http-outcome.ts";
 
@@ -90,7 +90,7 @@ export function createMailer(url: Redacted<string>, from: string): Mailer {
     { from },
   );
   // One sender's thousand mails leave a connection for who sends one.
-  const turns = createTurns({
+  const turns = createFairQueue({
     what: "mails are being sent",
     places: CONNECTIONS,
     perTenant: CONNECTIONS - 1,

@@ -1,8 +1,11 @@
-/** What a comparison of rights finds missing, in bites: between the largest roles there are it takes a second. */
+/** What a comparison of rights finds missing, in chunks: between the largest roles there are it takes a second. */
 import { Pace } from "../../platform/pace.ts";
 import { comparing, type Ability, type MissingPermission, type Rule } from "../model/index.ts";
 
-export async function missingInBites(holder: Ability, wanted: readonly Rule[]): Promise<MissingPermission[]> {
+export async function missingInChunks(
+  holder: Ability,
+  wanted: readonly Rule[],
+): Promise<MissingPermission[]> {
   const steps = comparing(holder, wanted);
   const pace = new Pace();
   for (;;) {

@@ -33,7 +33,7 @@ export function encrypt(key: Buffer, plain: Buffer | string, context: readonly s
 
 const SLICE = 1024 * 1024;
 
-/** The same for what is many megabytes long, in bites. */
+/** The same for what is many megabytes long, in chunks. */
 export async function encryptLong(key: Buffer, plain: Buffer, context: readonly string[]): Promise<Buffer> {
   const nonce = randomBytes(NONCE);
   const cipher = createCipheriv("aes-256-gcm", key, nonce);

@@ -5,7 +5,7 @@
 import { randomBytes, scrypt, timingSafeEqual, type ScryptOptions } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import type { Redacted } from "../redacted.ts";
-import { createTurns } from "../turns.ts";
+import { createFairQueue } from "../fair-queue.ts";
 
 interface Cost {
   readonly N: number;
@@ -34,7 +34,7 @@ const MAX_MEMORY = 256 * 1024 * 1024;
  * regions, keeps nobody out who has been here.
  */
 const PROVEN = "proven ";
-const turns = createTurns({
+const turns = createFairQueue({
   what: "passwords are being checked",
   places: 2,
   waitingPerTenant: 16,
@@ -50,7 +50,7 @@ const failures = new LRUCache<string, number>({ max: 20_000, ttl: SUSPECT_MS, no
 const known = new LRUCache<string, true>({ max: 50_000, ttl: KNOWN_MS });
 const SUSPECTS = "suspects";
 /** Where suspects wait until they may stand in the line that they share: a few of each region, so that there is room for all. */
-const suspects = createTurns({
+const suspects = createFairQueue({
   what: "passwords are being checked",
   places: 2,
   waitingPerTenant: 4,

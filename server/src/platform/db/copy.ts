@@ -15,8 +15,8 @@ export class CopyError extends Error {
 
 /** What nodes tell each other in passing, or is made anew: not what users keep. */
 const FLEETING = ["migrations", "outbox", "outbox_swept", "jobs"];
-/** A bite of rows in characters: large enough to be quick, small enough for any machine. */
-const BITE = 4_000_000;
+/** A chunk of rows in characters: large enough to be quick, small enough for any machine. */
+const CHUNK = 4_000_000;
 const MOST_ROWS = 5000;
 
 interface Table {
@@ -97,14 +97,14 @@ async function copyRows(source: pg.Client, target: pg.Client, { name, columns }:
     `DECLARE bites NO SCROLL CURSOR FOR SELECT row_to_json(t)::text AS row FROM ${quoted(name)} t`,
   );
   let copied = 0;
-  // The first bite is one row, because nobody knows yet how large they are.
+  // The first chunk is one row, because nobody knows yet how large they are.
   for (let most = 1; ;) {
     const rows = await rowsOf<{ row: string }>(source, `FETCH ${most} FROM bites`);
     if (rows.length === 0) break;
     const text = `[${rows.map(({ row }) => row).join(",")}]`;
     const { rowCount } = await target.query(insert, [text]);
     copied += rowCount ?? 0;
-    most = Math.max(1, Math.min(MOST_ROWS, most * 10, Math.floor((rows.length * BITE) / text.length)));
+    most = Math.max(1, Math.min(MOST_ROWS, most * 10, Math.floor((rows.length * CHUNK) / text.length)));
   }
   await source.query("CLOSE bites");
   return copied;

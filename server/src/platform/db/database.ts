@@ -17,7 +17,7 @@ import { SessionClient, type SessionConfig } from "./session.ts";
 import { Standstill } from "./standstill.ts";
 import { sql } from "./statement.ts";
 import { asQuery, transact } from "./transaction.ts";
-import { createTurns } from "../turns.ts";
+import { createFairQueue } from "../fair-queue.ts";
 import { notBegun, UnconfirmedCommits, type Ask } from "./unconfirmed.ts";
 
 /** What a connection of its own is for; only migrations may take as long as they need. */
@@ -221,7 +221,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     }
   };
 
-  const turns = createTurns({
+  const turns = createFairQueue({
     what: "changes are being written",
     places: connections,
     perTenant: Math.max(1, connections - Math.ceil(connections / 4)),

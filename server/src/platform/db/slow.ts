@@ -6,7 +6,7 @@
 import type { Socket } from "node:net";
 import pg from "pg";
 import { badRequest, Problem } from "../problem.ts";
-import { createTurns } from "../turns.ts";
+import { createFairQueue } from "../fair-queue.ts";
 import { UPKEEP_TURN, type TurnOf } from "./handles.ts";
 import { SessionClient, type SessionConfig } from "./session.ts";
 import type { Statement } from "./statement.ts";
@@ -82,7 +82,7 @@ function openPool({ config, onError }: SlowNeeds, max: number, lookMs: number): 
 export function openSlowLooks(needs: SlowNeeds): SlowLooks {
   const pool = openPool(needs, SLOW_LOOKS, SLOW_LOOK_MS);
   const upkeep = openPool(needs, UPKEEP_LOOKS, UPKEEP_LOOK_MS);
-  const turns = createTurns({
+  const turns = createFairQueue({
     what: "searches and large answers are under way",
     places: SLOW_LOOKS,
     perTenant: SLOW_LOOKS / 2,
@@ -91,7 +91,7 @@ export function openSlowLooks(needs: SlowNeeds): SlowLooks {
     patienceMs: TURN_MS,
   });
   // It waits here and not for a connection, which would be given up after a few seconds.
-  const upkeepTurns = createTurns({
+  const upkeepTurns = createFairQueue({
     what: "looks of upkeep are under way",
     places: UPKEEP_LOOKS,
     waitingPerTenant: 10_000,

@@ -60,7 +60,7 @@ interface RequestContext {
   caller: Caller;
   actor: MemberActor | undefined;
   bodyHasEscapes: boolean;
-  /** Looked through in bites. */
+  /** Looked through in chunks. */
   isBodyLong: boolean;
   /** Its length says nothing about how fast we answer. */
   isStream: boolean;

@@ -3,7 +3,7 @@ import { isUtf8 } from "node:buffer";
 import { StringDecoder } from "node:string_decoder";
 import { setImmediate } from "node:timers/promises";
 import type { FastifyRequest } from "fastify";
-import { NotJson, parseInBites, TooManyParts } from "../json-bites.ts";
+import { NotJson, parseInChunks, TooManyParts } from "../json-chunks.ts";
 import { Pace } from "../pace.ts";
 import { badRequest, Problem } from "../problem.ts";
 import { SMALL_BODY, type RightsGate } from "./gate.ts";
@@ -19,7 +19,7 @@ const tooManyParts = () =>
     `The request body has too many keys and items: at most ${MOST_PARTS.all}, and ${MOST_PARTS.item} in one item.`,
   );
 const notJson = () => badRequest("The body is not valid JSON.");
-/** A longer text is made into objects in bites. */
+/** A longer text is made into objects in chunks. */
 const SMALL = 128 * 1024;
 /**
  * Keys and items: of all of a body, and of one of its items. Large bodies are meant to be long texts in few fields, or
@@ -30,7 +30,7 @@ const FAULTS = { text: notText, parts: tooManyParts, json: notJson };
 
 async function parseLong(text: string): Promise<unknown> {
   try {
-    return await parseInBites(text, MOST_PARTS);
+    return await parseInChunks(text, MOST_PARTS);
   } catch (error) {
     if (error instanceof TooManyParts) throw tooManyParts();
     if (error instanceof NotJson) throw notJson();
@@ -39,7 +39,7 @@ async function parseLong(text: string): Promise<unknown> {
 }
 
 /** Megabytes of letters that are not ASCII take their time. */
-async function decodeInBites(body: Buffer): Promise<string> {
+async function decodeInChunks(body: Buffer): Promise<string> {
   const decoder = new StringDecoder("utf8");
   const pace = new Pace();
   let text = "";
@@ -53,7 +53,7 @@ async function decodeInBites(body: Buffer): Promise<string> {
 async function parseInParts(request: FastifyRequest, body: Buffer): Promise<unknown> {
   if (!isUtf8(body)) throw notText();
   request.requestContext.isBodyLong = true;
-  const text = await decodeInBites(body);
+  const text = await decodeInChunks(body);
   request.requestContext.bodyHasEscapes = UNSTORABLE_ESCAPES.test(text);
   await setImmediate();
   return parseLong(text);

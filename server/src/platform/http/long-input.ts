@@ -1,4 +1,4 @@
-/** What a contract says of a long body, asked in bites: item by item where it has long lists. */
+/** What a contract says of a long body, asked in chunks: item by item where it has long lists. */
 import { z } from "zod";
 import { Pace } from "../pace.ts";
 import type { Issue } from "../problem.ts";
@@ -48,7 +48,7 @@ function longSchemaOf(schema: z.ZodType): LongSchema {
   return made;
 }
 
-async function findUnstorableInBites(body: unknown, issues: Issue[]): Promise<void> {
+async function findUnstorableInChunks(body: unknown, issues: Issue[]): Promise<void> {
   if (typeof body !== "object" || body === null) return findUnstorable(body, [], issues);
   const pace = new Pace();
   for (const [name, part] of Object.entries(body)) {
@@ -68,7 +68,7 @@ export async function readLongBody(
   hasEscapes: boolean,
 ): Promise<ReadBody> {
   const issues: Issue[] = [];
-  if (hasEscapes) await findUnstorableInBites(raw, issues);
+  if (hasEscapes) await findUnstorableInChunks(raw, issues);
   const { outline, items } = longSchemaOf(schema);
   const body = outline.safeParse(raw ?? {});
   if (!body.success) return { data: undefined, issues: [...issues, ...issuesOf(body.error)] };

@@ -1,6 +1,6 @@
-/** Replies as text. Where a reply holds a long list, its items are picked and written in bites. */
+/** Replies as text. Where a reply holds a long list, its items are picked and written in chunks. */
 import { z } from "zod";
-import { concatInBites, Pace } from "../pace.ts";
+import { concatInChunks, Pace } from "../pace.ts";
 import { createResponseProjection } from "./response-projection.ts";
 
 /** Lists up to this long are written at once, as long as their items are small. */
@@ -91,7 +91,7 @@ function partOf(field: z.ZodType): LongPart | undefined {
   return field instanceof z.ZodObject ? objectPart(field.shape as Record<string, z.ZodType>) : undefined;
 }
 
-async function inBites(pieces: Generator<string, void>): Promise<Buffer> {
+async function inChunks(pieces: Generator<string, void>): Promise<Buffer> {
   const pace = new Pace();
   const chunks: Buffer[] = [];
   let text = "";
@@ -103,7 +103,7 @@ async function inBites(pieces: Generator<string, void>): Promise<Buffer> {
     }
     if (pace.isDue()) await pace.rest();
   }
-  return concatInBites([...chunks, Buffer.from(text)]);
+  return concatInChunks([...chunks, Buffer.from(text)]);
 }
 
 export type ReplyWriter = (value: unknown) => string | Promise<Buffer>;
@@ -114,5 +114,5 @@ export function createReplyWriter(schema: z.ZodType): ReplyWriter {
   const part = schema instanceof z.ZodObject ? partOf(schema) : undefined;
   if (!part) return atOnce;
   return (value) =>
-    part.isLong(value) ? inBites(part.write(pick(part.outlineOf(value)), value)) : atOnce(value);
+    part.isLong(value) ? inChunks(part.write(pick(part.outlineOf(value)), value)) : atOnce(value);
 }

@@ -94,16 +94,16 @@ describe("jobs", () => {
   });
 
   it("do large clean-ups in bites until nothing is left", async () => {
-    const bites: number[] = [];
+    const chunks: number[] = [];
     let left = 12_000;
     await inBatches(async (batch) => {
-      const bite = Math.min(batch, left);
-      left -= bite;
-      bites.push(bite);
-      return bite;
+      const chunk = Math.min(batch, left);
+      left -= chunk;
+      chunks.push(chunk);
+      return chunk;
     });
     assert.equal(left, 0);
-    assert.ok(bites.length > 1);
+    assert.ok(chunks.length > 1);
   });
 
   it("that take long hold up no others", async () => {

@@ -181,7 +181,7 @@ export function createJobs(needs: { readonly db: Db; readonly clock: Clock; read
 
 const BATCH = 5000;
 
-/** Large clean-ups in small bites, each its own transaction: a backlog shrinks instead of timing out. */
-export async function inBatches(bite: (batch: number) => Promise<number>): Promise<void> {
-  while ((await bite(BATCH)) === BATCH);
+/** Large clean-ups in small chunks, each its own transaction: a backlog shrinks instead of timing out. */
+export async function inBatches(chunk: (batch: number) => Promise<number>): Promise<void> {
+  while ((await chunk(BATCH)) === BATCH);
 }

@@ -4,8 +4,8 @@ import { takingTurns } from "./index.ts";
 
 test("one tenant's backlog does not hold up another's; a failure ends its own walk only", async () => {
   const order: string[] = [];
-  async function* walk(name: string, bites: number): AsyncGenerator<void> {
-    for (let n = 1; n <= bites; n += 1) {
+  async function* walk(name: string, chunks: number): AsyncGenerator<void> {
+    for (let n = 1; n <= chunks; n += 1) {
       order.push(`${name}${n}`);
       if (name === "bad") throw new Error("bad");
       yield;

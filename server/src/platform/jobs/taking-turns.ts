@@ -1,6 +1,6 @@
 /**
- * Work of many tenants, a bite of each at a time: one tenant's year of backlog does not hold up another's minute. A
- * walk yields after each bite. One that fails ends by itself; the others go on, and the first failure is told at the end.
+ * Work of many tenants, a chunk of each at a time: one tenant's year of backlog does not hold up another's minute. A
+ * walk yields after each chunk. One that fails ends by itself; the others go on, and the first failure is told at the end.
  */
 export async function takingTurns(
   walks: Iterable<AsyncGenerator<void>>,

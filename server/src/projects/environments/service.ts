@@ -35,7 +35,7 @@ export interface EnvironmentNeeds {
 }
 
 /** Told inside the transaction, before an environment goes: whoever keeps things in it clears them out and says so. */
-export type EnvironmentFarewell = (
+export type BeforeEnvironmentDelete = (
   tx: Tx,
   actor: MemberActor,
   project: ProjectRow,
@@ -80,7 +80,7 @@ const everythingIn = (slugs: readonly string[]): Rule[] =>
     }));
 
 export function createEnvironments({ db, clock, permissions, projects }: EnvironmentNeeds) {
-  const farewells: EnvironmentFarewell[] = [];
+  const beforeDeletes: BeforeEnvironmentDelete[] = [];
   const renames: EnvironmentRename[] = [];
 
   const require = (actor: MemberActor, project: ProjectRow, action: string, environment?: string) =>
@@ -122,7 +122,7 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
   };
 
   return {
-    onDelete: (farewell: EnvironmentFarewell) => void farewells.push(farewell),
+    onDelete: (beforeDelete: BeforeEnvironmentDelete) => void beforeDeletes.push(beforeDelete),
     onRename: (rename: EnvironmentRename) => void renames.push(rename),
 
     /** For whoever is about to make many, one after the other. */
@@ -192,7 +192,7 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
       const before = await find(project, id);
       await require(actor, project, "delete", before.slug);
       return db.write(async (tx) => {
-        for (const farewell of farewells) await farewell(tx, actor, project, before);
+        for (const beforeDelete of beforeDeletes) await beforeDelete(tx, actor, project, before);
         const row = await deleteEnvironment(tx, before);
         if (!row) throw await changedMeanwhile(tx, project, id);
         announce(tx, actor, "delete-environment", { project, row });

@@ -5,7 +5,7 @@ import { deny, type Ability, type Attributes, type Permissions } from "../../per
 import type { ProjectRow, Projects } from "../../projects/index.ts";
 import { environmentUnknown } from "../model.ts";
 
-export interface Ground {
+export interface ProjectScope {
   readonly actor: MemberActor;
   readonly project: ProjectRow;
   readonly ability: Ability;
@@ -25,18 +25,18 @@ export interface AccessNeeds {
 export type Access = ReturnType<typeof createAccess>;
 
 export function createAccess({ projects, permissions }: AccessNeeds) {
-  const ground = async (actor: MemberActor, projectRef: string): Promise<Ground> => {
+  const scope = async (actor: MemberActor, projectRef: string): Promise<ProjectScope> => {
     const project = await projects.resolve(actor, projectRef);
     return { actor, project, ability: await permissions.inProject(actor, project.id) };
   };
 
   return {
-    ground,
+    scope,
 
     /** Another project, where an import leads; undefined if it has gone since the import was read. */
-    async neighbour(actor: MemberActor, projectId: string): Promise<Ground | undefined> {
+    async neighbour(actor: MemberActor, projectId: string): Promise<ProjectScope | undefined> {
       try {
-        return await ground(actor, projectId);
+        return await scope(actor, projectId);
       } catch (error) {
         if (error instanceof Problem && error.status === 404) return undefined;
         throw error;
@@ -44,7 +44,7 @@ export function createAccess({ projects, permissions }: AccessNeeds) {
     },
 
     /** Environments are known to members; to anybody else the answer is a refusal, whatever the slug. */
-    async environment({ actor, project }: Ground, slug: string): Promise<EnvironmentRef> {
+    async environment({ actor, project }: ProjectScope, slug: string): Promise<EnvironmentRef> {
       const found = project.environments.find((environment) => environment.slug === slug);
       if (found) return found;
       await permissions.requireMember(actor, project.id);

@@ -1,11 +1,11 @@
 /**
  * Every change of secrets ends here, whichever use case made it: encrypted rows, history, index of references, the
- * project's stamp, and the facts that others hear. Nothing is sent before the commit: all of it travels with it.
+ * project's revision, and the facts that others hear. Nothing is sent before the commit: all of it travels with it.
  */
 import type { Actor } from "../../platform/actor.ts";
 import type { DataKey } from "../../platform/crypto/index.ts";
 import type { Tx } from "../../platform/db/index.ts";
-import { inBites } from "../../platform/pace.ts";
+import { inChunks } from "../../platform/pace.ts";
 import { badRequest } from "../../platform/problem.ts";
 import { importsMutated, secretsChanged } from "../events.ts";
 import {
@@ -16,7 +16,7 @@ import {
   type SecretState,
 } from "../model.ts";
 import { MAX_REFERENCES, referencesIn, tooManyReferences } from "../resolution/model.ts";
-import { touchProject } from "../stamps/store.ts";
+import { touchProject } from "../revisions/store.ts";
 import {
   isMuch,
   writeReferences,
@@ -28,7 +28,7 @@ import {
 } from "./store.ts";
 
 /** A secret as it will be. */
-export interface Draft {
+export interface SecretDraft {
   readonly id: string;
   readonly folder: FolderPlace;
   readonly key: string;
@@ -38,13 +38,13 @@ export interface Draft {
   readonly state: SecretState;
 }
 
-export type Change =
-  | { readonly kind: "create"; readonly after: Draft }
+export type SecretChangeStep =
+  | { readonly kind: "create"; readonly after: SecretDraft }
   | {
       readonly kind: "update";
       readonly before: SecretHead;
       readonly from: FolderPlace;
-      readonly after: Draft;
+      readonly after: SecretDraft;
       /** Name, value and folder are the same ones: what it mentions is known already. */
       readonly isSameText?: true;
     }
@@ -61,34 +61,34 @@ export interface ChangeContext extends WriteContext {
 }
 
 /** What somebody did, ready to be written. */
-export interface Deed {
-  readonly changes: readonly Change[];
+export interface ChangeSet {
+  readonly changes: readonly SecretChangeStep[];
   readonly versions: readonly NewVersion[];
   /** What each changed secret mentions from now on, by its id. */
   readonly mentioned: ReadonlyMap<string, readonly NewReference[]>;
   readonly affected: readonly Dependant[];
 }
 
-/** In bites: five thousand values are read through and encrypted. */
-export async function deedOf(
+/** In chunks: five thousand values are read through and encrypted. */
+export async function changeSetOf(
   { actor, dataKey }: Pick<ChangeContext, "actor" | "dataKey">,
-  changes: readonly Change[],
+  changes: readonly SecretChangeStep[],
   affected: readonly Dependant[],
-): Promise<Deed> {
+): Promise<ChangeSet> {
   const mentioned = new Map<string, readonly NewReference[]>();
   const versions: NewVersion[] = [];
   // First: this is where a value may be refused, and nothing was encrypted for it yet.
-  await inBites(changes, (change) => {
+  await inChunks(changes, (change) => {
     if (!isSameText(change)) mentioned.set(idOf(change), referencesOf(change));
   });
-  await inBites(changes, (change) => void versions.push(toVersion(change, dataKey, actor)));
+  await inChunks(changes, (change) => void versions.push(toVersion(change, dataKey, actor)));
   return { changes, mentioned, versions, affected };
 }
 
 /** Of one request: each reference is a row of the index, and the values of a request can hold a million. */
 export const MOST_REFERENCES = 25_000;
 
-export function requireFewReferences({ mentioned }: Deed, most = MOST_REFERENCES): void {
+export function requireFewReferences({ mentioned }: ChangeSet, most = MOST_REFERENCES): void {
   let count = 0;
   for (const references of mentioned.values()) count += references.length;
   if (count > most)
@@ -97,10 +97,12 @@ export function requireFewReferences({ mentioned }: Deed, most = MOST_REFERENCES
     );
 }
 
-const isSameText = (change: Change): boolean => change.kind === "update" && change.isSameText === true;
-const idOf = (change: Change): string => (change.kind === "delete" ? change.before.id : change.after.id);
+const isSameText = (change: SecretChangeStep): boolean =>
+  change.kind === "update" && change.isSameText === true;
+const idOf = (change: SecretChangeStep): string =>
+  change.kind === "delete" ? change.before.id : change.after.id;
 
-function toVersion(change: Change, dataKey: DataKey, actor: Actor): NewVersion {
+function toVersion(change: SecretChangeStep, dataKey: DataKey, actor: Actor): NewVersion {
   if (change.kind === "delete") {
     const { id, folderId, key, ownerId, version, createdAt, keyId, tagIds } = change.before;
     return {
@@ -152,7 +154,7 @@ export function noteVersion(rows: Map<string, SecretRow>, version: NewVersion, a
   else rows.delete(id);
 }
 
-function referencesOf(change: Change): NewReference[] {
+function referencesOf(change: SecretChangeStep): NewReference[] {
   if (change.kind === "delete") return [];
   const { id, folder, key, ownerId, state } = change.after;
   const references = referencesIn(state.value);
@@ -169,7 +171,7 @@ const spotOf = (folder: { readonly environmentId: string; readonly path: string 
 
 /** What the change looks like from outside: a rename or move is a name that goes and a name that comes. */
 function effectsOf(
-  change: Change,
+  change: SecretChangeStep,
 ): { readonly folder: FolderPlace; readonly kind: Kind; readonly key: string }[] {
   if (change.kind === "create")
     return [{ folder: change.after.folder, kind: "create", key: change.after.key }];
@@ -183,7 +185,7 @@ function effectsOf(
   ];
 }
 
-const ownerOf = (change: Change): string | null =>
+const ownerOf = (change: SecretChangeStep): string | null =>
   change.kind === "delete" ? change.before.ownerId : change.after.ownerId;
 const ORDER: readonly Kind[] = ["delete", "create", "update"];
 
@@ -191,7 +193,7 @@ const ORDER: readonly Kind[] = ["delete", "create", "update"];
 function announce(
   tx: Tx,
   { orgId, projectId }: Pick<WriteContext, "orgId" | "projectId">,
-  { changes, affected }: Deed,
+  { changes, affected }: ChangeSet,
 ): void {
   const groups = new Map<string, { folder: FolderPlace; kinds: Map<Kind, string[]> }>();
   for (const effect of changes.filter((change) => ownerOf(change) === null).flatMap(effectsOf)) {
@@ -247,34 +249,38 @@ export const originsOf = (
   keys: readonly string[],
 ): Origin[] => keys.map((key) => ({ environmentId: folder.environmentId, path: folder.path, key }));
 
-/** Everybody's deeds in the order they were done, in one transaction; each is told of by itself. */
-export async function writeDeeds(tx: Tx, context: WriteContext, deeds: readonly Deed[]): Promise<void> {
-  const changes = deeds.flatMap((deed) => deed.changes);
+/** Everybody's change sets in the order they were done, in one transaction; each is told of by itself. */
+export async function writeChangeSets(
+  tx: Tx,
+  context: WriteContext,
+  changeSets: readonly ChangeSet[],
+): Promise<void> {
+  const changes = changeSets.flatMap((changeSet) => changeSet.changes);
   if (changes.length === 0) return;
   const { projectId, at } = context;
-  const versions = deeds.flatMap((deed) => deed.versions);
+  const versions = changeSets.flatMap((changeSet) => changeSet.versions);
   // Of a secret that changed twice, only what its last value mentions counts.
-  const mentioned = new Map(deeds.flatMap((deed) => [...deed.mentioned]));
+  const mentioned = new Map(changeSets.flatMap((changeSet) => [...changeSet.mentioned]));
   const references = [...mentioned.values()].flat();
   const writer = { projectId, at, isMuch: isMuch(versions, references) };
   await writeVersions(tx, writer, versions);
   await writeReferences(tx, writer, references);
   touchProject(tx, projectId);
-  for (const deed of deeds) announce(tx, context, deed);
+  for (const changeSet of changeSets) announce(tx, context, changeSet);
 }
 
 export const writeChanges = async (
   tx: Tx,
   context: ChangeContext,
-  changes: readonly Change[],
+  changes: readonly SecretChangeStep[],
   affected: readonly Dependant[],
-): Promise<void> => writeDeeds(tx, context, [await deedOf(context, changes, affected)]);
+): Promise<void> => writeChangeSets(tx, context, [await changeSetOf(context, changes, affected)]);
 
 /** The same, sent at once and not with the commit: for those who change more than can be kept until then. */
 export async function writeChangesNow(
   tx: Tx,
   context: ChangeContext,
-  changes: readonly Change[],
+  changes: readonly SecretChangeStep[],
   affected: readonly Dependant[],
 ): Promise<void> {
   const sent: Promise<unknown>[] = [];

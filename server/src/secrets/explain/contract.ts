@@ -38,4 +38,4 @@ export const explainPermission = endpoint({
     },
   },
 });
-export type Question = z.output<typeof explainPermission.query>;
+export type ExplainQuestion = z.output<typeof explainPermission.query>;

@@ -1,4 +1,4 @@
-/** Why may, or may not, somebody do something? The same evaluation that decides, asked for its grounds. */
+/** Why may, or may not, somebody do something? The same evaluation that decides, asked for its scopes. */
 import type { MemberActor } from "../../platform/actor.ts";
 import { Pace } from "../../platform/pace.ts";
 import { invalidField, notFound } from "../../platform/problem.ts";
@@ -12,7 +12,7 @@ import {
 } from "../../permissions/index.ts";
 import { canonicalPath } from "../paths/contract.ts";
 import { require, type Access } from "../access/service.ts";
-import type { Question } from "./contract.ts";
+import type { ExplainQuestion } from "./contract.ts";
 
 export interface ExplainNeeds {
   readonly access: Access;
@@ -21,7 +21,7 @@ export interface ExplainNeeds {
 
 export type Explanations = ReturnType<typeof createExplanations>;
 
-function attributesOf(question: Question): Attributes {
+function attributesOf(question: ExplainQuestion): Attributes {
   const path = question.secretPath === undefined ? undefined : canonicalPath(question.secretPath);
   if (path && !path.ok) throw invalidField(["secretPath"], path.reason);
   return {
@@ -47,14 +47,14 @@ const shown = (rule: Rule) => ({
 
 export function createExplanations({ access, permissions }: ExplainNeeds) {
   return {
-    async explain(actor: MemberActor, projectRef: string, question: Question) {
-      const ground = await access.ground(actor, projectRef);
-      await permissions.requireMember(actor, ground.project.id);
+    async explain(actor: MemberActor, projectRef: string, question: ExplainQuestion) {
+      const scope = await access.scope(actor, projectRef);
+      await permissions.requireMember(actor, scope.project.id);
       const subject = findSubject(question.subject, "project");
       if (!subject) throw invalidField(["subject"], "is no subject of a project's permissions");
       if (!subject.actions.has(question.action))
         throw invalidField(["action"], "is no action of this subject");
-      const ability = await abilityOf(ground.ability, question.identityId, ground.project);
+      const ability = await abilityOf(scope.ability, question.identityId, scope.project);
       const { allowed, decidedBy, considered } = ability.explain(
         question.action,
         question.subject,

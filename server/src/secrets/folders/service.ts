@@ -7,13 +7,13 @@ import { isUniqueViolation } from "../../platform/db/index.ts";
 import { isUuid } from "../../platform/ids.ts";
 import { badRequest, notFound } from "../../platform/problem.ts";
 import { orgOf, permittedOf } from "../../permissions/index.ts";
-import { require, type Access, type Ground } from "../access/service.ts";
-import { announceAffected, writeChanges, type Change } from "../changes/service.ts";
+import { require, type Access, type ProjectScope } from "../access/service.ts";
+import { announceAffected, writeChanges, type SecretChangeStep } from "../changes/service.ts";
 import { findDependants } from "../changes/store.ts";
 import { folderUnknown, type FolderPlace } from "../model.ts";
 import { joinPath, MAX_DEPTH, parentOf, ROOT } from "../paths/contract.ts";
-import { touchProject } from "../stamps/store.ts";
-import { holdTree, likeBelow } from "../store.ts";
+import { touchProject } from "../revisions/store.ts";
+import { lockTree, likeBelow } from "../store.ts";
 import type { FolderChange, FolderMove, FolderQuery, FolderToDelete, NewFolder } from "./contract.ts";
 import {
   countContent,
@@ -61,18 +61,18 @@ export function createFolders(needs: FolderNeeds) {
     actor: MemberActor,
     ref: string,
     where: { projectId: string; environment: string; path: string },
-  ): Promise<{ ground: Ground; folder: FolderRow }> => {
-    const ground = await access.ground(actor, where.projectId);
-    const environment = await access.environment(ground, where.environment);
+  ): Promise<{ scope: ProjectScope; folder: FolderRow }> => {
+    const scope = await access.scope(actor, where.projectId);
+    const environment = await access.environment(scope, where.environment);
     const path = joinPath(where.path, ref);
     const found = await db.read(
       async (q) =>
         (isUuid(ref) ? await findFolderById(q, ref, orgOf(actor)) : undefined) ??
         (await findFolderByPath(q, environment.id, path)),
     );
-    if (found && found.projectId === ground.project.id && found.environmentId === environment.id)
-      return { ground, folder: found };
-    require(ground.ability, "read", "secret-folders", at(environment.slug, where.path));
+    if (found && found.projectId === scope.project.id && found.environmentId === environment.id)
+      return { scope, folder: found };
+    require(scope.ability, "read", "secret-folders", at(environment.slug, where.path));
     throw notFound("The folder", ref);
   };
 
@@ -82,26 +82,26 @@ export function createFolders(needs: FolderNeeds) {
     requireRoom: (projectId: string, more: number) => db.read((q) => requireRoom(q, projectId, more)),
 
     async create(actor: MemberActor, input: NewFolder): Promise<FolderRow> {
-      const ground = await access.ground(actor, input.projectId);
-      const environment = await access.environment(ground, input.environment);
+      const scope = await access.scope(actor, input.projectId);
+      const environment = await access.environment(scope, input.environment);
       const path = joinPath(input.path, input.name);
       requireFits([path]);
-      require(ground.ability, "create", "secret-folders", at(environment.slug, path));
+      require(scope.ability, "create", "secret-folders", at(environment.slug, path));
       const make = () =>
         db.write(
           async (tx) => {
-            await holdTree(tx, ground.project.id);
-            const { folder, made } = await ensure(tx, ground, environment, path);
+            await lockTree(tx, scope.project.id);
+            const { folder, made } = await ensure(tx, scope, environment, path);
             if (!made.includes(path)) throw folderExists(path);
             for (const parent of made)
-              require(ground.ability, "create", "secret-folders", at(environment.slug, parent));
+              require(scope.ability, "create", "secret-folders", at(environment.slug, parent));
             if (typeof input.description === "string")
               await describeFolder(tx, folder.id, input.description, folder.createdAt);
-            touchProject(tx, ground.project.id);
-            auditFolder(tx, ground, "create-folder", folder);
+            touchProject(tx, scope.project.id);
+            auditFolder(tx, scope, "create-folder", folder);
             return { ...folder, description: input.description ?? null, version: 1 };
           },
-          { tenant: ground.project.orgId },
+          { tenant: scope.project.orgId },
         );
       // Somebody else made it, or one above it, in the same moment: then the next look finds that one.
       for (let attempt = 1; ; attempt += 1) {
@@ -115,8 +115,8 @@ export function createFolders(needs: FolderNeeds) {
     },
 
     async list(actor: MemberActor, query: FolderQuery): Promise<(FolderRow & { relativePath: string })[]> {
-      const ground = await access.ground(actor, query.projectId);
-      const environment = await access.environment(ground, query.environment);
+      const scope = await access.scope(actor, query.projectId);
+      const environment = await access.environment(scope, query.environment);
       const parent = await db.read((q) => findFolderByPath(q, environment.id, query.path));
       const rows = parent
         ? await db.read(
@@ -124,14 +124,14 @@ export function createFolders(needs: FolderNeeds) {
               query.recursive
                 ? foldersBelow(q, environment.id, likeBelow(query.path))
                 : foldersIn(q, parent.id),
-            { tenant: ground.project.orgId },
+            { tenant: scope.project.orgId },
           )
         : [];
       const seen = await permittedOf(rows, (row) =>
-        ground.ability.can("read", "secret-folders", at(row.environment, row.path)),
+        scope.ability.can("read", "secret-folders", at(row.environment, row.path)),
       );
       if (seen.length === 0)
-        require(ground.ability, "read", "secret-folders", at(environment.slug, query.path));
+        require(scope.ability, "read", "secret-folders", at(environment.slug, query.path));
       if (!parent) throw folderUnknown(query.path);
       const since = query.lastSecretModified;
       const changed =
@@ -158,8 +158,8 @@ export function createFolders(needs: FolderNeeds) {
     async get(actor: MemberActor, id: string): Promise<FolderRow> {
       const row = await db.read((q) => findFolderById(q, id, orgOf(actor)));
       if (!row) throw notFound("The folder", id);
-      const ground = await access.ground(actor, row.projectId);
-      require(ground.ability, "read", "secret-folders", at(row.environment, row.path));
+      const scope = await access.scope(actor, row.projectId);
+      require(scope.ability, "read", "secret-folders", at(row.environment, row.path));
       return row;
     },
 
@@ -167,66 +167,66 @@ export function createFolders(needs: FolderNeeds) {
       actor: MemberActor,
       where: { projectId: string; environment: string; path: string },
     ): Promise<FolderRow> {
-      const ground = await access.ground(actor, where.projectId);
-      const environment = await access.environment(ground, where.environment);
-      require(ground.ability, "read", "secret-folders", at(environment.slug, where.path));
+      const scope = await access.scope(actor, where.projectId);
+      const environment = await access.environment(scope, where.environment);
+      require(scope.ability, "read", "secret-folders", at(environment.slug, where.path));
       const row = await db.read((q) => findFolderByPath(q, environment.id, where.path));
       if (!row) throw folderUnknown(where.path);
       return row;
     },
 
     async update(actor: MemberActor, ref: string, input: FolderChange): Promise<FolderRow> {
-      const { ground, folder } = await byRef(actor, ref, input);
+      const { scope, folder } = await byRef(actor, ref, input);
       if (input.name !== undefined && input.name !== folder.name) {
         if (folder.parentId === null) throw rootIsFixed();
-        const environment = await access.environment(ground, folder.environment);
-        return relocate(ground, folder, {
+        const environment = await access.environment(scope, folder.environment);
+        return relocate(scope, folder, {
           environment,
           parentPath: parentOf(folder.path),
           name: input.name,
           description: input.description,
         });
       }
-      require(ground.ability, "edit", "secret-folders", at(folder.environment, folder.path));
+      require(scope.ability, "edit", "secret-folders", at(folder.environment, folder.path));
       return db.write(
         async (tx) => {
-          await holdTree(tx, ground.project.id);
+          await lockTree(tx, scope.project.id);
           // It may have gone, or moved to where the caller has no say, since it was looked at.
           const now = await findFolderByPath(tx, folder.environmentId, folder.path);
           if (now?.id !== folder.id) throw folderUnknown(folder.path);
           await describeFolder(tx, folder.id, input.description, clock.now());
-          touchProject(tx, ground.project.id);
-          auditFolder(tx, ground, "update-folder", folder);
+          touchProject(tx, scope.project.id);
+          auditFolder(tx, scope, "update-folder", folder);
           return (await findFolderByPath(tx, folder.environmentId, folder.path)) ?? folder;
         },
-        { tenant: ground.project.orgId },
+        { tenant: scope.project.orgId },
       );
     },
 
     async move(actor: MemberActor, id: string, input: FolderMove): Promise<FolderRow> {
-      const ground = await access.ground(actor, input.projectId);
+      const scope = await access.scope(actor, input.projectId);
       const folder = await db.read((q) => findFolderById(q, id, orgOf(actor)));
-      if (!folder || folder.projectId !== ground.project.id) throw notFound("The folder", id);
-      const environment = await access.environment(ground, input.destinationEnvironment);
-      return relocate(ground, folder, { environment, parentPath: input.destinationPath, name: folder.name });
+      if (!folder || folder.projectId !== scope.project.id) throw notFound("The folder", id);
+      const environment = await access.environment(scope, input.destinationEnvironment);
+      return relocate(scope, folder, { environment, parentPath: input.destinationPath, name: folder.name });
     },
 
     async delete(actor: MemberActor, ref: string, input: FolderToDelete): Promise<FolderRow> {
-      const { ground, folder } = await byRef(actor, ref, input);
-      require(ground.ability, "delete", "secret-folders", at(folder.environment, folder.path));
-      const dataKey = await keyring.dataKeyOf({ projectId: ground.project.id });
-      const { orgId, id: projectId } = ground.project;
+      const { scope, folder } = await byRef(actor, ref, input);
+      require(scope.ability, "delete", "secret-folders", at(folder.environment, folder.path));
+      const dataKey = await keyring.dataKeyOf({ projectId: scope.project.id });
+      const { orgId, id: projectId } = scope.project;
       return db.write(
         async (tx) => {
           const tree = await seize(tx, folder);
           if (!input.forceDelete && (await countContent(tx, folder.id)) > 0) throw notEmpty();
           for (const row of tree.folders)
-            require(ground.ability, "delete", "secret-folders", at(row.environment, row.path));
-          await requireForAll(ground, tree, ["delete"]);
+            require(scope.ability, "delete", "secret-folders", at(row.environment, row.path));
+          await requireForAll(scope, tree, ["delete"]);
           const now = clock.now();
           const affected = await findDependants(tx, tree.folders.map(originOf));
           const places = new Map(tree.folders.map((row) => [row.id, placeOf(row)]));
-          const changes = tree.rows.map((before): Change => ({
+          const changes = tree.rows.map((before): SecretChangeStep => ({
             kind: "delete",
             before,
             from: places.get(before.folderId) as FolderPlace,
@@ -239,13 +239,13 @@ export function createFolders(needs: FolderNeeds) {
             now,
           );
           touchProject(tx, projectId);
-          auditFolder(tx, ground, "delete-folder", {
+          auditFolder(tx, scope, "delete-folder", {
             ...tree.top,
             more: { numberOfSecrets: tree.rows.length },
           });
           return tree.top;
         },
-        { tenant: ground.project.orgId },
+        { tenant: scope.project.orgId },
       );
     },
   };

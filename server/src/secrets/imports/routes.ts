@@ -2,7 +2,7 @@ import { serve, type Finder, type Route, inProject } from "../../platform/http/i
 import type { SecretImportView } from "./contract.ts";
 import * as contract from "./contract.ts";
 import * as v1 from "./contract.v1.ts";
-import type { ImportRow, Imports } from "./service.ts";
+import type { ImportRow, SecretImports } from "./service.ts";
 
 const view = (row: ImportRow): SecretImportView => ({
   id: row.id,
@@ -34,7 +34,7 @@ const listed = (rows: readonly ImportRow[]) => ({
   secretImports: rows.map(view),
 });
 
-export const importRoutes = (imports: Imports): Route[] => {
+export const importRoutes = (imports: SecretImports): Route[] => {
   const findFor =
     (action: string): Finder =>
     (actor, { params }) =>

@@ -9,13 +9,13 @@ import { isForeignKeyViolation, isUniqueViolation, type Db, type Tx } from "../.
 import { newId } from "../../platform/ids.ts";
 import { badRequest, conflict, notFound } from "../../platform/problem.ts";
 import { orgOf } from "../../permissions/index.ts";
-import { require, type Access, type Ground } from "../access/service.ts";
+import { require, type Access, type ProjectScope } from "../access/service.ts";
 import { announceAffected } from "../changes/service.ts";
 import { findDependants } from "../changes/store.ts";
 import { importsMutated } from "../events.ts";
 import { folderUnknown, type FolderPlace } from "../model.ts";
-import { touchProject } from "../stamps/store.ts";
-import { findFolder, holdTree } from "../store.ts";
+import { touchProject } from "../revisions/store.ts";
+import { findFolder, lockTree } from "../store.ts";
 import type { ImportChange, ImportQuery, NewImport } from "./contract.ts";
 import { MOST_IMPORTS, tooManyImports } from "./model.ts";
 import {
@@ -24,7 +24,7 @@ import {
   deleteImport,
   findCrowded,
   findImport,
-  holdImports,
+  lockImports,
   importsOfFolder,
   insertImport,
   orderImports,
@@ -35,13 +35,13 @@ import {
 
 export type { ImportRow } from "./store.ts";
 
-export interface ImportNeeds {
+export interface SecretImportNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly access: Access;
 }
 
-export type Imports = ReturnType<typeof createImports>;
+export type SecretImports = ReturnType<typeof createImports>;
 
 const SUBJECT = "secret-imports";
 const taken = () => conflict("This folder imports that folder already.");
@@ -66,9 +66,9 @@ const roomInProject = createBound({
 });
 
 /** They wait for the tree and for each other. */
-const inTurnOf = ({ project }: Ground) => ({ tenant: project.orgId });
+const inTurnOf = ({ project }: ProjectScope) => ({ tenant: project.orgId });
 
-export function createImports({ db, clock, access }: ImportNeeds) {
+export function createImports({ db, clock, access }: SecretImportNeeds) {
   const orTaken = async <T>(work: () => Promise<T>): Promise<T> => {
     try {
       return await work();
@@ -83,7 +83,7 @@ export function createImports({ db, clock, access }: ImportNeeds) {
   /** The importing folder shows something else now, and so does whoever shows that one. */
   const conclude = async (
     tx: Tx,
-    { actor, project }: Ground,
+    { actor, project }: ProjectScope,
     event: string,
     row: ImportRow,
   ): Promise<void> => {
@@ -111,20 +111,20 @@ export function createImports({ db, clock, access }: ImportNeeds) {
     id: string,
     action: string,
     projectRef?: string,
-  ): Promise<{ ground: Ground; row: ImportRow }> => {
+  ): Promise<{ scope: ProjectScope; row: ImportRow }> => {
     const row = await db.read((q) => findImport(q, id, orgOf(actor)));
     if (!row) throw importUnknown(id);
-    const ground = await access.ground(actor, row.projectId);
-    if (projectRef !== undefined && (await access.ground(actor, projectRef)).project.id !== row.projectId)
+    const scope = await access.scope(actor, row.projectId);
+    if (projectRef !== undefined && (await access.scope(actor, projectRef)).project.id !== row.projectId)
       throw importUnknown(id);
-    require(ground.ability, action, SUBJECT, at(row));
-    return { ground, row };
+    require(scope.ability, action, SUBJECT, at(row));
+    return { scope, row };
   };
 
   /** As it is now, and nobody else changing it: it may have gone, or its folder moved, since it was looked at. */
-  const seize = async (tx: Tx, { project, ability }: Ground, seen: ImportRow, action: string) => {
-    await holdTree(tx, project.id);
-    await holdImports(tx, seen.folderId);
+  const seize = async (tx: Tx, { project, ability }: ProjectScope, seen: ImportRow, action: string) => {
+    await lockTree(tx, project.id);
+    await lockImports(tx, seen.folderId);
     const row = await findImport(tx, seen.id, project.orgId);
     if (!row) throw importUnknown(seen.id);
     require(ability, action, SUBJECT, at(row));
@@ -136,9 +136,9 @@ export function createImports({ db, clock, access }: ImportNeeds) {
     projectRef: string,
     source: { environment: string; path: string },
   ): Promise<FolderPlace> => {
-    const ground = await access.ground(actor, projectRef);
-    const environment = await access.environment(ground, source.environment);
-    require(ground.ability, "readValue", "secrets", at(source));
+    const scope = await access.scope(actor, projectRef);
+    const environment = await access.environment(scope, source.environment);
+    require(scope.ability, "readValue", "secrets", at(source));
     const folder = await db.read((q) => findFolder(q, { environmentId: environment.id, path: source.path }));
     if (!folder) throw folderUnknown(source.path);
     return folder;
@@ -157,27 +157,27 @@ export function createImports({ db, clock, access }: ImportNeeds) {
       }),
 
     async create(actor: MemberActor, input: NewImport): Promise<ImportRow> {
-      const ground = await access.ground(actor, input.projectId);
-      const environment = await access.environment(ground, input.environment);
-      require(ground.ability, "create", SUBJECT, { environment: environment.slug, secretPath: input.path });
+      const scope = await access.scope(actor, input.projectId);
+      const environment = await access.environment(scope, input.environment);
+      require(scope.ability, "create", SUBJECT, { environment: environment.slug, secretPath: input.path });
       const source = await requireSource(
         actor,
-        input.import.sourceProjectId ?? ground.project.id,
+        input.import.sourceProjectId ?? scope.project.id,
         input.import,
       );
       if (source.environmentId === environment.id && source.path === input.path) throw itself();
       const id = newId();
       return orTaken(() =>
         db.write(async (tx) => {
-          await holdTree(tx, ground.project.id);
+          await lockTree(tx, scope.project.id);
           const folder = await findFolder(tx, { environmentId: environment.id, path: input.path });
           if (!folder) throw folderUnknown(input.path);
-          await holdImports(tx, folder.id);
+          await lockImports(tx, folder.id);
           await roomInFolder.leaveRoom(tx, folder.id);
-          await roomInProject.leaveRoom(tx, ground.project.id);
+          await roomInProject.leaveRoom(tx, scope.project.id);
           await insertImport(tx, {
             id,
-            projectId: ground.project.id,
+            projectId: scope.project.id,
             folderId: folder.id,
             sourceProjectId: source.projectId,
             sourceEnvironmentId: source.environmentId,
@@ -185,17 +185,17 @@ export function createImports({ db, clock, access }: ImportNeeds) {
             isReplication: input.isReplication,
             at: clock.now(),
           });
-          const row = (await findImport(tx, id, ground.project.orgId)) as ImportRow;
-          await conclude(tx, ground, "create-secret-import", row);
+          const row = (await findImport(tx, id, scope.project.orgId)) as ImportRow;
+          await conclude(tx, scope, "create-secret-import", row);
           return row;
-        }, inTurnOf(ground)),
+        }, inTurnOf(scope)),
       );
     },
 
     async list(actor: MemberActor, query: ImportQuery): Promise<ImportRow[]> {
-      const ground = await access.ground(actor, query.projectId);
-      const environment = await access.environment(ground, query.environment);
-      require(ground.ability, "read", SUBJECT, { environment: environment.slug, secretPath: query.path });
+      const scope = await access.scope(actor, query.projectId);
+      const environment = await access.environment(scope, query.environment);
+      require(scope.ability, "read", SUBJECT, { environment: environment.slug, secretPath: query.path });
       const folder = await db.read((q) => findFolder(q, { environmentId: environment.id, path: query.path }));
       if (!folder) throw folderUnknown(query.path);
       return db.read((q) => importsOfFolder(q, folder.id));
@@ -205,7 +205,7 @@ export function createImports({ db, clock, access }: ImportNeeds) {
       (await findForChange(actor, id, "read")).row,
 
     async update(actor: MemberActor, id: string, input: ImportChange): Promise<ImportRow> {
-      const { ground, row } = await findForChange(actor, id, "edit", input.projectId);
+      const { scope, row } = await findForChange(actor, id, "edit", input.projectId);
       const { environment = row.sourceEnvironment, path = row.sourcePath, position } = input.import;
       const isRepointed = environment !== row.sourceEnvironment || path !== row.sourcePath;
       const source = isRepointed
@@ -213,7 +213,7 @@ export function createImports({ db, clock, access }: ImportNeeds) {
         : undefined;
       return orTaken(() =>
         db.write(async (tx) => {
-          const now = await seize(tx, ground, row, "edit");
+          const now = await seize(tx, scope, row, "edit");
           if (source?.environmentId === now.environmentId && source.path === now.path) throw itself();
           if (source) await repointImport(tx, id, source, clock.now());
           if (position !== undefined) {
@@ -222,27 +222,27 @@ export function createImports({ db, clock, access }: ImportNeeds) {
               .filter((other) => other !== id);
             await orderImports(tx, others.toSpliced(position - 1, 0, id));
           }
-          const changed = await findImport(tx, id, ground.project.orgId);
+          const changed = await findImport(tx, id, scope.project.orgId);
           if (!changed) throw importUnknown(id);
-          await conclude(tx, ground, "update-secret-import", changed);
+          await conclude(tx, scope, "update-secret-import", changed);
           return changed;
-        }, inTurnOf(ground)),
+        }, inTurnOf(scope)),
       );
     },
 
     async delete(actor: MemberActor, id: string, input: ImportQuery): Promise<ImportRow> {
-      const { ground, row: seen } = await findForChange(actor, id, "delete", input.projectId);
+      const { scope, row: seen } = await findForChange(actor, id, "delete", input.projectId);
       return db.write(async (tx) => {
-        const row = await seize(tx, ground, seen, "delete");
+        const row = await seize(tx, scope, seen, "delete");
         if (!(await deleteImport(tx, id))) throw importUnknown(id);
-        await conclude(tx, ground, "delete-secret-import", row);
+        await conclude(tx, scope, "delete-secret-import", row);
         const left = await importsOfFolder(tx, row.folderId);
         await orderImports(
           tx,
           left.map((other) => other.id),
         );
         return row;
-      }, inTurnOf(ground));
+      }, inTurnOf(scope));
     },
   };
 }

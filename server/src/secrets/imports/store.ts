@@ -96,4 +96,4 @@ export const findCrowded = (q: Query, list: readonly MoreImports[], most: number
 export const countImports = counterOf("secret_imports WHERE folder_id = $1");
 export const countImportsOfProject = counterOf("secret_imports WHERE project_id = $1");
 /** One at a time: the imports of a folder have an order, and each change of one may change the places of all. */
-export const holdImports = (tx: Tx, folderId: string) => tx.rows(lockFolder, [folderId]);
+export const lockImports = (tx: Tx, folderId: string) => tx.rows(lockFolder, [folderId]);

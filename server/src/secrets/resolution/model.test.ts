@@ -8,9 +8,9 @@ import {
   MAX_REFERENCES,
   parseReference,
   referencesIn,
-  type Found,
+  type FoundReference,
   type Readable,
-  type Spot,
+  type SecretAddress,
   type World,
 } from "./model.ts";
 
@@ -26,13 +26,13 @@ interface Tree {
   readonly closed: ReadonlySet<string>;
 }
 
-const spot = (path: string): Spot => ({ projectId: PROJECT, environmentId: "e", path });
+const spot = (path: string): SecretAddress => ({ projectId: PROJECT, environmentId: "e", path });
 const idOf = (path: string, key: string) => `${path} ${key}`;
 
 function worldOf(tree: Tree): World {
   return {
     environmentId: (_project, slug) => (slug === "e" ? "e" : null),
-    own({ path }, key): Found {
+    own({ path }, key): FoundReference {
       const value = tree.secrets[path]?.[key];
       if (value === undefined || tree.closed.has(idOf(path, key))) return "absent";
       return { id: idOf(path, key), key, spot: spot(path), value };

@@ -17,32 +17,32 @@ export interface Reference {
 }
 
 /** Where a folder is, in the terms that references and imports use. */
-export interface Spot {
+export interface SecretAddress {
   readonly projectId: string;
   readonly environmentId: string;
   readonly path: string;
 }
 
-export const spotKey = ({ environmentId, path }: Pick<Spot, "environmentId" | "path">): string =>
+export const spotKey = ({ environmentId, path }: Pick<SecretAddress, "environmentId" | "path">): string =>
   `${environmentId}:${path}`;
 
 /** A secret that this reader may read. */
 export interface Readable {
   readonly id: string;
   readonly key: string;
-  readonly spot: Spot;
+  readonly spot: SecretAddress;
   readonly value: string;
 }
 
-export type Found = Readable | "absent" | "unknown";
+export type FoundReference = Readable | "absent" | "unknown";
 
 export interface World {
   /** Null if the project has no such environment. */
   environmentId(projectId: string, slug: string): string | null | "unknown";
   /** The folder's own secret (a personal override before the shared one), without imports. */
-  own(spot: Spot, key: string): Found;
+  own(spot: SecretAddress, key: string): FoundReference;
   /** In order; empty if there is no such folder. */
-  imports(spot: Spot): readonly Spot[] | "unknown";
+  imports(spot: SecretAddress): readonly SecretAddress[] | "unknown";
 }
 
 const REFERENCE = /\$\{([^{}]*)\}/g;
@@ -107,12 +107,12 @@ export function referencesIn(value: string): Reference[] {
  */
 export function findEffective(
   world: World,
-  spot: Spot,
+  spot: SecretAddress,
   key: string,
   mayLook: () => boolean = () => true,
-): Found {
+): FoundReference {
   const visited = new Set<string>();
-  const open: Spot[] = [spot];
+  const open: SecretAddress[] = [spot];
   // Depth first, in order. A folder met again has nothing to add: what it has was found the first time.
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     if (visited.has(spotKey(next))) continue;
@@ -122,13 +122,17 @@ export function findEffective(
     if (own !== "absent") return own;
     const imports = world.imports(next);
     if (imports === "unknown") return "unknown";
-    for (let at = imports.length - 1; at >= 0; at -= 1) open.push(imports[at] as Spot);
+    for (let at = imports.length - 1; at >= 0; at -= 1) open.push(imports[at] as SecretAddress);
   }
   return "absent";
 }
 
 /** Where a reference points, seen from there. */
-function spotOf(world: World, from: Spot, { environment, path }: Reference): Spot | "absent" | "unknown" {
+function spotOf(
+  world: World,
+  from: SecretAddress,
+  { environment, path }: Reference,
+): SecretAddress | "absent" | "unknown" {
   if (environment === null || path === null) return from;
   const environmentId = world.environmentId(from.projectId, environment);
   if (environmentId === "unknown") return "unknown";
@@ -136,7 +140,7 @@ function spotOf(world: World, from: Spot, { environment, path }: Reference): Spo
 }
 
 export interface Want {
-  readonly from: Spot;
+  readonly from: SecretAddress;
   readonly reference: Reference;
 }
 
@@ -150,7 +154,7 @@ export class Expander {
   readonly #world: World;
   readonly #known = new Map<string, string>();
   /** What a name means in a folder, by both: a thousand references to one secret look for it once. */
-  readonly #found = new Map<string, Found>();
+  readonly #found = new Map<string, FoundReference>();
   readonly wants: Want[] = [];
   #steps: number;
   #characters: number;
@@ -169,7 +173,7 @@ export class Expander {
 
   #mayLook = (): boolean => (this.#looks -= 1) >= 0;
 
-  #find(from: Spot, reference: Reference): Found {
+  #find(from: SecretAddress, reference: Reference): FoundReference {
     const spot = spotOf(this.#world, from, reference);
     if (typeof spot === "string") return spot;
     const name = `${spotKey(spot)} ${reference.key}`;

@@ -4,10 +4,10 @@
  */
 import type { Keyring, DataKey } from "../../platform/crypto/index.ts";
 import type { Db } from "../../platform/db/index.ts";
-import { inBites, Pace } from "../../platform/pace.ts";
+import { inChunks, Pace } from "../../platform/pace.ts";
 import { badRequest } from "../../platform/problem.ts";
 import { redact } from "../../platform/redacted.ts";
-import type { Access, Ground } from "../access/service.ts";
+import type { Access, ProjectScope } from "../access/service.ts";
 import {
   answerTooLarge,
   attributesOf,
@@ -27,8 +27,8 @@ import {
   Expander,
   mayRefer,
   spotKey,
-  type Found,
-  type Spot,
+  type FoundReference,
+  type SecretAddress,
   type Want,
   type World,
 } from "./model.ts";
@@ -61,7 +61,7 @@ const weightOf = (rows: readonly Weighed[]): number =>
 
 export class Resolution implements World {
   readonly #needs: ResolutionNeeds;
-  readonly #ground: Ground;
+  readonly #scope: ProjectScope;
   /** Whose personal overrides count; null = nobody's. */
   readonly #ownerId: string | null;
   readonly #loader: Loader;
@@ -71,7 +71,7 @@ export class Resolution implements World {
   /** The names that were asked for in a folder, there or not. One set for all folders that were asked together. */
   readonly #asked = new Map<string, ReadonlySet<string>[]>();
   /** By project; null if it is gone. */
-  readonly #grounds = new Map<string, Ground | null>();
+  readonly #scopes = new Map<string, ProjectScope | null>();
   readonly #tags = new Map<string, Map<string, TagRef>>();
   readonly #vaults = new Map<string, DataKey>();
   /** Values that references led to, by row: a thousand references to one secret open it once. */
@@ -82,28 +82,28 @@ export class Resolution implements World {
   #blockRoom = MAX_ANSWER_BYTES;
   #referredRoom = MAX_REFERRED_BYTES;
 
-  constructor(needs: ResolutionNeeds, ground: Ground, ownerId: string | null, isLarge: boolean) {
+  constructor(needs: ResolutionNeeds, scope: ProjectScope, ownerId: string | null, isLarge: boolean) {
     this.#needs = needs;
-    this.#ground = ground;
+    this.#scope = scope;
     this.#ownerId = ownerId;
-    this.#loader = createLoader(needs.db, ground.project.orgId, isLarge);
-    this.#grounds.set(ground.project.id, ground);
+    this.#loader = createLoader(needs.db, scope.project.orgId, isLarge);
+    this.#scopes.set(scope.project.id, scope);
   }
 
   /** Another project as this session judged it, null if it was gone; undefined if it never came there. */
-  groundIn(projectId: string): Ground | null | undefined {
-    return this.#grounds.get(projectId);
+  scopeIn(projectId: string): ProjectScope | null | undefined {
+    return this.#scopes.get(projectId);
   }
 
   // ---- World -----------------------------------------------------------------------------------------------
 
   environmentId(projectId: string, slug: string): string | null | "unknown" {
-    const ground = this.#grounds.get(projectId);
-    if (ground === undefined) return "unknown";
-    return ground?.project.environments.find((environment) => environment.slug === slug)?.id ?? null;
+    const scope = this.#scopes.get(projectId);
+    if (scope === undefined) return "unknown";
+    return scope?.project.environments.find((environment) => environment.slug === slug)?.id ?? null;
   }
 
-  own(spot: Spot, key: string): Found {
+  own(spot: SecretAddress, key: string): FoundReference {
     const folder = this.#folders.get(spotKey(spot));
     if (folder === undefined) return "unknown";
     if (folder === null) return "absent";
@@ -124,7 +124,7 @@ export class Resolution implements World {
     );
   }
 
-  imports(spot: Spot): readonly Spot[] | "unknown" {
+  imports(spot: SecretAddress): readonly SecretAddress[] | "unknown" {
     const folder = this.#folders.get(spotKey(spot));
     if (folder === undefined) return "unknown";
     return (folder?.imports ?? []).map(([projectId, environmentId, path]) => ({
@@ -150,7 +150,7 @@ export class Resolution implements World {
 
   #can(action: string, row: SecretRow, folder: FolderPlace): boolean {
     const attributes = attributesOf(folder, row.key, this.#tagsOf(row, folder.projectId));
-    return this.#grounds.get(folder.projectId)?.ability.can(action, "secrets", attributes) ?? false;
+    return this.#scopes.get(folder.projectId)?.ability.can(action, "secrets", attributes) ?? false;
   }
 
   /** Keys and tags for rows that are about to be judged and opened; one look each, however many rows. */
@@ -178,7 +178,7 @@ export class Resolution implements World {
 
   /** What this reader sees of a row, or null if the reader may not even know of it. */
   view(row: SecretRow & Partial<Weighed>, folder: FolderPlace, wantsValue: boolean): ReadSecret | null {
-    const { ability } = this.#grounds.get(folder.projectId) ?? {};
+    const { ability } = this.#scopes.get(folder.projectId) ?? {};
     if (!ability) return null;
     const tags = this.#tagsOf(row, folder.projectId);
     const attributes = attributesOf(folder, row.key, tags);
@@ -202,7 +202,7 @@ export class Resolution implements World {
 
   // ---- Loading ---------------------------------------------------------------------------------------------
 
-  async #learnFolders(spots: readonly Spot[]): Promise<ReachedFolder[]> {
+  async #learnFolders(spots: readonly SecretAddress[]): Promise<ReachedFolder[]> {
     const fresh = spots.filter((spot) => !this.#folders.has(spotKey(spot)));
     if (fresh.length === 0) return [];
     const found = await this.#needs.db.read((q) => foldersReached(q, fresh));
@@ -216,14 +216,14 @@ export class Resolution implements World {
         if (!this.#folders.has(key)) this.#folders.set(key, null);
       }
     }
-    for (const { projectId } of found) await this.#learnGround(projectId);
+    for (const { projectId } of found) await this.#learnScope(projectId);
     return found;
   }
 
-  async #learnGround(projectId: string): Promise<void> {
-    if (this.#grounds.has(projectId)) return;
-    const ground = await this.#needs.access.neighbour(this.#ground.actor, projectId);
-    this.#grounds.set(projectId, ground ?? null);
+  async #learnScope(projectId: string): Promise<void> {
+    if (this.#scopes.has(projectId)) return;
+    const scope = await this.#needs.access.neighbour(this.#scope.actor, projectId);
+    this.#scopes.set(projectId, scope ?? null);
   }
 
   async #learnRows(rows: readonly WeighedRow[]): Promise<void> {
@@ -250,7 +250,7 @@ export class Resolution implements World {
     await this.#learnFolders(folders);
     const reached = [...this.#folders.values()].filter((known) => known !== null);
     const sources = new Set(
-      reached.flatMap((known) => (this.imports(known) as readonly Spot[]).map(spotKey)),
+      reached.flatMap((known) => (this.imports(known) as readonly SecretAddress[]).map(spotKey)),
     );
     const whole = reached
       .filter((known) => sources.has(spotKey(known)) && !this.#wholeFolders.has(known.id))
@@ -274,7 +274,7 @@ export class Resolution implements World {
     const taken = new Set<string>();
     const pace = new Pace();
     const blocks: ImportBlock[] = [];
-    for (const spot of this.imports(folder) as readonly Spot[]) {
+    for (const spot of this.imports(folder) as readonly SecretAddress[]) {
       const source = this.#folders.get(spotKey(spot));
       if (!source) continue;
       const secrets: ReadSecret[] = [];
@@ -302,7 +302,7 @@ export class Resolution implements World {
       walk.secrets.push(seen);
       if (walk.pace.isDue()) await walk.pace.rest();
     }
-    for (const spot of this.imports(folder) as readonly Spot[]) {
+    for (const spot of this.imports(folder) as readonly SecretAddress[]) {
       const source = this.#folders.get(spotKey(spot));
       if (source) await this.#collect(source, walk, wantsValue);
     }
@@ -327,14 +327,14 @@ export class Resolution implements World {
   /** The same secrets with the references in their values followed as far as this reader may read. */
   async expand(secrets: readonly ReadSecret[]): Promise<ReadSecret[]> {
     const referring: ReadSecret[] = [];
-    await inBites(secrets, (secret) => {
+    await inChunks(secrets, (secret) => {
       if (secret.value !== undefined && mayRefer(secret.value.open())) referring.push(secret);
     });
     if (referring.length === 0) return [...secrets];
     for (let round = 0; round < MAX_ROUNDS; round += 1) {
       const expander = new Expander(this, this.#allowance);
       const texts = new Map<string, string>();
-      await inBites(referring, (secret) => void texts.set(secret.row.id, expander.expand(readable(secret))));
+      await inChunks(referring, (secret) => void texts.set(secret.row.id, expander.expand(readable(secret))));
       if (expander.wants.length === 0 || round === MAX_ROUNDS - 1) {
         this.#allowance = expander.left;
         return secrets.map((secret) => {
@@ -350,9 +350,9 @@ export class Resolution implements World {
   }
 
   async #satisfy(wants: readonly Want[]): Promise<void> {
-    const spots = new Map<string, Spot>();
+    const spots = new Map<string, SecretAddress>();
     for (const { from, reference } of wants) {
-      await this.#learnGround(from.projectId);
+      await this.#learnScope(from.projectId);
       const environmentId =
         reference.environment === null
           ? from.environmentId

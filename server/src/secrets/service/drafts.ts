@@ -4,8 +4,8 @@ import { newId } from "../../platform/ids.ts";
 import { badRequest } from "../../platform/problem.ts";
 import { redact } from "../../platform/redacted.ts";
 import type { Ability } from "../../permissions/index.ts";
-import type { Change, Draft } from "../changes/service.ts";
-import type { MetadataItem, NewSecret, SecretChange } from "../contract.ts";
+import type { SecretChangeStep, SecretDraft } from "../changes/service.ts";
+import type { SecretMetadataItem, NewSecret, SecretChange } from "../contract.ts";
 import {
   attributesOf,
   closeMetadata,
@@ -29,7 +29,7 @@ export type NewFields = Pick<
 > & { readonly metadata?: Readonly<Record<string, string>> | undefined };
 export type ChangedFields = Omit<SecretChange, "projectId" | "environment" | "secretPath" | "type">;
 
-const fromPairs = (pairs: Readonly<Record<string, string>>): MetadataItem[] =>
+const fromPairs = (pairs: Readonly<Record<string, string>>): SecretMetadataItem[] =>
   Object.entries(pairs).map(([key, value]) => ({ key, value, isEncrypted: false }));
 
 export function newState(input: NewFields, tags: readonly TagRef[]): SecretState {
@@ -71,7 +71,7 @@ export const newDraft = (
   key: string,
   ownerId: string | null,
   more: { state: SecretState; at: Date },
-): Draft => ({
+): SecretDraft => ({
   id: newId(),
   folder,
   key,
@@ -81,7 +81,12 @@ export const newDraft = (
   state: more.state,
 });
 
-export const nextDraft = (row: SecretHead, folder: FolderPlace, key: string, state: SecretState): Draft => ({
+export const nextDraft = (
+  row: SecretHead,
+  folder: FolderPlace,
+  key: string,
+  state: SecretState,
+): SecretDraft => ({
   id: row.id,
   folder,
   key,
@@ -93,7 +98,7 @@ export const nextDraft = (row: SecretHead, folder: FolderPlace, key: string, sta
 
 /** What the writer is shown of what was written: the value only if it may be read. */
 export function shown(
-  draft: Draft,
+  draft: SecretDraft,
   more: { tags: readonly TagRef[]; ability: Ability; at: Date },
 ): ReadSecret {
   const { folder, state, ...rest } = draft;
@@ -139,7 +144,7 @@ const MAX_AUDITED = 100;
 /** What the audit log says about a change: names and versions, never a value. */
 export function auditOf(
   place: { readonly environment: string; readonly path: string },
-  changes: readonly Change[],
+  changes: readonly SecretChangeStep[],
 ): Record<string, unknown> {
   const secrets = changes
     .slice(0, MAX_AUDITED)

@@ -1,4 +1,4 @@
-/** H5: large lists are answered in turns and in bites; everybody else's looks do not wait behind them. */
+/** H5: large lists are answered in turns and in chunks; everybody else's looks do not wait behind them. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { aProject, until } from "../../../test/builders.ts";

@@ -1,13 +1,13 @@
 /**
  * Large answers. What is read for one, opened and written down takes hundreds of megabytes and seconds, so few are made
- * at once and organisations take turns; each is made in bites, and everybody else's request comes in between.
+ * at once and organisations take turns; each is made in chunks, and everybody else's request comes in between.
  */
 import { Readable } from "node:stream";
 import { LRUCache } from "lru-cache";
 import { Pace } from "../../platform/pace.ts";
 import { badRequest, tooManyRequests } from "../../platform/problem.ts";
-import { createTurns } from "../../platform/turns.ts";
-import type { Access, Ground } from "../access/service.ts";
+import { createFairQueue } from "../../platform/fair-queue.ts";
+import type { Access, ProjectScope } from "../access/service.ts";
 import { toView, type ReadSecret } from "../model.ts";
 import type { ImportBlock } from "../resolution/service.ts";
 import { IsLarge } from "../resolution/service/load-rows.ts";
@@ -21,11 +21,15 @@ export interface LargeAnswers {
    * Does it the quick way; if that finds much, does it again in the organisation's turn, with the rights that the
    * caller has by then. `what` tells answers apart.
    */
-  either<T>(ground: Ground, what: string, work: (now: Ground, isLarge: boolean) => Promise<T>): Promise<T>;
+  either<T>(
+    scope: ProjectScope,
+    what: string,
+    work: (now: ProjectScope, isLarge: boolean) => Promise<T>,
+  ): Promise<T>;
 }
 
 export function createLargeAnswers(access: Access): LargeAnswers {
-  const turns = createTurns({
+  const turns = createFairQueue({
     what: "large lists of secrets are being answered",
     places: 3,
     perTenant: 1,
@@ -37,11 +41,11 @@ export function createLargeAnswers(access: Access): LargeAnswers {
   /** What was large before is not tried the quick way first. */
   const known = new LRUCache<string, true>({ max: 10_000, ttl: KNOWN_MS });
   return {
-    async either(ground, what, work) {
-      const { orgId, id } = ground.project;
+    async either(scope, what, work) {
+      const { orgId, id } = scope.project;
       if (!known.has(what)) {
         try {
-          return await work(ground, false);
+          return await work(scope, false);
         } catch (error) {
           if (!(error instanceof IsLarge)) throw error;
           known.set(what, true);
@@ -50,9 +54,9 @@ export function createLargeAnswers(access: Access): LargeAnswers {
       refuseUnread(orgId);
       return turns.run(orgId, async () => {
         // Hundreds may have asked and left while they waited; each would be a second of work for nobody.
-        if (ground.actor.caller?.isGone?.()) throw badRequest("This connection was closed.");
+        if (scope.actor.caller?.isGone?.()) throw badRequest("This connection was closed.");
         refuseUnread(orgId);
-        return work(await access.ground(ground.actor, id), true);
+        return work(await access.scope(scope.actor, id), true);
       });
     },
   };
@@ -73,7 +77,7 @@ export interface WrittenList {
 export const writeList = ({ secrets, imports }: WrittenList): Buffer =>
   Buffer.from(JSON.stringify({ secrets: secrets.map(toView), imports: imports.map(blockOf) }));
 
-/** The same bytes, made in bites. */
+/** The same bytes, made in chunks. */
 export async function writeLargeList({ secrets, imports }: WrittenList): Promise<Buffer[]> {
   const pace = new Pace();
   const chunks: Buffer[] = [];

@@ -2,7 +2,7 @@
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Db } from "../../platform/db/index.ts";
 import { deny, JudgingBudget, orgOf } from "../../permissions/index.ts";
-import { require, type Access, type EnvironmentRef, type Ground } from "../access/service.ts";
+import { require, type Access, type EnvironmentRef, type ProjectScope } from "../access/service.ts";
 import type { ListQuery, ReadQuery } from "../contract.ts";
 import {
   attributesOf,
@@ -13,13 +13,13 @@ import {
   type ReadSecret,
   type SecretRow,
 } from "../model.ts";
-import { createAnswers } from "../reads/model.ts";
-import type { ReadAudit } from "../reads/service.ts";
+import { createAnswers } from "../read-audit/model.ts";
+import type { ReadAudit } from "../read-audit/service.ts";
 import { Resolution, type ImportBlock, type ResolutionNeeds } from "../resolution/service.ts";
 import { IsLarge } from "../resolution/service/load-rows.ts";
 import { createLargeAnswers } from "./large-answers.ts";
-import { etagOf, isHeld, rightsOf } from "../stamps/model.ts";
-import { projectsIn, readStamp } from "../stamps/store.ts";
+import { etagOf, isHeld, rightsOf } from "../revisions/model.ts";
+import { projectsIn, readRevision } from "../revisions/store.ts";
 import {
   readById,
   readFolder,
@@ -69,8 +69,8 @@ export interface OneSecret {
 }
 
 type Noted = Readonly<Record<string, unknown>>;
-const keyOf = (ground: Ground, shape: unknown): string =>
-  `${ground.project.id} ${JSON.stringify(shape)} ${rightsOf(ground.ability)}`;
+const keyOf = (scope: ProjectScope, shape: unknown): string =>
+  `${scope.project.id} ${JSON.stringify(shape)} ${rightsOf(scope.ability)}`;
 
 export type SecretReads = ReturnType<typeof createSecretReads>;
 
@@ -81,30 +81,30 @@ export function createSecretReads(needs: ReadNeeds) {
 
   /** With `seen`: the tag of what that session resolved, under the very rights it judged with. */
   const tagOf = async (
-    ground: Ground,
+    scope: ProjectScope,
     shape: unknown,
-    stamp: string,
-    seen?: Pick<Resolution, "groundIn">,
+    revision: string,
+    seen?: Pick<Resolution, "scopeIn">,
   ): Promise<string> => {
-    const grounds = [ground];
-    for (const id of projectsIn(stamp).filter((other) => other !== ground.project.id)) {
-      const met = seen?.groundIn(id);
-      const known = met === undefined ? await access.neighbour(ground.actor, id) : met;
-      if (known) grounds.push(known);
+    const scopes = [scope];
+    for (const id of projectsIn(revision).filter((other) => other !== scope.project.id)) {
+      const met = seen?.scopeIn(id);
+      const known = met === undefined ? await access.neighbour(scope.actor, id) : met;
+      if (known) scopes.push(known);
     }
-    // Environments are remembered and may lag behind the stamp for a moment, in every project: then the tag says so.
+    // Environments are remembered and may lag behind the revision for a moment, in every project: then the tag says so.
     return etagOf(
-      [shape, grounds.map(({ project }) => project.environments)],
-      stamp,
-      grounds.map(({ ability }) => ability),
+      [shape, scopes.map(({ project }) => project.environments)],
+      revision,
+      scopes.map(({ ability }) => ability),
     );
   };
 
-  const currentTag = async (ground: Ground, shape: unknown): Promise<string> =>
-    tagOf(ground, shape, await db.read((q) => readStamp(q, ground.project.id)));
+  const currentTag = async (scope: ProjectScope, shape: unknown): Promise<string> =>
+    tagOf(scope, shape, await db.read((q) => readRevision(q, scope.project.id)));
 
   /** Whoever may see nothing anywhere gets the full treatment, and its refusal. */
-  const mayLook = ({ ability }: Ground): boolean => ability.can("describeSecret", "secrets");
+  const mayLook = ({ ability }: ProjectScope): boolean => ability.can("describeSecret", "secrets");
 
   return {
     /** `write` is done while it is still the organisation's turn, if it needs one. */
@@ -114,26 +114,26 @@ export function createSecretReads(needs: ReadNeeds) {
       header: IfNoneMatch,
       write: (list: SecretList) => Promise<T>,
     ): Promise<T | SameAnswer | NotModified> {
-      const ground = await access.ground(actor, query.projectId);
-      const environment = await access.environment(ground, query.environment);
+      const scope = await access.scope(actor, query.projectId);
+      const environment = await access.environment(scope, query.environment);
       const ownerId = query.includePersonalOverrides ? actor.id : null;
       const shape = ["list", query, ownerId];
       const note = async (metadata: Noted) => {
-        if (query.viewSecretValue) await reads.note(actor, ground.project, "get-secrets", metadata);
+        if (query.viewSecretValue) await reads.note(actor, scope.project, "get-secrets", metadata);
       };
-      const key = keyOf(ground, shape);
-      const again = await answerAgain(ground, shape, { key, header, note });
+      const key = keyOf(scope, shape);
+      const again = await answerAgain(scope, shape, { key, header, note });
       if (again) return again;
-      return readList({ ground, environment, query }, { shape, note, key }, write);
+      return readList({ scope, environment, query }, { shape, note, key }, write);
     },
 
     /** Always the values themselves: for exports and imports. With `keys`, these names of one folder only. */
     async listFresh(actor: MemberActor, query: ListQuery, keys?: readonly string[]): Promise<SecretList> {
-      const ground = await access.ground(actor, query.projectId);
-      const environment = await access.environment(ground, query.environment);
-      const note = (metadata: Noted) => reads.note(actor, ground.project, "get-secrets", metadata);
+      const scope = await access.scope(actor, query.projectId);
+      const environment = await access.environment(scope, query.environment);
+      const note = (metadata: Noted) => reads.note(actor, scope.project, "get-secrets", metadata);
       const context = { shape: undefined, note, key: undefined };
-      return readList({ ground, environment, query, keys }, context, async (list) => list);
+      return readList({ scope, environment, query, keys }, context, async (list) => list);
     },
 
     async get(
@@ -142,26 +142,26 @@ export function createSecretReads(needs: ReadNeeds) {
       query: ReadQuery,
       header: IfNoneMatch,
     ): Promise<OneSecret | SameAnswer | NotModified> {
-      const ground = await access.ground(actor, query.projectId);
-      const environment = await access.environment(ground, query.environment);
+      const scope = await access.scope(actor, query.projectId);
+      const environment = await access.environment(scope, query.environment);
       const ownerId = query.type === "personal" ? actor.id : null;
       const shape = ["get", name, query, ownerId];
-      const note = (metadata: Noted) => reads.note(actor, ground.project, "get-secret", metadata);
-      const key = keyOf(ground, shape);
-      const again = await answerAgain(ground, shape, { key, header, note });
+      const note = (metadata: Noted) => reads.note(actor, scope.project, "get-secret", metadata);
+      const key = keyOf(scope, shape);
+      const again = await answerAgain(scope, shape, { key, header, note });
       if (again) return again;
       const at = { environmentId: environment.id, path: query.secretPath };
       const what = JSON.stringify([environment.id, name, query]);
-      const { etag, expanded, now } = await large.either(ground, what, async (now, isLarge) => {
+      const { etag, expanded, now } = await large.either(scope, what, async (now, isLarge) => {
         const found = await db.read((q) => readOne(q, at, name, { projectId: now.project.id, ownerId }));
         const resolution = new Resolution(needs, now, ownerId, isLarge);
-        const secret = await findOne(resolution, found, { ground: now, environment, name, query });
+        const secret = await findOne(resolution, found, { scope: now, environment, name, query });
         const [whole = secret] = query.expandSecretReferences ? await resolution.expand([secret]) : [secret];
-        return { etag: await tagOf(now, shape, found?.stamp ?? "", resolution), expanded: whole, now };
+        return { etag: await tagOf(now, shape, found?.revision ?? "", resolution), expanded: whole, now };
       });
       const noted = noteOf(expanded);
       if (noted) await note(noted);
-      const keptAs = now === ground ? key : keyOf(now, shape);
+      const keptAs = now === scope ? key : keyOf(now, shape);
       const keep = (body: Buffer) => answers.keep(keptAs, { etag, body, noted });
       return { etag, isNotModified: false, secret: expanded, keep };
     },
@@ -173,8 +173,8 @@ export function createSecretReads(needs: ReadNeeds) {
     ): Promise<ReadSecret> {
       const row = await db.read((q) => readById(q, id, orgOf(actor)));
       if (!row || (row.ownerId !== null && row.ownerId !== actor.id)) throw secretUnknown(id);
-      const ground = await access.ground(actor, row.projectId);
-      const expanded = await large.either(ground, id, async (now, isLarge) => {
+      const scope = await access.scope(actor, row.projectId);
+      const expanded = await large.either(scope, id, async (now, isLarge) => {
         const resolution = new Resolution(needs, now, row.ownerId, isLarge);
         await resolution.prepare(row.projectId, [row]);
         const { projectId, environmentId, environment, path } = row;
@@ -188,7 +188,7 @@ export function createSecretReads(needs: ReadNeeds) {
         return whole;
       });
       const noted = noteOf(expanded);
-      if (noted) await reads.note(actor, ground.project, "get-secret", noted);
+      if (noted) await reads.note(actor, scope.project, "get-secret", noted);
       return expanded;
     },
   };
@@ -200,46 +200,46 @@ export function createSecretReads(needs: ReadNeeds) {
   }
 
   function readList<T>(
-    listing: Listing,
+    listing: SecretListing,
     context: ListContext,
     answer: (list: SecretList) => Promise<T>,
   ): Promise<T> {
     const what = JSON.stringify([listing.environment.id, listing.query]);
-    return large.either(listing.ground, what, async (ground, isLarge) =>
-      answer(await readOnce({ ...listing, ground }, context, isLarge)),
+    return large.either(listing.scope, what, async (scope, isLarge) =>
+      answer(await readOnce({ ...listing, scope }, context, isLarge)),
     );
   }
 
-  async function rowsOf({ ground, environment, query, keys }: Listing, isLarge: boolean) {
+  async function rowsOf({ scope, environment, query, keys }: SecretListing, isLarge: boolean) {
     const at = { environmentId: environment.id, path: query.secretPath };
     const wish = {
-      projectId: ground.project.id,
-      ownerId: query.includePersonalOverrides ? ground.actor.id : null,
+      projectId: scope.project.id,
+      ownerId: query.includePersonalOverrides ? scope.actor.id : null,
       recursive: query.recursive,
       wantsValue: query.viewSecretValue,
       keys,
     };
-    if (isLarge) return db.read((q) => readLargeFolder(q, at, wish), { tenant: ground.project.orgId });
+    if (isLarge) return db.read((q) => readLargeFolder(q, at, wish), { tenant: scope.project.orgId });
     const rows = await db.read((q) => readFolder(q, at, wish));
     if (!rows) throw new IsLarge();
     return rows;
   }
 
   async function readOnce(
-    listing: Listing,
+    listing: SecretListing,
     { shape, note, key }: ListContext,
     isLarge: boolean,
   ): Promise<SecretList> {
-    const { ground, environment, query } = listing;
-    const ownerId = query.includePersonalOverrides ? ground.actor.id : null;
+    const { scope, environment, query } = listing;
+    const ownerId = query.includePersonalOverrides ? scope.actor.id : null;
     const found = await rowsOf(listing, isLarge);
-    const resolution = new Resolution(needs, ground, ownerId, isLarge);
-    const seen = await seeAll(resolution, found, { ground, environment, query });
+    const resolution = new Resolution(needs, scope, ownerId, isLarge);
+    const seen = await seeAll(resolution, found, { scope, environment, query });
     const [first] = found;
-    if (seen.length === 0) requireSight(ground, environment, query.secretPath);
+    if (seen.length === 0) requireSight(scope, environment, query.secretPath);
     if (!first) throw folderUnknown(query.secretPath);
 
-    const importing = query.includeImports ? foldersWithImports(found, ground, environment) : [];
+    const importing = query.includeImports ? foldersWithImports(found, scope, environment) : [];
     const imports =
       importing.length === 0 ? [] : await resolution.importBlocks(importing, query.viewSecretValue);
     const expand = (secrets: readonly ReadSecret[]) =>
@@ -252,7 +252,7 @@ export function createSecretReads(needs: ReadNeeds) {
       secretPath: query.secretPath,
       numberOfSecrets: secrets.length,
     };
-    const [etag] = await Promise.all([tagOf(ground, shape, first.stamp, resolution), note(noted)]);
+    const [etag] = await Promise.all([tagOf(scope, shape, first.revision, resolution), note(noted)]);
     const keep = (body: Buffer) => (key === undefined ? undefined : answers.keep(key, { etag, body, noted }));
     const isWhole = seen.length === found.filter((row) => row.id !== null).length;
     return { etag, isNotModified: false, secrets, imports: blocks, isWhole, isLarge, keep };
@@ -266,13 +266,13 @@ export function createSecretReads(needs: ReadNeeds) {
 
   /** What can be said without reading a single row, once the database has said which tag is current. */
   async function answerAgain(
-    ground: Ground,
+    scope: ProjectScope,
     shape: unknown,
     { key, header, note }: Repeat,
   ): Promise<SameAnswer | NotModified | undefined> {
     const kept = answers.find(key);
-    if ((header === undefined && !kept) || !mayLook(ground)) return undefined;
-    const current = await currentTag(ground, shape);
+    if ((header === undefined && !kept) || !mayLook(scope)) return undefined;
+    const current = await currentTag(scope, shape);
     if (isHeld(header, current)) return { etag: current, isNotModified: true };
     if (kept?.etag !== current) return undefined;
     if (kept.noted) await note(kept.noted);
@@ -291,7 +291,7 @@ export function createSecretReads(needs: ReadNeeds) {
   }
 
   interface Asked {
-    readonly ground: Ground;
+    readonly scope: ProjectScope;
     readonly environment: EnvironmentRef;
     readonly name: string;
     readonly query: ReadQuery;
@@ -300,26 +300,26 @@ export function createSecretReads(needs: ReadNeeds) {
   async function findOne(
     resolution: Resolution,
     found: FoundFolder | undefined,
-    { ground, environment, name, query }: Asked,
+    { scope, environment, name, query }: Asked,
   ): Promise<ReadSecret> {
     const attributes = attributesOf({ environment: environment.slug, path: query.secretPath }, name, []);
     if (!found) {
-      require(ground.ability, "describeSecret", "secrets", attributes);
+      require(scope.ability, "describeSecret", "secrets", attributes);
       throw folderUnknown(query.secretPath);
     }
     const folder = {
       id: found.foundFolderId,
-      projectId: ground.project.id,
+      projectId: scope.project.id,
       environmentId: environment.id,
       environment: environment.slug,
       path: found.path,
     };
     if (found.id !== null) {
-      await resolution.prepare(ground.project.id, [found]);
+      await resolution.prepare(scope.project.id, [found]);
       const own = resolution.view(found, folder, query.viewSecretValue);
       if (own && query.version !== undefined && query.version !== found.version) {
-        const past = await needs.versions.at(ground, found, folder, query.version);
-        await resolution.prepare(ground.project.id, [past.row]);
+        const past = await needs.versions.at(scope, found, folder, query.version);
+        await resolution.prepare(scope.project.id, [past.row]);
         const seen = resolution.view(past.row, folder, query.viewSecretValue && past.isReadable);
         if (seen) return seen;
       } else if (own) return own;
@@ -331,14 +331,14 @@ export function createSecretReads(needs: ReadNeeds) {
     if (imported) return imported;
     // Unknown or not for this reader: the same refusal, so that neither gives the other away.
     if (found.id !== null)
-      return deny(ground.ability, { action: "describeSecret", subject: "secrets", attributes });
-    require(ground.ability, "describeSecret", "secrets", attributes);
+      return deny(scope.ability, { action: "describeSecret", subject: "secrets", attributes });
+    require(scope.ability, "describeSecret", "secrets", attributes);
     throw secretUnknown(name);
   }
 }
 
-interface Listing {
-  readonly ground: Ground;
+interface SecretListing {
+  readonly scope: ProjectScope;
   readonly environment: EnvironmentRef;
   readonly query: ListQuery;
   readonly keys?: readonly string[] | undefined;
@@ -347,11 +347,11 @@ interface Listing {
 async function seeAll(
   resolution: Resolution,
   found: readonly ListedFolder[],
-  { ground, environment, query }: Listing,
+  { scope, environment, query }: SecretListing,
 ): Promise<ReadSecret[]> {
   const rows = found.filter((row) => row.id !== null) as (ListedFolder & SecretRow)[];
   resolution.count(rows);
-  await resolution.prepare(ground.project.id, rows);
+  await resolution.prepare(scope.project.id, rows);
   let folder: FolderPlace | undefined;
   const seen: ReadSecret[] = [];
   const budget = new JudgingBudget();
@@ -359,7 +359,7 @@ async function seeAll(
     if (folder?.id !== row.foundFolderId) {
       folder = {
         id: row.foundFolderId,
-        projectId: ground.project.id,
+        projectId: scope.project.id,
         environmentId: environment.id,
         environment: environment.slug,
         path: row.path,
@@ -373,13 +373,13 @@ async function seeAll(
 }
 
 /** Whoever sees nothing must at least be somebody who may look here; else an empty folder and a closed one differ. */
-function requireSight({ ability }: Ground, environment: EnvironmentRef, path: string): void {
+function requireSight({ ability }: ProjectScope, environment: EnvironmentRef, path: string): void {
   require(ability, "describeSecret", "secrets", { environment: environment.slug, secretPath: path });
 }
 
 function foldersWithImports(
   found: readonly FoundFolder[],
-  ground: Ground,
+  scope: ProjectScope,
   environment: EnvironmentRef,
 ): FolderPlace[] {
   const folders = new Map<string, FolderPlace>();
@@ -387,7 +387,7 @@ function foldersWithImports(
     if (!row.hasImports || folders.has(row.foundFolderId)) continue;
     folders.set(row.foundFolderId, {
       id: row.foundFolderId,
-      projectId: ground.project.id,
+      projectId: scope.project.id,
       environmentId: environment.id,
       environment: environment.slug,
       path: row.path,

@@ -1,4 +1,4 @@
-/** Many bytes in one request: done in bites where it can be, refused before anything is loaded where it cannot. */
+/** Many bytes in one request: done in chunks where it can be, refused before anything is loaded where it cannot. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { aProject } from "../../../test/builders.ts";

@@ -6,11 +6,11 @@ import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
 import type { Keyring } from "../../platform/crypto/index.ts";
 import type { Db } from "../../platform/db/index.ts";
-import { mapInBites } from "../../platform/pace.ts";
+import { mapInChunks } from "../../platform/pace.ts";
 import { badRequest } from "../../platform/problem.ts";
 import { JudgingBudget } from "../../permissions/index.ts";
 import { require, requireNoGain, type Access } from "../access/service.ts";
-import type { Change } from "../changes/service.ts";
+import type { SecretChangeStep } from "../changes/service.ts";
 import type {
   ChangedSecrets,
   NewSecret,
@@ -32,7 +32,12 @@ import {
   type TagRef,
 } from "../model.ts";
 import type { Tags } from "../tags/service.ts";
-import { createCounter, type Decision, type Desk, type Target } from "./counter.ts";
+import {
+  createFolderWriteQueue,
+  type WritePlan,
+  type LockedFolder,
+  type Target,
+} from "./folder-write-queue.ts";
 import {
   changedState,
   newDraft,
@@ -65,42 +70,42 @@ export function createSecretWrites(needs: WriteNeeds) {
   const { keyring, access, tags } = needs;
 
   const open = async (actor: MemberActor, where: Where): Promise<Target> => {
-    const ground = await access.ground(actor, where.projectId);
-    const environment = await access.environment(ground, where.environment);
+    const scope = await access.scope(actor, where.projectId);
+    const environment = await access.environment(scope, where.environment);
     return {
-      ground,
+      scope,
       at: { environmentId: environment.id, path: where.secretPath },
       place: { environment: environment.slug, path: where.secretPath },
     };
   };
 
-  const counter = createCounter(needs);
+  const writes = createFolderWriteQueue(needs);
   const commit = (
     target: Target,
     keys: readonly string[],
     event: string,
-    decide: (desk: Desk) => Promise<Decision>,
-  ): Promise<ReadSecret[]> => counter.submit({ target, keys, event, decide });
+    decide: (locked: LockedFolder) => Promise<WritePlan>,
+  ): Promise<ReadSecret[]> => writes.submit({ target, keys, event, plan: decide });
 
   const creator =
     (input: readonly (NewFields & { key: string; tags: readonly TagRef[] })[], ownerId: string | null) =>
-    async (desk: Desk): Promise<Decision> => {
-      const { ground, place } = desk.target;
-      const { folder } = desk;
+    async (locked: LockedFolder): Promise<WritePlan> => {
+      const { scope, place } = locked.target;
+      const { folder } = locked;
       if (!folder) throw folderUnknown(place.path);
-      const decision: Decision = { changes: [], shown: [] };
+      const plan: WritePlan = { changes: [], shown: [] };
       const budget = new JudgingBudget();
       for (const item of input) {
-        const here = desk.rowsOf(item.key);
+        const here = locked.rowsOf(item.key);
         if (here.some((row) => row.ownerId === ownerId)) throw secretExists(item.key);
         if (ownerId !== null && !here.some((row) => row.ownerId === null)) throw nothingToOverride(item.key);
         const state = newState(item, item.tags);
-        const draft = newDraft(folder, item.key, ownerId, { state, at: desk.at });
-        decision.changes.push({ kind: "create", after: draft });
-        decision.shown.push(shown(draft, { tags: item.tags, ability: ground.ability, at: desk.at }));
+        const draft = newDraft(folder, item.key, ownerId, { state, at: locked.at });
+        plan.changes.push({ kind: "create", after: draft });
+        plan.shown.push(shown(draft, { tags: item.tags, ability: scope.ability, at: locked.at }));
         if (budget.isDue()) await budget.giveWay();
       }
-      return decision;
+      return plan;
     };
 
   const prepareNew = async (
@@ -111,13 +116,13 @@ export function createSecretWrites(needs: WriteNeeds) {
     const prepared: (NewFields & { key: string; tags: readonly TagRef[] })[] = [];
     const budget = new JudgingBudget();
     const tagsOf = await tags.resolver(
-      target.ground.project.id,
+      target.scope.project.id,
       items.map((item) => item.tagIds),
     );
     for (const item of items) {
       if (budget.isDue()) await budget.giveWay();
       const own = tagsOf(item.tagIds);
-      require(target.ground.ability, "create", "secrets", attributesOf(target.place, item.secretKey, own));
+      require(target.scope.ability, "create", "secrets", attributesOf(target.place, item.secretKey, own));
       prepared.push({ ...item, key: item.secretKey, tags: own });
     }
     return prepared;
@@ -125,32 +130,32 @@ export function createSecretWrites(needs: WriteNeeds) {
 
   /** One secret changed, and with a new name its overrides too. */
   const changeOne = async (
-    desk: Desk,
+    locked: LockedFolder,
     row: SecretRow,
     input: ChangedFields,
     newTags: readonly TagRef[] | undefined,
   ) => {
-    const { ground } = desk.target;
-    const folder = desk.folder as FolderPlace;
-    const oldTags = desk.tagsOf(row);
+    const { scope } = locked.target;
+    const folder = locked.folder as FolderPlace;
+    const oldTags = locked.tagsOf(row);
     const key = input.newSecretName ?? row.key;
     const [before, after] = [
       attributesOf(folder, row.key, oldTags),
       attributesOf(folder, key, newTags ?? oldTags),
     ];
-    require(ground.ability, "edit", "secrets", before);
+    require(scope.ability, "edit", "secrets", before);
     if (key !== row.key || newTags) {
-      require(ground.ability, "edit", "secrets", after);
-      requireNoGain(ground.ability, before, after);
+      require(scope.ability, "edit", "secrets", after);
+      requireNoGain(scope.ability, before, after);
     }
-    if (key !== row.key && desk.rowsOf(key).some((other) => other.ownerId === row.ownerId))
+    if (key !== row.key && locked.rowsOf(key).some((other) => other.ownerId === row.ownerId))
       throw secretExists(key);
-    const dataKey = await keyring.dataKeyById(row.keyId, desk.tx);
+    const dataKey = await keyring.dataKeyById(row.keyId, locked.tx);
     const draft = nextDraft(row, folder, key, changedState(decryptState(dataKey, row), input, newTags));
-    const changes: Change[] = [{ kind: "update", before: row, from: folder, after: draft }];
+    const changes: SecretChangeStep[] = [{ kind: "update", before: row, from: folder, after: draft }];
     if (key !== row.key && row.ownerId === null) {
-      for (const override of desk.rowsOf(row.key).filter((other) => other.ownerId !== null)) {
-        const own = await keyring.dataKeyById(override.keyId, desk.tx);
+      for (const override of locked.rowsOf(row.key).filter((other) => other.ownerId !== null)) {
+        const own = await keyring.dataKeyById(override.keyId, locked.tx);
         changes.push({
           kind: "update",
           before: override,
@@ -161,38 +166,41 @@ export function createSecretWrites(needs: WriteNeeds) {
     }
     return {
       changes,
-      secret: shown(draft, { tags: newTags ?? oldTags, ability: ground.ability, at: desk.at }),
+      secret: shown(draft, { tags: newTags ?? oldTags, ability: scope.ability, at: locked.at }),
     };
   };
 
   /** The row of that name, or the refusal that gives nothing away to someone who may not ask. */
-  const pick = (desk: Desk, key: string, type: SecretType, action: string): SecretRow => {
-    const { ground, place } = desk.target;
-    const ownerId = type === "personal" ? ground.actor.id : null;
-    const row = desk.rowsOf(key).find((candidate) => candidate.ownerId === ownerId);
+  const pick = (locked: LockedFolder, key: string, type: SecretType, action: string): SecretRow => {
+    const { scope, place } = locked.target;
+    const ownerId = type === "personal" ? scope.actor.id : null;
+    const row = locked.rowsOf(key).find((candidate) => candidate.ownerId === ownerId);
     if (row) return row;
-    require(ground.ability, action, "secrets", attributesOf(place, key, []));
-    throw desk.folder ? secretUnknown(key) : folderUnknown(place.path);
+    require(scope.ability, action, "secrets", attributesOf(place, key, []));
+    throw locked.folder ? secretUnknown(key) : folderUnknown(place.path);
   };
 
-  const remove = async (desk: Desk, row: SecretRow): Promise<{ changes: Change[]; secret: ReadSecret }> => {
-    const { ground } = desk.target;
-    const folder = desk.folder as FolderPlace;
-    const own = desk.tagsOf(row);
-    require(ground.ability, "delete", "secrets", attributesOf(folder, row.key, own));
+  const remove = async (
+    locked: LockedFolder,
+    row: SecretRow,
+  ): Promise<{ changes: SecretChangeStep[]; secret: ReadSecret }> => {
+    const { scope } = locked.target;
+    const folder = locked.folder as FolderPlace;
+    const own = locked.tagsOf(row);
+    require(scope.ability, "delete", "secrets", attributesOf(folder, row.key, own));
     // Overrides of a secret that is gone would override nothing.
-    const gone = row.ownerId === null ? desk.rowsOf(row.key) : [row];
-    const dataKey = await keyring.dataKeyById(row.keyId, desk.tx);
+    const gone = row.ownerId === null ? locked.rowsOf(row.key) : [row];
+    const dataKey = await keyring.dataKeyById(row.keyId, locked.tx);
     return {
-      changes: gone.map((before): Change => ({ kind: "delete", before, from: folder })),
-      secret: shownRow(row, folder, dataKey, { tags: own, ability: ground.ability }),
+      changes: gone.map((before): SecretChangeStep => ({ kind: "delete", before, from: folder })),
+      secret: shownRow(row, folder, dataKey, { tags: own, ability: scope.ability }),
     };
   };
 
   /** Nothing of its tags is said where they stay as they are. */
   const tagResolver = async (target: Target, inputs: readonly ChangedFields[]) => {
     const tagsOf = await tags.resolver(
-      target.ground.project.id,
+      target.scope.project.id,
       inputs.map((input) => input.tagIds ?? []),
     );
     return ({ tagIds }: ChangedFields) => (tagIds === undefined ? undefined : tagsOf(tagIds));
@@ -223,10 +231,10 @@ export function createSecretWrites(needs: WriteNeeds) {
           : [name, input.newSecretName];
       if (keys.length > 1 && input.type === "personal")
         throw badRequest("An override has the name of the secret it overrides: rename that one.");
-      const done = await commit(target, keys, "update-secret", async (desk) => {
+      const done = await commit(target, keys, "update-secret", async (locked) => {
         const { changes, secret } = await changeOne(
-          desk,
-          pick(desk, name, input.type, "edit"),
+          locked,
+          pick(locked, name, input.type, "edit"),
           input,
           newTags,
         );
@@ -237,8 +245,8 @@ export function createSecretWrites(needs: WriteNeeds) {
 
     async delete(actor: MemberActor, name: string, input: SecretToDelete): Promise<ReadSecret> {
       const target = await open(actor, input);
-      const done = await commit(target, [name], "delete-secret", async (desk) => {
-        const { changes, secret } = await remove(desk, pick(desk, name, input.type, "delete"));
+      const done = await commit(target, [name], "delete-secret", async (locked) => {
+        const { changes, secret } = await remove(locked, pick(locked, name, input.type, "delete"));
         return { changes, shown: [secret] };
       });
       return first(done);
@@ -264,29 +272,29 @@ export function createSecretWrites(needs: WriteNeeds) {
         throw badRequest("All secrets of a batch must be in the batch's folder; send one batch per folder.");
       requireDistinct(input.secrets.map((item) => item.secretKey));
       const tagsOf = await tagResolver(target, input.secrets);
-      const items = await mapInBites(input.secrets, (item) => ({ item, newTags: tagsOf(item) }));
+      const items = await mapInChunks(input.secrets, (item) => ({ item, newTags: tagsOf(item) }));
       const keys = [
         ...new Set(input.secrets.flatMap((item) => [item.secretKey, item.newSecretName ?? item.secretKey])),
       ];
-      return commit(target, keys, "update-secrets", async (desk) => {
-        const decision: Decision = { changes: [], shown: [] };
+      return commit(target, keys, "update-secrets", async (locked) => {
+        const plan: WritePlan = { changes: [], shown: [] };
         const budget = new JudgingBudget();
         for (const { item, newTags } of items) {
           if (budget.isDue()) await budget.giveWay();
-          const isThere = desk.rowsOf(item.secretKey).some((row) => row.ownerId === null);
+          const isThere = locked.rowsOf(item.secretKey).some((row) => row.ownerId === null);
           if (!isThere && input.mode === "ignore") {
             // Whoever may not change it is not told that it is not there.
-            require(target.ground.ability, "edit", "secrets", attributesOf(target.place, item.secretKey, []));
+            require(target.scope.ability, "edit", "secrets", attributesOf(target.place, item.secretKey, []));
             continue;
           }
           const part =
             !isThere && input.mode === "upsert"
-              ? await upsert(desk, item, newTags)
-              : await changeOne(desk, pick(desk, item.secretKey, "shared", "edit"), item, newTags);
-          decision.changes.push(...part.changes);
-          decision.shown.push(part.secret);
+              ? await upsert(locked, item, newTags)
+              : await changeOne(locked, pick(locked, item.secretKey, "shared", "edit"), item, newTags);
+          plan.changes.push(...part.changes);
+          plan.shown.push(part.secret);
         }
-        return decision;
+        return plan;
       });
     },
 
@@ -297,30 +305,30 @@ export function createSecretWrites(needs: WriteNeeds) {
         target,
         input.secrets.map((item) => item.secretKey),
         "delete-secrets",
-        async (desk) => {
-          const decision: Decision = { changes: [], shown: [] };
+        async (locked) => {
+          const plan: WritePlan = { changes: [], shown: [] };
           const budget = new JudgingBudget();
           for (const { secretKey, type } of input.secrets) {
             if (budget.isDue()) await budget.giveWay();
-            const part = await remove(desk, pick(desk, secretKey, type, "delete"));
-            decision.changes.push(...part.changes);
-            decision.shown.push(part.secret);
+            const part = await remove(locked, pick(locked, secretKey, type, "delete"));
+            plan.changes.push(...part.changes);
+            plan.shown.push(part.secret);
           }
-          return decision;
+          return plan;
         },
       );
     },
   };
 
   async function upsert(
-    desk: Desk,
+    locked: LockedFolder,
     item: ChangedFields & { secretKey: string },
     newTags: readonly TagRef[] | undefined,
   ) {
     const own = newTags ?? [];
     // Asked about under the name that it is going to have, not the one it was looked for by.
     const key = item.newSecretName ?? item.secretKey;
-    require(desk.target.ground.ability, "create", "secrets", attributesOf(desk.target.place, key, own));
+    require(locked.target.scope.ability, "create", "secrets", attributesOf(locked.target.place, key, own));
     const fields: NewFields = {
       secretValue: item.secretValue ?? "",
       secretComment: item.secretComment ?? "",
@@ -330,7 +338,7 @@ export function createSecretWrites(needs: WriteNeeds) {
       secretReminderNote: item.secretReminderNote,
       secretReminderRepeatDays: item.secretReminderRepeatDays,
     };
-    const made = await creator([{ ...fields, key, tags: own }], null)(desk);
+    const made = await creator([{ ...fields, key, tags: own }], null)(locked);
     return { changes: made.changes, secret: first(made.shown) };
   }
 }

@@ -1,6 +1,6 @@
 /**
  * Labels on secrets, by which people find them and roles may judge them. Looked up whenever they matter and not
- * remembered: a role may depend on a tag, and an answer must not be newer in its stamp than in its tags.
+ * remembered: a role may depend on a tag, and an answer must not be newer in its revision than in its tags.
  */
 import type { MemberActor } from "../../platform/actor.ts";
 import { createBound } from "../../platform/bound.ts";
@@ -8,16 +8,16 @@ import type { Clock } from "../../platform/clock.ts";
 import type { Keyring } from "../../platform/crypto/index.ts";
 import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
-import { inBites, Pace } from "../../platform/pace.ts";
+import { inChunks, Pace } from "../../platform/pace.ts";
 import { conflict, notFound } from "../../platform/problem.ts";
 import { JudgingBudget } from "../../permissions/index.ts";
-import { require, type Access, type Ground } from "../access/service.ts";
-import { originsOf, writeChangesNow, type Change } from "../changes/service.ts";
+import { require, type Access, type ProjectScope } from "../access/service.ts";
+import { originsOf, writeChangesNow, type SecretChangeStep } from "../changes/service.ts";
 import { findDependants } from "../changes/store.ts";
 import { attributesOf, decryptState, type FolderPlace, type TagRef } from "../model.ts";
 import { nextDraft } from "../service/drafts.ts";
-import { touchProject } from "../stamps/store.ts";
-import { holdTreeAlone } from "../store.ts";
+import { touchProject } from "../revisions/store.ts";
+import { lockTreeAlone } from "../store.ts";
 import type { NewTag, TagChange } from "./contract.ts";
 import {
   countTags,
@@ -64,7 +64,7 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
   /** Answers once for a whole list of secrets; most have no tags, and then nothing is asked. */
   const lookUp = async (projectId: string, idLists: readonly (readonly string[])[]): Promise<KnownTags> => {
     const ids = new Set<string>();
-    await inBites(idLists, (list) => {
+    await inChunks(idLists, (list) => {
       for (const id of list) ids.add(id);
     });
     if (ids.size === 0) return NO_TAGS;
@@ -75,7 +75,7 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
   };
 
   const write = async <T extends TagRow | undefined>(
-    ground: Ground,
+    scope: ProjectScope,
     event: string,
     change: (tx: Tx) => Promise<T>,
   ) => {
@@ -84,12 +84,12 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
         async (tx) => {
           const row = await change(tx);
           if (!row) throw notFound("The tag");
-          const { orgId, id: projectId } = ground.project;
-          tx.audit(ground.actor, { event, orgId, projectId, metadata: { tagId: row.id, slug: row.slug } });
+          const { orgId, id: projectId } = scope.project;
+          tx.audit(scope.actor, { event, orgId, projectId, metadata: { tagId: row.id, slug: row.slug } });
           touchProject(tx, projectId);
           return row;
         },
-        { tenant: ground.project.orgId },
+        { tenant: scope.project.orgId },
       );
     } catch (error) {
       if (isUniqueViolation(error, "tags_slug_unique"))
@@ -98,10 +98,10 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
     }
   };
 
-  const enter = async (actor: MemberActor, projectRef: string, action: string): Promise<Ground> => {
-    const ground = await access.ground(actor, projectRef);
-    require(ground.ability, action, "tags", {});
-    return ground;
+  const enter = async (actor: MemberActor, projectRef: string, action: string): Promise<ProjectScope> => {
+    const scope = await access.scope(actor, projectRef);
+    require(scope.ability, action, "tags", {});
+    return scope;
   };
 
   /**
@@ -109,7 +109,7 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
    * another meaning: every secret, and every older version, which is judged by the tags it had. The caller holds the
    * tree alone, so nothing gets the tag meanwhile.
    */
-  const requireReadable = async (tx: Tx, { ability, project }: Ground, id: string): Promise<void> => {
+  const requireReadable = async (tx: Tx, { ability, project }: ProjectScope, id: string): Promise<void> => {
     let last: TaggedVersion | undefined;
     const budget = new JudgingBudget();
     do {
@@ -127,14 +127,14 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
   };
 
   /** Each secret changes as if somebody had taken the tag off it: a version, and a fact for whoever listens. */
-  const untag = async (tx: Tx, { actor, project }: Ground, id: string): Promise<void> => {
+  const untag = async (tx: Tx, { actor, project }: ProjectScope, id: string): Promise<void> => {
     const { orgId, id: projectId } = project;
     const dataKey = await keyring.dataKeyOf({ projectId }, tx);
     const at = clock.now();
     for (let last: TaggedSecret | undefined; ;) {
       const page = await nextTagged(tx, { projectId, id }, last);
       if (page.length === 0) return;
-      const changes: Change[] = [];
+      const changes: SecretChangeStep[] = [];
       const pace = new Pace();
       for (const before of page) {
         if (pace.isDue()) await pace.rest();
@@ -194,41 +194,41 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
     requireRoom: (projectId: string, more: number) => db.read((q) => room.check(q, projectId, more)),
 
     async create(actor: MemberActor, projectRef: string, input: NewTag): Promise<TagRow> {
-      const ground = await enter(actor, projectRef, "create");
+      const scope = await enter(actor, projectRef, "create");
       const row = {
         id: newId(),
-        projectId: ground.project.id,
+        projectId: scope.project.id,
         slug: input.slug,
         name: input.name ?? input.slug,
         color: input.color,
         at: clock.now(),
       };
-      return write(ground, "create-tag", async (tx) => {
+      return write(scope, "create-tag", async (tx) => {
         await room.leaveRoom(tx, row.projectId);
         return insertTag(tx, row);
       });
     },
     async update(actor: MemberActor, projectRef: string, id: string, patch: TagChange): Promise<TagRow> {
-      const ground = await enter(actor, projectRef, "edit");
-      if (!(await db.read((q) => findTag(q, ground.project.id, id)))) throw unknownTag(id);
-      return write(ground, "update-tag", async (tx) => {
+      const scope = await enter(actor, projectRef, "edit");
+      if (!(await db.read((q) => findTag(q, scope.project.id, id)))) throw unknownTag(id);
+      return write(scope, "update-tag", async (tx) => {
         if (patch.slug !== undefined) {
-          await holdTreeAlone(tx, ground.project.id);
+          await lockTreeAlone(tx, scope.project.id);
           // Asked only now: somebody else may have renamed it meanwhile.
-          const known = await findTag(tx, ground.project.id, id);
-          if (known && patch.slug !== known.slug) await requireReadable(tx, ground, id);
+          const known = await findTag(tx, scope.project.id, id);
+          if (known && patch.slug !== known.slug) await requireReadable(tx, scope, id);
         }
-        return updateTag(tx, { projectId: ground.project.id, id }, patch, clock.now());
+        return updateTag(tx, { projectId: scope.project.id, id }, patch, clock.now());
       });
     },
     async delete(actor: MemberActor, projectRef: string, id: string): Promise<TagRow> {
-      const ground = await enter(actor, projectRef, "delete");
-      if (!(await db.read((q) => findTag(q, ground.project.id, id)))) throw unknownTag(id);
-      return write(ground, "delete-tag", async (tx) => {
-        await holdTreeAlone(tx, ground.project.id);
-        await requireReadable(tx, ground, id);
-        await untag(tx, ground, id);
-        return deleteTag(tx, ground.project.id, id);
+      const scope = await enter(actor, projectRef, "delete");
+      if (!(await db.read((q) => findTag(q, scope.project.id, id)))) throw unknownTag(id);
+      return write(scope, "delete-tag", async (tx) => {
+        await lockTreeAlone(tx, scope.project.id);
+        await requireReadable(tx, scope, id);
+        await untag(tx, scope, id);
+        return deleteTag(tx, scope.project.id, id);
       });
     },
   };

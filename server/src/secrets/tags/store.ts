@@ -1,6 +1,6 @@
 import { slowSql, sql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 import type { SecretRow } from "../model.ts";
-import { BITE_ROWS, biteOf, inBite, NIL, SECRET_COLUMNS } from "../store.ts";
+import { CHUNK_ROWS, chunkOf, inChunk, NIL, SECRET_COLUMNS } from "../store.ts";
 
 export interface TagRow {
   readonly id: string;
@@ -57,11 +57,11 @@ export interface TaggedSecret extends SecretRow {
   readonly path: string;
 }
 const WITH_TAG = `SELECT * FROM secrets WHERE project_id = $1 AND tag_ids <> '{}' AND tag_ids @> ARRAY[$2]::uuid[] AND id > $3
-  ORDER BY id LIMIT ${BITE_ROWS}`;
+  ORDER BY id LIMIT ${CHUNK_ROWS}`;
 const tagged = sql<TaggedSecret>(`
   SELECT ${SECRET_COLUMNS}, f.project_id AS "projectId", f.environment_id AS "environmentId", e.slug AS environment, f.path
-  FROM ${biteOf(WITH_TAG, "n.id")} s JOIN folders f ON f.id = s.folder_id JOIN environments e ON e.id = f.environment_id
-  WHERE ${inBite("s")} ORDER BY s.id`);
+  FROM ${chunkOf(WITH_TAG, "n.id")} s JOIN folders f ON f.id = s.folder_id JOIN environments e ON e.id = f.environment_id
+  WHERE ${inChunk("s")} ORDER BY s.id`);
 
 export const tagsOfProject = (q: Query, projectId: string) => q.rows(all, [projectId]);
 export const findTags = (q: Query, projectId: string, ids: readonly string[]) =>

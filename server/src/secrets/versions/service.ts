@@ -7,8 +7,8 @@ import { isUniqueViolation, type Tx } from "../../platform/db/index.ts";
 import { badRequest } from "../../platform/problem.ts";
 import { redact } from "../../platform/redacted.ts";
 import { deny, JudgingBudget, orgOf } from "../../permissions/index.ts";
-import { require, requireNoGain, type Access, type Ground } from "../access/service.ts";
-import { originsOf, writeChanges, type Change } from "../changes/service.ts";
+import { require, requireNoGain, type Access, type ProjectScope } from "../access/service.ts";
+import { originsOf, writeChanges, type SecretChangeStep } from "../changes/service.ts";
 import { findDependants } from "../changes/store.ts";
 import {
   attributesOf,
@@ -26,10 +26,10 @@ import {
   type SecretState,
   type TagRef,
 } from "../model.ts";
-import type { ReadAudit } from "../reads/service.ts";
+import type { ReadAudit } from "../read-audit/service.ts";
 import { nextDraft, shown } from "../service/drafts.ts";
 import type { WriteNeeds } from "../service/write-secrets.ts";
-import { findFolder, holdTree, lockByKeys } from "../store.ts";
+import { findFolder, lockTree, lockByKeys } from "../store.ts";
 import { tagsFor } from "../tags/service.ts";
 import { isGain, mayAll } from "./model.ts";
 import { learnThen, type Then } from "./service/judge-version.ts";
@@ -43,7 +43,7 @@ import {
   type VersionRow,
 } from "./store.ts";
 
-export interface HistoryNeeds extends WriteNeeds {
+export interface SecretHistoryNeeds extends WriteNeeds {
   readonly access: Access;
   readonly reads: ReadAudit;
 }
@@ -68,23 +68,23 @@ const placeOf = (row: LastKnown): FolderPlace => ({
   path: row.path,
 });
 
-export function createSecretHistory(needs: HistoryNeeds) {
+export function createSecretHistory(needs: SecretHistoryNeeds) {
   const { db, clock, keyring, access, tags, reads } = needs;
 
   const find = async (
     actor: MemberActor,
     secretId: string,
     action: string,
-  ): Promise<{ ground: Ground; last: LastKnown; own: readonly TagRef[] }> => {
+  ): Promise<{ scope: ProjectScope; last: LastKnown; own: readonly TagRef[] }> => {
     const last = await db.read((q) => findLastKnown(q, secretId, orgOf(actor)));
     if (!last || (last.ownerId !== null && last.ownerId !== actor.id)) throw secretUnknown(secretId);
-    const ground = await access.ground(actor, last.projectId);
-    require(ground.ability, action, "secret-rollback", {
+    const scope = await access.scope(actor, last.projectId);
+    require(scope.ability, action, "secret-rollback", {
       environment: last.environment,
       secretPath: last.path,
     });
     const own = tagsFor(await tags.lookUp(last.projectId, [last.tagIds]), last.tagIds);
-    return { ground, last, own };
+    return { scope, last, own };
   };
 
   const open = async (row: VersionRow): Promise<SecretRow | null> =>
@@ -92,7 +92,7 @@ export function createSecretHistory(needs: HistoryNeeds) {
 
   /** What a reader sees of a version that it may know of. */
   const lookAt = async (
-    ground: Ground,
+    scope: ProjectScope,
     version: VersionRow,
     { last, then, isReadable }: { last: LastKnown; then: Then; isReadable: boolean },
   ): Promise<ReadSecret> => {
@@ -109,14 +109,14 @@ export function createSecretHistory(needs: HistoryNeeds) {
       createdAt: at,
       state,
     };
-    const secret = shown(draft, { tags: then.tags, ability: ground.ability, at });
+    const secret = shown(draft, { tags: then.tags, ability: scope.ability, at });
     return isReadable
       ? secret
       : { ...secret, value: undefined, metadata: redact(closeMetadata(state.metadata)) };
   };
 
   interface Return {
-    readonly ground: Ground;
+    readonly scope: ProjectScope;
     readonly folder: FolderPlace;
     /** The secret as it is, or was last. */
     readonly last: VersionRow;
@@ -127,8 +127,8 @@ export function createSecretHistory(needs: HistoryNeeds) {
 
   /** Who may bring that content back; answers with its tags, as far as they still are. */
   const requireReturn = async (tx: Tx, asked: Return): Promise<readonly TagRef[]> => {
-    const { ground, folder, last, now, old, state } = asked;
-    const { ability } = ground;
+    const { scope, folder, last, now, old, state } = asked;
+    const { ability } = scope;
     const lastTags = (now ?? last).tagIds;
     const known = await tags.lookUp(folder.projectId, [state.tagIds, lastTags]);
     const kept = tagsFor(known, state.tagIds);
@@ -152,30 +152,30 @@ export function createSecretHistory(needs: HistoryNeeds) {
       secretId: string,
       query: { offset: number; limit: number; viewSecretValue: boolean },
     ): Promise<ReadVersion[]> {
-      const { ground, last, own } = await find(actor, secretId, "read");
+      const { scope, last, own } = await find(actor, secretId, "read");
       const attributes = attributesOf(placeOf(last), last.key, own);
-      require(ground.ability, "describeSecret", "secrets", attributes);
+      require(scope.ability, "describeSecret", "secrets", attributes);
       const weight = await db.read((q) => weighPage(q, secretId, query.limit, query.offset), {
-        tenant: ground.project.orgId,
+        tenant: scope.project.orgId,
       });
       if (weight > MAX_ANSWER_BYTES) throw pageTooLarge();
       const rows = await db.read((q) => pageOfVersions(q, secretId, query.limit, query.offset), {
-        tenant: ground.project.orgId,
+        tenant: scope.project.orgId,
       });
       const past = await db.read((q) => learnThen(q, tags, placeOf(last), rows));
-      const isReadableNow = query.viewSecretValue && ground.ability.can("readValue", "secrets", attributes);
+      const isReadableNow = query.viewSecretValue && scope.ability.can("readValue", "secrets", attributes);
       const versions: ReadVersion[] = [];
       const budget = new JudgingBudget();
       for (const [index, version] of rows.entries()) {
         const then = past[index];
         // As in every list, what a reader may not know of is left out.
-        if (!then || !mayAll(ground.ability, "describeSecret", then.attributes)) continue;
-        const isReadable = isReadableNow && mayAll(ground.ability, "readValue", then.attributes);
-        versions.push({ version, secret: await lookAt(ground, version, { last, then, isReadable }) });
+        if (!then || !mayAll(scope.ability, "describeSecret", then.attributes)) continue;
+        const isReadable = isReadableNow && mayAll(scope.ability, "readValue", then.attributes);
+        versions.push({ version, secret: await lookAt(scope, version, { last, then, isReadable }) });
         if (budget.isDue()) await budget.giveWay();
       }
       if (versions.some(({ secret }) => secret.value !== undefined)) {
-        await reads.note(actor, ground.project, "get-secret-versions", {
+        await reads.note(actor, scope.project, "get-secret-versions", {
           environment: last.environment,
           secretPath: last.path,
           secretKey: last.key,
@@ -188,15 +188,15 @@ export function createSecretHistory(needs: HistoryNeeds) {
 
     /** The content comes back; the name and the folder stay what they are. A deleted secret comes back where it was. */
     async rollback(actor: MemberActor, secretId: string, toVersion: number): Promise<ReadSecret> {
-      const { ground, last } = await find(actor, secretId, "create");
+      const { scope, last } = await find(actor, secretId, "create");
       const dataKey = await keyring.dataKeyOf({ projectId: last.projectId });
-      const { orgId, id: projectId } = ground.project;
+      const { orgId, id: projectId } = scope.project;
       const at = { environmentId: last.environmentId, path: last.path };
       try {
         return await db.write(
           async (tx) => {
             const [, folder, rows, affected, old] = await Promise.all([
-              holdTree(tx, projectId),
+              lockTree(tx, projectId),
               findFolder(tx, at),
               lockByKeys(tx, at, [last.key]),
               findDependants(tx, originsOf(at, [last.key])),
@@ -208,7 +208,7 @@ export function createSecretHistory(needs: HistoryNeeds) {
             const state = decryptState(await keyring.dataKeyById(content.keyId, tx), content);
             const latest = (await findLastKnown(tx, secretId, orgId)) ?? last;
             const now = rows.find((row) => row.id === secretId);
-            const own = await requireReturn(tx, { ground, folder, last: latest, now, old, state });
+            const own = await requireReturn(tx, { scope, folder, last: latest, now, old, state });
             const kept = { ...state, tagIds: own.map((tag) => tag.id) };
             if (!now) {
               const isWhereItWas = latest.key === last.key && latest.folderId === last.folderId;
@@ -228,7 +228,7 @@ export function createSecretHistory(needs: HistoryNeeds) {
               ),
               createdAt: now?.createdAt ?? first?.createdAt ?? clock.now(),
             };
-            const changes: Change[] = [
+            const changes: SecretChangeStep[] = [
               now
                 ? { kind: "update", before: now, from: folder, after: draft }
                 : { kind: "create", after: draft },
@@ -248,7 +248,7 @@ export function createSecretHistory(needs: HistoryNeeds) {
                 version: draft.version,
               },
             });
-            return shown(draft, { tags: own, ability: ground.ability, at: moment });
+            return shown(draft, { tags: own, ability: scope.ability, at: moment });
           },
           { tenant: orgId },
         );

@@ -1,5 +1,5 @@
-/** Makes a sample of names. Long names of many certificates are a long count, so it is done in bites. */
-import { inBites } from "../../../platform/pace.ts";
+/** Makes a sample of names. Long names of many certificates are a long count, so it is done in chunks. */
+import { inChunks } from "../../../platform/pace.ts";
 import { BETWEEN, groupsOf, type SearchSample, type SeenNames } from "./model.ts";
 
 /** As if besides the sample some hundred names had been seen in which every group is rather rare: chance evens out. */
@@ -10,7 +10,7 @@ const MOST_GROUPS = 50_000;
 
 async function sharesOf(texts: readonly string[]) {
   const counts = new Map<string, number>();
-  await inBites(texts, (text) => {
+  await inChunks(texts, (text) => {
     for (const group of groupsOf(`\n${text}\n`)) {
       const count = counts.get(group);
       if (count !== undefined || counts.size < MOST_GROUPS) counts.set(group, (count ?? 0) + 1);
@@ -18,7 +18,7 @@ async function sharesOf(texts: readonly string[]) {
   });
   const shareOf = (count: number) => (count + PRIOR.held) / (texts.length + PRIOR.seen);
   const shares = new Map<string, number>();
-  await inBites(counts, ([group, count]) => void shares.set(group, shareOf(count)));
+  await inChunks(counts, ([group, count]) => void shares.set(group, shareOf(count)));
   return { shares, shareOfUnseen: shareOf(0) };
 }
 

@@ -7,7 +7,7 @@ import { generateKeyPair } from "node:crypto";
 import { availableParallelism } from "node:os";
 import { promisify } from "node:util";
 import { Worker } from "node:worker_threads";
-import { createTurns } from "../../../platform/turns.ts";
+import { createFairQueue } from "../../../platform/fair-queue.ts";
 import { makeCurveKey, type CurveName, type KeyAlgorithm, type KeyBytes } from "../../x509/index.ts";
 
 const generate = promisify(generateKeyPair);
@@ -16,7 +16,7 @@ const generate = promisify(generateKeyPair);
  * A long RSA key takes a second, and a caller may ask for fifty in that time. One or two threads make them, organisations
  * take turns, and whoever would wait for too long is told so.
  */
-const turns = createTurns({
+const turns = createFairQueue({
   what: "RSA keys are being made",
   // With two cores, one is for everything else.
   places: availableParallelism() > 2 ? 2 : 1,

@@ -9,8 +9,13 @@ import type { Keyring } from "../../../platform/crypto/index.ts";
 import type { Db, Query, Tx } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
 import { badRequest, conflict, invalidField } from "../../../platform/problem.ts";
-import { require, type EnvironmentRef, type Ground } from "../../access/service.ts";
-import { announceAffected, writeChangesNow, type Change, type ChangeContext } from "../../changes/service.ts";
+import { require, type EnvironmentRef, type ProjectScope } from "../../access/service.ts";
+import {
+  announceAffected,
+  writeChangesNow,
+  type SecretChangeStep,
+  type ChangeContext,
+} from "../../changes/service.ts";
 import { findDependants, type Origin } from "../../changes/store.ts";
 import { attributesOf, decryptState, folderUnknown, type FolderPlace, type SecretHead } from "../../model.ts";
 import {
@@ -23,8 +28,8 @@ import {
   ROOT,
 } from "../../paths/contract.ts";
 import { nextDraft } from "../../service/drafts.ts";
-import { touchProject } from "../../stamps/store.ts";
-import { holdTreeAlone, likeBelow, lockHeads, nextBite } from "../../store.ts";
+import { touchProject } from "../../revisions/store.ts";
+import { lockTreeAlone, likeBelow, lockHeads, nextChunk } from "../../store.ts";
 import { tagsFor, type Tags } from "../../tags/service.ts";
 import {
   describeFolder,
@@ -82,7 +87,7 @@ export const originOf = ({ environmentId, path }: { environmentId: string; path:
 
 export const auditFolder = (
   tx: Tx,
-  { actor, project }: Ground,
+  { actor, project }: ProjectScope,
   event: string,
   folder: FolderRow & { readonly more?: Record<string, unknown> },
 ) =>
@@ -99,7 +104,7 @@ export function createTrees({ db, clock, keyring, tags }: TreeNeeds) {
   /** The folder at the path, made if it is missing, with all above it. The caller holds the tree. */
   const ensure = async (
     tx: Tx,
-    ground: Ground,
+    scope: ProjectScope,
     environment: EnvironmentRef,
     path: string,
   ): Promise<{ folder: FolderRow; made: string[] }> => {
@@ -109,7 +114,7 @@ export function createTrees({ db, clock, keyring, tags }: TreeNeeds) {
       (await findFoldersByPaths(tx, environment.id, paths)).map((row) => [row.path, row.id]),
     );
     const missing = paths.filter((one) => !known.has(one));
-    if (missing.length > 0) await room.leaveRoom(tx, ground.project.id, missing.length);
+    if (missing.length > 0) await room.leaveRoom(tx, scope.project.id, missing.length);
     const made: string[] = [];
     for (const one of missing) {
       const parentId = known.get(parentOf(one));
@@ -117,7 +122,7 @@ export function createTrees({ db, clock, keyring, tags }: TreeNeeds) {
       const id = newId();
       await insertFolder(tx, {
         id,
-        projectId: ground.project.id,
+        projectId: scope.project.id,
         environmentId: environment.id,
         parentId,
         name: namesOf(one).at(-1) ?? "",
@@ -135,7 +140,7 @@ export function createTrees({ db, clock, keyring, tags }: TreeNeeds) {
 
   /** The folder as it is now, with everything below it, and nobody else changing any of it. */
   const seize = async (tx: Tx, folder: FolderRow): Promise<Tree & { top: FolderRow }> => {
-    await holdTreeAlone(tx, folder.projectId);
+    await lockTreeAlone(tx, folder.projectId);
     const now = await findFolderByPath(tx, folder.environmentId, folder.path);
     if (now?.id !== folder.id) throw folderUnknown(folder.path);
     if (now.parentId === null) throw rootIsFixed();
@@ -151,13 +156,13 @@ export function createTrees({ db, clock, keyring, tags }: TreeNeeds) {
   };
 
   const requireForAll = async (
-    ground: Ground,
+    scope: ProjectScope,
     { folders, rows }: Tree,
     actions: readonly string[],
     move?: (path: string) => { environment: string; path: string },
   ): Promise<void> => {
     const known = await tags.lookUp(
-      ground.project.id,
+      scope.project.id,
       rows.map((row) => row.tagIds),
     );
     const byId = new Map(folders.map((row) => [row.id, row]));
@@ -165,13 +170,13 @@ export function createTrees({ db, clock, keyring, tags }: TreeNeeds) {
       const folder = byId.get(row.folderId) as FolderRow;
       const own = tagsFor(known, row.tagIds);
       for (const action of actions)
-        require(ground.ability, action, "secrets", attributesOf(folder, row.key, own));
-      if (move) require(ground.ability, "create", "secrets", attributesOf(move(folder.path), row.key, own));
+        require(scope.ability, action, "secrets", attributesOf(folder, row.key, own));
+      if (move) require(scope.ability, "create", "secrets", attributesOf(move(folder.path), row.key, own));
     }
   };
 
   const relocate = async (
-    ground: Ground,
+    scope: ProjectScope,
     folder: FolderRow,
     change: {
       environment: EnvironmentRef;
@@ -180,12 +185,12 @@ export function createTrees({ db, clock, keyring, tags }: TreeNeeds) {
       description?: string | null | undefined;
     },
   ): Promise<FolderRow> => {
-    const dataKey = await keyring.dataKeyOf({ projectId: ground.project.id });
-    const { orgId, id: projectId } = ground.project;
+    const dataKey = await keyring.dataKeyOf({ projectId: scope.project.id });
+    const { orgId, id: projectId } = scope.project;
     const { environment, parentPath, name } = change;
     const path = joinPath(parentPath, name);
-    require(ground.ability, "edit", "secret-folders", at(folder.environment, folder.path));
-    require(ground.ability, "create", "secret-folders", at(environment.slug, path));
+    require(scope.ability, "edit", "secret-folders", at(folder.environment, folder.path));
+    require(scope.ability, "create", "secret-folders", at(environment.slug, path));
     return db.write(
       async (tx) => {
         const { top, folders, rows } = await seize(tx, folder);
@@ -200,11 +205,11 @@ export function createTrees({ db, clock, keyring, tags }: TreeNeeds) {
         });
         requireFits(folders.map((row) => moved(row.path).path));
         for (const row of folders) {
-          require(ground.ability, "edit", "secret-folders", at(row.environment, row.path));
-          require(ground.ability, "create", "secret-folders", at(environment.slug, moved(row.path).path));
+          require(scope.ability, "edit", "secret-folders", at(row.environment, row.path));
+          require(scope.ability, "create", "secret-folders", at(environment.slug, moved(row.path).path));
         }
-        await requireForAll(ground, { folders, rows }, ["readValue", "delete"], moved);
-        const context = { actor: ground.actor, orgId, projectId, dataKey, at: clock.now() };
+        await requireForAll(scope, { folders, rows }, ["readValue", "delete"], moved);
+        const context = { actor: scope.actor, orgId, projectId, dataKey, at: clock.now() };
         const origins = folders.flatMap((row) => [
           originOf(row),
           originOf({ environmentId: environment.id, path: moved(row.path).path }),
@@ -235,7 +240,7 @@ export function createTrees({ db, clock, keyring, tags }: TreeNeeds) {
           await withLater(tx, affectedBefore, origins),
           [...places.values()].flatMap(({ from, to }) => [from, to]),
         );
-        auditFolder(tx, ground, "update-folder", {
+        auditFolder(tx, scope, "update-folder", {
           ...top,
           more: { newPath: path, newEnvironment: environment.slug },
         });
@@ -253,9 +258,9 @@ export function createTrees({ db, clock, keyring, tags }: TreeNeeds) {
   ): Promise<void> => {
     const ids = [...places.keys()];
     for (let after: string | undefined; ;) {
-      const rows = await nextBite(tx, ids, after);
+      const rows = await nextChunk(tx, ids, after);
       if (rows.length === 0) return;
-      const changes: Change[] = [];
+      const changes: SecretChangeStep[] = [];
       for (const row of rows) {
         const { from, to } = places.get(row.folderId) as { from: FolderPlace; to: FolderPlace };
         const state = decryptState(await keyring.dataKeyById(row.keyId, tx), row);

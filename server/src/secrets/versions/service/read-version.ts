@@ -1,6 +1,6 @@
 import type { Db } from "../../../platform/db/index.ts";
 import { deny } from "../../../permissions/index.ts";
-import { require, type Ground } from "../../access/service.ts";
+import { require, type ProjectScope } from "../../access/service.ts";
 import { versionUnknown, type FolderPlace, type SecretRow } from "../../model.ts";
 import type { Tags } from "../../tags/service.ts";
 import { mayAll } from "../model.ts";
@@ -20,7 +20,7 @@ export function createVersions({ db, tags }: { readonly db: Db; readonly tags: T
   return {
     /** For somebody who may know of the secret as it is today. */
     async at(
-      { ability }: Ground,
+      { ability }: ProjectScope,
       secret: SecretRow,
       folder: FolderPlace,
       version: number,

@@ -9,8 +9,14 @@ import { newId } from "../../../platform/ids.ts";
 import { Pace } from "../../../platform/pace.ts";
 import { badRequest } from "../../../platform/problem.ts";
 import { JudgingBudget } from "../../../permissions/index.ts";
-import { require, requireNoGain, type EnvironmentRef, type Ground } from "../../access/service.ts";
-import { deedOf, originsOf, requireFewReferences, writeDeeds, type Change } from "../../changes/service.ts";
+import { require, requireNoGain, type EnvironmentRef, type ProjectScope } from "../../access/service.ts";
+import {
+  changeSetOf,
+  originsOf,
+  requireFewReferences,
+  writeChangeSets,
+  type SecretChangeStep,
+} from "../../changes/service.ts";
 import { findDependants, type Origin } from "../../changes/store.ts";
 import type { Folders } from "../../folders/service.ts";
 import { placeOf } from "../../folders/service/change-tree.ts";
@@ -28,11 +34,11 @@ import {
 import { secretsInFolders } from "../../resolution/store.ts";
 import { nextDraft } from "../../service/drafts.ts";
 import type { WriteNeeds } from "../../service/write-secrets.ts";
-import { holdTreeAlone, likeBelow, lockInFolders, weighFolders } from "../../store.ts";
+import { lockTreeAlone, likeBelow, lockInFolders, weighFolders } from "../../store.ts";
 import { tagsFor } from "../../tags/service.ts";
 import type { FolderRollback } from "../contract.ts";
 import { beforeHistory, pathsTo, rollbackTooLarge } from "../model.ts";
-import { horizonOf } from "../sweeps/store.ts";
+import { horizonOf } from "../retention/store.ts";
 import {
   aliveSecrets,
   foldersAt,
@@ -49,25 +55,25 @@ export interface RollbackNeeds extends WriteNeeds {
 }
 
 /** A secret as it was, and where. */
-interface Past {
+interface FolderThen {
   readonly row: VersionRow & { readonly value: Buffer };
   readonly path: string;
 }
 
-interface Scope {
-  readonly ground: Ground;
+interface RollbackScope {
+  readonly scope: ProjectScope;
   readonly environment: EnvironmentRef;
   readonly input: FolderRollback;
 }
 
 /** What is there now, inside the scope. */
-interface Present {
+interface FolderNow {
   readonly folders: ReadonlyMap<string, FolderPlace>;
   readonly rows: readonly SecretRow[];
 }
 
 /** What has to happen; a folder that is missing is known by its path only. */
-type Step =
+type RollbackStep =
   | { readonly kind: "delete"; readonly row: SecretRow; readonly from: FolderPlace }
   | {
       readonly kind: "update";
@@ -79,7 +85,7 @@ type Step =
     }
   | {
       readonly kind: "create";
-      readonly past: Past;
+      readonly past: FolderThen;
       /** Where it lives now, or lived last. */
       readonly origin: LastPlace;
       readonly id: string;
@@ -93,17 +99,17 @@ const MOST_REFERENCES = 250_000;
 
 export type Rollbacks = ReturnType<typeof createRollbacks>;
 
-const stepPath = (step: Step): string =>
+const stepPath = (step: RollbackStep): string =>
   step.kind === "delete" ? step.from.path : step.kind === "update" ? step.path : step.past.path;
-const stepKey = (step: Step): string =>
+const stepKey = (step: RollbackStep): string =>
   step.kind === "delete" ? step.row.key : step.kind === "update" ? step.key : step.past.row.key;
-const stepId = (step: Step): string => (step.kind === "create" ? step.id : step.row.id);
+const stepId = (step: RollbackStep): string => (step.kind === "create" ? step.id : step.row.id);
 
 const attributesOfLast = (last: LastPlace, known: ReadonlyMap<string, TagRef>) =>
   attributesOf(last, last.key, tagsFor(known, last.tagIds));
 
 /** Everyone's overrides by the name that they override. */
-function overridesIn({ rows }: Present): (before: SecretHead) => readonly SecretRow[] {
+function overridesIn({ rows }: FolderNow): (before: SecretHead) => readonly SecretRow[] {
   const slotOf = ({ folderId, key }: SecretHead) => `${folderId} ${key}`;
   const slots = new Map<string, SecretRow[]>();
   for (const row of rows.filter(({ ownerId }) => ownerId !== null))
@@ -117,7 +123,7 @@ export function createRollbacks(needs: RollbackNeeds) {
   const stateOf = async (q: Query, row: SecretRow) =>
     decryptState(await keyring.dataKeyById(row.keyId, q), row);
 
-  const pastOf = async (q: SlowQuery, { environment, input }: Scope): Promise<Past[]> => {
+  const pastOf = async (q: SlowQuery, { environment, input }: RollbackScope): Promise<FolderThen[]> => {
     const at = { environmentId: environment.id, path: input.secretPath };
     const then = await foldersAt(q, at, input.recursive ? likeBelow(input.secretPath) : null, input.at);
     if (then.length === 0) throw badRequest("The folder did not exist at that moment.");
@@ -137,9 +143,9 @@ export function createRollbacks(needs: RollbackNeeds) {
 
   const presentOf = async (
     q: SlowQuery,
-    { environment, input }: Scope,
+    { environment, input }: RollbackScope,
     load: (ids: string[]) => Promise<SecretRow[]>,
-  ): Promise<Present> => {
+  ): Promise<FolderNow> => {
     const tree = await folderTree(
       q,
       environment.id,
@@ -152,8 +158,12 @@ export function createRollbacks(needs: RollbackNeeds) {
     return { folders: places, rows: await load(ids) };
   };
 
-  const stepsFor = async (q: Query, past: readonly Past[], present: Present): Promise<Step[]> => {
-    const steps: Step[] = [];
+  const stepsFor = async (
+    q: Query,
+    past: readonly FolderThen[],
+    present: FolderNow,
+  ): Promise<RollbackStep[]> => {
+    const steps: RollbackStep[] = [];
     const shared = present.rows.filter((row) => row.ownerId === null);
     const now = new Map(shared.map((row) => [row.id, row]));
     const wanted = new Set(past.map(({ row }) => row.id));
@@ -195,19 +205,19 @@ export function createRollbacks(needs: RollbackNeeds) {
   };
 
   const requireRights = async (
-    { ground, environment }: Scope,
-    steps: readonly Step[],
+    { scope, environment }: RollbackScope,
+    steps: readonly RollbackStep[],
   ): Promise<ReadonlyMap<string, TagRef>> => {
     const lists = steps.flatMap((step) => [
       step.kind === "create" ? step.origin.tagIds : step.row.tagIds,
       step.kind === "delete" ? [] : step.state.tagIds,
     ]);
-    const known = await tags.lookUp(ground.project.id, lists);
+    const known = await tags.lookUp(scope.project.id, lists);
     const budget = new JudgingBudget();
     for (const step of steps) {
       if (budget.isDue()) await budget.giveWay();
       const place = { environment: environment.slug, path: stepPath(step) };
-      require(ground.ability, "create", "secret-rollback", {
+      require(scope.ability, "create", "secret-rollback", {
         environment: place.environment,
         secretPath: place.path,
       });
@@ -217,15 +227,14 @@ export function createRollbacks(needs: RollbackNeeds) {
         tagsFor(known, step.kind === "delete" ? step.row.tagIds : step.state.tagIds),
       );
       if (step.kind !== "update") {
-        require(ground.ability, step.kind, "secrets", after);
+        require(scope.ability, step.kind, "secrets", after);
         // What was moved or tagged out of somebody's reach does not come back into it by going back.
-        if (step.kind === "create")
-          requireNoGain(ground.ability, attributesOfLast(step.origin, known), after);
+        if (step.kind === "create") requireNoGain(scope.ability, attributesOfLast(step.origin, known), after);
         continue;
       }
       const before = attributesOf(step.from, step.row.key, tagsFor(known, step.row.tagIds));
-      for (const attributes of [before, after]) require(ground.ability, "edit", "secrets", attributes);
-      requireNoGain(ground.ability, before, after);
+      for (const attributes of [before, after]) require(scope.ability, "edit", "secrets", attributes);
+      requireNoGain(scope.ability, before, after);
     }
     return known;
   };
@@ -233,33 +242,33 @@ export function createRollbacks(needs: RollbackNeeds) {
   /** A folder that has to be made again is made by whoever goes back, and needs the same right as any other. */
   const requireFolders = async (
     q: Query,
-    { ground, environment }: Scope,
-    steps: readonly Step[],
+    { scope, environment }: RollbackScope,
+    steps: readonly RollbackStep[],
   ): Promise<void> => {
     const needed = steps.filter((step) => step.kind !== "delete").flatMap((step) => pathsTo(stepPath(step)));
     const paths = [...new Set(needed)];
     const there = new Set((await findFoldersByPaths(q, environment.id, paths)).map((row) => row.path));
     for (const secretPath of paths.filter((path) => !there.has(path)))
-      require(ground.ability, "create", "secret-folders", { environment: environment.slug, secretPath });
+      require(scope.ability, "create", "secret-folders", { environment: environment.slug, secretPath });
   };
 
   /** Overrides go where the secret that they override goes. */
   const withOverrides = async (
     tx: Tx,
-    change: Change,
+    change: SecretChangeStep,
     overridesOf: ReturnType<typeof overridesIn>,
-  ): Promise<Change[]> => {
+  ): Promise<SecretChangeStep[]> => {
     if (change.kind === "create") return [change];
     const { before } = change;
     const overrides = overridesOf(before);
     if (change.kind === "delete")
       return [
         change,
-        ...overrides.map((row): Change => ({ kind: "delete", before: row, from: change.from })),
+        ...overrides.map((row): SecretChangeStep => ({ kind: "delete", before: row, from: change.from })),
       ];
     const { after } = change;
     if (after.key === before.key && after.folder.id === before.folderId) return [change];
-    const moved: Change[] = [change];
+    const moved: SecretChangeStep[] = [change];
     for (const row of overrides)
       moved.push({
         kind: "update",
@@ -272,11 +281,11 @@ export function createRollbacks(needs: RollbackNeeds) {
 
   const toChanges = async (
     tx: Tx,
-    scope: Scope,
-    steps: readonly Step[],
-    { present, known }: { present: Present; known: ReadonlyMap<string, TagRef> },
-  ): Promise<Change[]> => {
-    const changes: Change[] = [];
+    scope: RollbackScope,
+    steps: readonly RollbackStep[],
+    { present, known }: { present: FolderNow; known: ReadonlyMap<string, TagRef> },
+  ): Promise<SecretChangeStep[]> => {
+    const changes: SecretChangeStep[] = [];
     const pace = new Pace();
     const overridesOf = overridesIn(present);
     const places = new Map<string, FolderPlace>();
@@ -294,10 +303,10 @@ export function createRollbacks(needs: RollbackNeeds) {
       }
       const path = stepPath(step);
       const place =
-        places.get(path) ?? placeOf((await folders.ensure(tx, scope.ground, scope.environment, path)).folder);
+        places.get(path) ?? placeOf((await folders.ensure(tx, scope.scope, scope.environment, path)).folder);
       places.set(path, place);
       if (step.kind === "update") {
-        const change: Change = {
+        const change: SecretChangeStep = {
           kind: "update",
           before: step.row,
           from: step.from,
@@ -322,7 +331,7 @@ export function createRollbacks(needs: RollbackNeeds) {
     return changes;
   };
 
-  const report = (steps: readonly Step[], input: FolderRollback) => ({
+  const report = (steps: readonly RollbackStep[], input: FolderRollback) => ({
     changes: steps.map((step) => ({
       change: step.kind,
       secretKey: stepKey(step),
@@ -332,18 +341,22 @@ export function createRollbacks(needs: RollbackNeeds) {
     at: input.at,
     dryRun: input.dryRun,
   });
-  const open = async (actor: MemberActor, projectRef: string, input: FolderRollback): Promise<Scope> => {
-    const ground = await access.ground(actor, projectRef);
-    const environment = await access.environment(ground, input.environment);
-    require(ground.ability, "create", "secret-rollback", {
+  const open = async (
+    actor: MemberActor,
+    projectRef: string,
+    input: FolderRollback,
+  ): Promise<RollbackScope> => {
+    const scope = await access.scope(actor, projectRef);
+    const environment = await access.environment(scope, input.environment);
+    require(scope.ability, "create", "secret-rollback", {
       environment: environment.slug,
       secretPath: input.secretPath,
     });
     if (input.at.getTime() > clock.millis()) throw badRequest("That moment is yet to come.");
-    return { ground, environment, input };
+    return { scope, environment, input };
   };
 
-  const preview = (scope: Scope) =>
+  const preview = (scope: RollbackScope) =>
     db.read(
       async (q) => {
         const steps = await stepsFor(
@@ -355,18 +368,18 @@ export function createRollbacks(needs: RollbackNeeds) {
         await requireFolders(q, scope, steps);
         return report(steps, scope.input);
       },
-      { tenant: scope.ground.project.orgId },
+      { tenant: scope.scope.project.orgId },
     );
 
   return {
     async rollback(actor: MemberActor, projectRef: string, input: FolderRollback) {
       const scope = await open(actor, projectRef, input);
       if (input.dryRun) return preview(scope);
-      const { orgId, id: projectId } = scope.ground.project;
+      const { orgId, id: projectId } = scope.scope.project;
       const dataKey = await keyring.dataKeyOf({ projectId });
       return db.write(
         async (tx) => {
-          await holdTreeAlone(tx, projectId);
+          await lockTreeAlone(tx, projectId);
           const present = await presentOf(tx, scope, (ids) => lockInFolders(tx, ids));
           const steps = await stepsFor(tx, await pastOf(tx, scope), present);
           const known = await requireRights(scope, steps);
@@ -376,9 +389,9 @@ export function createRollbacks(needs: RollbackNeeds) {
             ...(change.kind === "create" ? [] : originsOf(change.from, [change.before.key])),
             ...(change.kind === "delete" ? [] : originsOf(change.after.folder, [change.after.key])),
           ]);
-          const deed = await deedOf({ actor, dataKey }, changes, await findDependants(tx, origins));
-          requireFewReferences(deed, MOST_REFERENCES);
-          await writeDeeds(tx, { orgId, projectId, dataKey, at: clock.now() }, [deed]);
+          const changeSet = await changeSetOf({ actor, dataKey }, changes, await findDependants(tx, origins));
+          requireFewReferences(changeSet, MOST_REFERENCES);
+          await writeChangeSets(tx, { orgId, projectId, dataKey, at: clock.now() }, [changeSet]);
           tx.audit(actor, {
             event: "rollback-secrets",
             orgId,

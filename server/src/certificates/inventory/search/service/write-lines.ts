@@ -1,4 +1,4 @@
-/** Everything a query finds, as lines of JSON or CSV: in parts that are small, made in bites, and judged all along. */
+/** Everything a query finds, as lines of JSON or CSV: in parts that are small, made in chunks, and judged all along. */
 import { Pace } from "../../../../platform/pace.ts";
 import type { Ability } from "../../../../permissions/index.ts";
 import { statusOf } from "../../../model.ts";
