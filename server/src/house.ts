@@ -18,7 +18,7 @@ import {
   type AuthServices,
 } from "./auth/index.ts";
 import { createCertificates } from "./certificates/index.ts";
-import { createEvents, createSlots, eventRoutes, type Events } from "./events/index.ts";
+import { createEvents, createStreamQuota, eventRoutes, type Events } from "./events/index.ts";
 import {
   createIdentityControl,
   createIdentityMemberships,
@@ -248,10 +248,10 @@ async function openRooms(options: HouseOptions, database: Database, tail: Tail) 
 
 function openEvents(
   { config, clock, log }: HouseOptions,
-  { db, ...rooms }: Omit<Parameters<typeof createEvents>[0], "slots" | "clock" | "log"> & { db: Database },
+  { db, ...rooms }: Omit<Parameters<typeof createEvents>[0], "quota" | "clock" | "log"> & { db: Database },
 ): Events {
   const limits = { perProject: config.streamsPerProject, perActor: config.streamsPerIdentity };
-  return createEvents({ clock, log, ...rooms, slots: createSlots({ db, log, ...limits }) });
+  return createEvents({ clock, log, ...rooms, quota: createStreamQuota({ db, log, ...limits }) });
 }
 
 function openAlertRoom({ config, clock }: HouseOptions, needs: AlertRoomNeeds, { mailer, publicUrl }: Post) {

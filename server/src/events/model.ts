@@ -139,7 +139,7 @@ export const nodeStopping = (): Problem =>
     retryAfterSeconds: 2,
   });
 
-export const nodeDeaf = (): Problem =>
+export const nodeBehind = (): Problem =>
   new Problem(
     503,
     "ServiceUnavailable",

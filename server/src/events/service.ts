@@ -1,6 +1,6 @@
 /**
  * Subscriptions to a project's events. Every node tails the outbox and reads out what it hears to the streams that
- * are open on it; nothing is kept for those who come later. See hear-facts.ts for what is heard, halls/ for how it
+ * are open on it; nothing is kept for those who come later. See hear-facts.ts for what is heard, channels/ for how it
  * is read out, keep-time.ts for what happens by the clock.
  */
 import type { Authentication } from "../auth/index.ts";
@@ -15,13 +15,13 @@ import type { Tail } from "../platform/outbox/index.ts";
 import { unauthorized } from "../platform/problem.ts";
 import type { ProjectRow, Projects } from "../projects/index.ts";
 import type { Subscribe } from "./contract.ts";
-import { Holder, Listener } from "./halls/service.ts";
+import { SubscriberRights, Subscription } from "./channels/service.ts";
 import {
   ACTION_OF,
   END,
   EVER,
   FEATURE,
-  nodeDeaf,
+  nodeBehind,
   nodeStopping,
   readRegister,
   SUBJECT,
@@ -29,10 +29,10 @@ import {
   type Filter,
   type Since,
 } from "./model.ts";
-import { Hearing, newsAbout } from "./service/hear-facts.ts";
-import { Timekeeper } from "./service/keep-time.ts";
+import { EventRouter, rightsEpochOf } from "./service/route-facts.ts";
+import { Heartbeat } from "./service/send-heartbeats.ts";
 import { LiveStreams, PROMPT_LINGER_MS, SLOW_LINGER_MS } from "./service/live-streams.ts";
-import type { Slots } from "./slots/service.ts";
+import type { StreamQuota } from "./stream-quota/service.ts";
 
 /** Of the time that a node has to send its streams away. */
 const DRAINED_BY = 0.8;
@@ -46,7 +46,7 @@ export interface EventNeeds {
   readonly permissions: Permissions;
   readonly licences: Licences;
   readonly authentication: Authentication;
-  readonly slots: Slots;
+  readonly quota: StreamQuota;
 }
 
 export interface StreamDoor {
@@ -71,22 +71,22 @@ interface Admission {
   readonly standing: EffectiveRights;
 }
 
-interface Order extends Admission {
+interface OpenOrder extends Admission {
   readonly actor: MemberActor;
   readonly filters: readonly Filter[];
   readonly since: Since;
 }
 
 export function createEvents(needs: EventNeeds): Events {
-  const { clock, slots, authentication, projects, permissions, licences } = needs;
+  const { clock, quota, authentication, projects, permissions, licences } = needs;
   const streams = new LiveStreams(clock.millis(), needs.log);
-  const hearing = new Hearing({ ...needs, streams });
-  const timekeeper = new Timekeeper({ ...needs, streams, hearing });
+  const router = new EventRouter({ ...needs, streams });
+  const heartbeat = new Heartbeat({ ...needs, streams, router });
   let isStopping = false;
 
   const checkNode = (): void => {
     if (isStopping) throw nodeStopping();
-    if (timekeeper.isDeaf()) throw nodeDeaf();
+    if (heartbeat.isBehind()) throw nodeBehind();
   };
 
   const admit = async (actor: MemberActor, ref: string, filters: readonly Filter[]): Promise<Admission> => {
@@ -103,25 +103,28 @@ export function createEvents(needs: EventNeeds): Events {
   };
 
   /** In one go: whoever has the headers misses nothing that is committed from then on. */
-  const open = ({ actor, project, filters, since, standing }: Order, door: StreamDoor): void => {
+  const open = ({ actor, project, filters, since, standing }: OpenOrder, door: StreamDoor): void => {
     const tokenEndsAt = authentication.endOf(door.header);
-    const hall = streams.openHall(project);
+    const channel = streams.openChannel(project);
     const load = () => permissions.standingInProject(actor, project.id);
-    const holder = hall.holders.get(actor.id) ?? new Holder(standing, load);
-    hall.holders.set(actor.id, holder);
+    const rights = channel.subscribers.get(actor.id) ?? new SubscriberRights(standing, load);
+    channel.subscribers.set(actor.id, rights);
     const stream = door.open({
       backlog: streams.backlog,
       elapsed: clock.elapsed,
       onClose: () => {
-        streams.leave(listener);
-        slots.release(project.id, actor.id);
+        streams.leave(subscription);
+        quota.release(project.id, actor.id);
       },
-      onOverflow: () => streams.end(listener, END.tooSlow, SLOW_LINGER_MS),
+      onOverflow: () => streams.end(subscription, END.tooSlow, SLOW_LINGER_MS),
     });
-    const pingedWith = timekeeper.drawTick();
-    const listener = new Listener({ actor, hall, holder, filters, since, tokenEndsAt, pingedWith }, stream);
-    streams.enter(listener);
-    timekeeper.start();
+    const pingedWith = heartbeat.drawTick();
+    const subscription = new Subscription(
+      { actor, channel, rights, filters, since, tokenEndsAt, pingedWith },
+      stream,
+    );
+    streams.enter(subscription);
+    heartbeat.start();
   };
 
   return {
@@ -129,25 +132,25 @@ export function createEvents(needs: EventNeeds): Events {
       const filters = readRegister(input.register);
       const { project } = await admit(actor, input.projectId, filters);
       const events = [...new Set(filters.map((filter) => filter.event))];
-      const { reconnects } = hearing;
-      const since = await slots.take({ project, actor, events });
-      const topics = newsAbout(actor, project);
+      const { reconnects } = router;
+      const since = await quota.take({ project, actor, events });
+      const topics = rightsEpochOf(actor, project);
       for (;;) {
-        const watch = hearing.news.begin();
+        const watch = router.news.begin();
         try {
           const admission = await admit(actor, project.id, filters);
           // What was checked must be true when the stream is entered; from there on, facts keep it true.
-          if (hearing.news.isTouched(watch, topics)) continue;
+          if (router.news.isTouched(watch, topics)) continue;
           checkNode();
-          if (streams.hallOf(project.id)?.holders.get(actor.id)?.hasRoomFor(filters) === false)
+          if (streams.channelOf(project.id)?.subscribers.get(actor.id)?.hasRoomFor(filters) === false)
             throw tooManyGlobs();
-          const isOfThisServer = reconnects === hearing.reconnects;
+          const isOfThisServer = reconnects === router.reconnects;
           return open({ ...admission, actor, filters, since: isOfThisServer ? since : EVER }, door);
         } catch (error) {
-          slots.release(project.id, actor.id);
+          quota.release(project.id, actor.id);
           throw error;
         } finally {
-          hearing.news.end(watch);
+          router.news.end(watch);
         }
       }
     },
@@ -165,10 +168,10 @@ export function createEvents(needs: EventNeeds): Events {
 
     /** Everybody comes back elsewhere, but not all in the same moment. */
     drain(milliseconds: number) {
-      const open = streams.halls().flatMap((hall) => [...hall.listeners]);
-      for (const [index, listener] of open.entries())
+      const open = streams.channels().flatMap((channel) => [...channel.subscriptions]);
+      for (const [index, subscription] of open.entries())
         setTimeout(
-          () => streams.end(listener, END.stopping),
+          () => streams.end(subscription, END.stopping),
           (milliseconds * DRAINED_BY * (index + 1)) / open.length,
         ).unref();
     },
@@ -176,15 +179,15 @@ export function createEvents(needs: EventNeeds): Events {
     async stop() {
       isStopping = true;
       // What was committed before is heard before the goodbye, unless someone keeps it from being read out.
-      for (let waited = 0; streams.isReadingOut() && waited < DRAIN_MS; waited += 5) {
+      for (let waited = 0; streams.isDispatching() && waited < DRAIN_MS; waited += 5) {
         await new Promise((resolve) => setTimeout(resolve, 5));
       }
       streams.endAll(END.stopping);
       for (let waited = 0; streams.count > 0 && waited < PROMPT_LINGER_MS * 2; waited += 10) {
         await new Promise((resolve) => setTimeout(resolve, 10));
       }
-      timekeeper.stop();
-      await slots.leave();
+      heartbeat.stop();
+      await quota.leave();
     },
   };
 }

@@ -2,7 +2,7 @@
 import type { MemberActor } from "../../platform/actor.ts";
 import { Backlog, Frame } from "../../platform/http/index.ts";
 import type { Log } from "../../platform/log.ts";
-import { Hall, type Listener, type Step } from "../halls/service.ts";
+import { ProjectChannel, type Subscription, type ChannelStep } from "../channels/service.ts";
 import { END } from "../model.ts";
 
 /** What is over is over within a second, read or not. */
@@ -16,10 +16,10 @@ const beforeDelete = (message: string): Frame =>
 export class LiveStreams {
   readonly backlog = new Backlog();
   readonly #log: Pick<Log, "error">;
-  readonly #halls = new Map<string, Hall>();
-  readonly #hallsByOrg = new Map<string, Set<Hall>>();
-  readonly #byActor = new Map<string, Set<Listener>>();
-  readonly #moving = new Set<Hall>();
+  readonly #channels = new Map<string, ProjectChannel>();
+  readonly #channelsByOrg = new Map<string, Set<ProjectChannel>>();
+  readonly #byActor = new Map<string, Set<Subscription>>();
+  readonly #moving = new Set<ProjectChannel>();
   #count = 0;
   #frameId: number;
 
@@ -32,47 +32,50 @@ export class LiveStreams {
     return this.#count;
   }
 
-  halls(): readonly Hall[] {
-    return [...this.#halls.values()];
+  channels(): readonly ProjectChannel[] {
+    return [...this.#channels.values()];
   }
 
-  /** By index: other organisations' halls cost nothing. */
-  hallsOf(orgId: string): readonly Hall[] {
-    return [...(this.#hallsByOrg.get(orgId) ?? [])];
+  /** By index: other organisations' channels cost nothing. */
+  channelsOf(orgId: string): readonly ProjectChannel[] {
+    return [...(this.#channelsByOrg.get(orgId) ?? [])];
   }
 
-  hallOf(projectId: string): Hall | undefined {
-    return this.#halls.get(projectId);
+  channelOf(projectId: string): ProjectChannel | undefined {
+    return this.#channels.get(projectId);
   }
 
-  openHall(project: { readonly id: string; readonly orgId: string }): Hall {
+  openChannel(project: { readonly id: string; readonly orgId: string }): ProjectChannel {
     // One counter for all streams: a frame is rendered once, and its id rises in each of them.
-    const known = this.#halls.get(project.id);
+    const known = this.#channels.get(project.id);
     if (known) return known;
-    const hall: Hall = new Hall(project, {
+    const channel: ProjectChannel = new ProjectChannel(project, {
       nextFrameId: () => (this.#frameId += 1),
-      onFault: (error, listener) => this.#fault(hall, error, listener),
+      onFault: (error, subscription) => this.#fault(channel, error, subscription),
     });
-    this.#halls.set(project.id, hall);
-    const ofOrg = this.#hallsByOrg.get(project.orgId) ?? new Set();
-    this.#hallsByOrg.set(project.orgId, ofOrg.add(hall));
-    return hall;
+    this.#channels.set(project.id, channel);
+    const ofOrg = this.#channelsByOrg.get(project.orgId) ?? new Set();
+    this.#channelsByOrg.set(project.orgId, ofOrg.add(channel));
+    return channel;
   }
 
   /** Something could not be told: whoever may have missed it is not left to believe that nothing happened. */
-  #fault(hall: Hall, error: unknown, listener?: Listener): void {
-    this.#log.error({ err: error, projectId: hall.projectId }, "an event could not be told; this is a bug");
-    this.endEach(listener ? [listener] : hall.listeners, END.eventsLost);
+  #fault(channel: ProjectChannel, error: unknown, subscription?: Subscription): void {
+    this.#log.error(
+      { err: error, projectId: channel.projectId },
+      "an event could not be told; this is a bug",
+    );
+    this.endEach(subscription ? [subscription] : channel.subscriptions, END.eventsLost);
   }
 
-  #closeHall(hall: Hall): void {
-    this.#halls.delete(hall.projectId);
-    const ofOrg = this.#hallsByOrg.get(hall.orgId);
-    ofOrg?.delete(hall);
-    if (ofOrg?.size === 0) this.#hallsByOrg.delete(hall.orgId);
+  #closeChannel(channel: ProjectChannel): void {
+    this.#channels.delete(channel.projectId);
+    const ofOrg = this.#channelsByOrg.get(channel.orgId);
+    ofOrg?.delete(channel);
+    if (ofOrg?.size === 0) this.#channelsByOrg.delete(channel.orgId);
   }
 
-  of(actor: Pick<MemberActor, "id">): Iterable<Listener> {
+  of(actor: Pick<MemberActor, "id">): Iterable<Subscription> {
     return this.#byActor.get(actor.id) ?? [];
   }
 
@@ -80,64 +83,64 @@ export class LiveStreams {
     return [...this.#byActor.keys()];
   }
 
-  enter(listener: Listener): void {
-    listener.hall.enter(listener);
-    listener.pingedWith.add(listener);
-    const own = this.#byActor.get(listener.actor.id) ?? new Set();
-    this.#byActor.set(listener.actor.id, own.add(listener));
+  enter(subscription: Subscription): void {
+    subscription.channel.enter(subscription);
+    subscription.pingedWith.add(subscription);
+    const own = this.#byActor.get(subscription.actor.id) ?? new Set();
+    this.#byActor.set(subscription.actor.id, own.add(subscription));
     this.#count += 1;
   }
 
-  leave(listener: Listener): void {
-    const { hall, actor, pingedWith } = listener;
-    hall.leave(listener);
-    if (hall.listeners.size === 0) this.#closeHall(hall);
+  leave(subscription: Subscription): void {
+    const { channel, actor, pingedWith } = subscription;
+    channel.leave(subscription);
+    if (channel.subscriptions.size === 0) this.#closeChannel(channel);
     const own = this.#byActor.get(actor.id);
-    own?.delete(listener);
+    own?.delete(subscription);
     if (own?.size === 0) this.#byActor.delete(actor.id);
-    pingedWith.delete(listener);
+    pingedWith.delete(subscription);
     this.#count -= 1;
   }
 
   /** The database may be another one: what its transactions are called says nothing about when streams were opened. */
   hearEverything(): void {
-    for (const hall of this.halls()) hall.hearEverything();
+    for (const channel of this.channels()) channel.hearEverything();
   }
 
-  /** At the end of the hall's line; the lines move once everything that was heard together stands in them. */
-  line(hall: Hall | undefined, step: Step): void {
-    if (!hall) return;
+  /** At the end of the channel's line; the lines move once everything that was heard together stands in them. */
+  line(channel: ProjectChannel | undefined, step: ChannelStep): void {
+    if (!channel) return;
     try {
-      hall.line(step);
+      channel.line(step);
     } catch (error) {
-      return this.#fault(hall, error);
+      return this.#fault(channel, error);
     }
-    this.#moving.add(hall);
-    if (!hall.isOverfull) return;
+    this.#moving.add(channel);
+    if (!channel.isOverfull) return;
     // Whatever keeps it from being read out, memory has an end: they come back and start over.
-    this.endEach(hall.listeners, END.eventsLost);
-    hall.dropLine();
+    this.endEach(channel.subscriptions, END.eventsLost);
+    channel.dropLine();
   }
 
-  readOut(): void {
-    for (const hall of this.#moving) hall.readOut();
+  dispatch(): void {
+    for (const channel of this.#moving) channel.dispatch();
     this.#moving.clear();
   }
 
-  isReadingOut(): boolean {
-    return this.halls().some((hall) => hall.isReadingOut);
+  isDispatching(): boolean {
+    return this.channels().some((channel) => channel.isReadingOut);
   }
 
-  end(listener: Pick<Listener, "stream">, message: string, lingerMs = PROMPT_LINGER_MS): void {
-    listener.stream.end(beforeDelete(message), lingerMs);
+  end(subscription: Pick<Subscription, "stream">, message: string, lingerMs = PROMPT_LINGER_MS): void {
+    subscription.stream.end(beforeDelete(message), lingerMs);
   }
 
-  endEach(listeners: Iterable<Listener>, message: string): void {
-    for (const listener of [...listeners]) this.end(listener, message);
+  endEach(subscriptions: Iterable<Subscription>, message: string): void {
+    for (const subscription of [...subscriptions]) this.end(subscription, message);
   }
 
   endAll(message: string): void {
-    for (const hall of this.halls()) this.endEach(hall.listeners, message);
+    for (const channel of this.channels()) this.endEach(channel.subscriptions, message);
   }
 }
 

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { compileGlob, type Glob } from "../../platform/glob.ts";
 import { EVENT_TYPES } from "../contract.ts";
 import type { Filter } from "../model.ts";
-import { Audience } from "./model.ts";
+import { SubscriptionIndex } from "./model.ts";
 
 const glob = (pattern: string): Glob => {
   const compiled = compileGlob(pattern);
@@ -59,7 +59,7 @@ const wants = ({ filters }: Member, { type, environment, path }: Heard): boolean
       (f.glob === null || f.glob.matches(path)),
   );
 
-describe("finding the audience of an event", () => {
+describe("finding the index of an event", () => {
   it("finds exactly those that asking everyone would find, also after some have left", () => {
     const members = fc.array(
       fc.record({ filters: fc.array(filter, { minLength: 1, maxLength: 4 }), stays: fc.boolean() }),
@@ -67,12 +67,12 @@ describe("finding the audience of an event", () => {
     );
     fc.assert(
       fc.property(members, fc.array(event, { minLength: 1, maxLength: 8 }), (all, events) => {
-        const audience = new Audience<Member>();
-        for (const member of all) for (const wish of member.filters) audience.add(member, wish);
+        const index = new SubscriptionIndex<Member>();
+        for (const member of all) for (const wish of member.filters) index.add(member, wish);
         for (const member of all)
-          if (!member.stays) for (const wish of member.filters) audience.remove(member, wish);
+          if (!member.stays) for (const wish of member.filters) index.remove(member, wish);
         for (const one of events) {
-          const found = new Set([...audience.matching(one)].flatMap((members) => [...members]));
+          const found = new Set([...index.matching(one)].flatMap((members) => [...members]));
           const expected = new Set(all.filter((member) => member.stays && wants(member, one)));
           assert.deepEqual(found, expected, JSON.stringify(one));
         }
@@ -82,7 +82,7 @@ describe("finding the audience of an event", () => {
   });
 
   it("does not look at those that do not match, however many they are", () => {
-    const audience = new Audience<Member>();
+    const index = new SubscriptionIndex<Member>();
     let asked = 0;
     const count = (pattern: string): Glob => {
       const compiled = glob(pattern);
@@ -93,32 +93,32 @@ describe("finding the audience of an event", () => {
     const join = (pattern: string) => {
       const filters: Filter[] = [{ event: "secret:create", environment: null, glob: count(pattern) }];
       const member = { filters };
-      for (const wish of filters) audience.add(member, wish);
+      for (const wish of filters) index.add(member, wish);
     };
     for (let n = 0; n < 5000; n += 1) {
       join(`/team-${n}/**`);
       join(`/team-${n}/app-*`);
     }
     const found = [
-      ...audience.matching({ type: "secret:create", environment: "dev", path: "/team-7/app-1" }),
+      ...index.matching({ type: "secret:create", environment: "dev", path: "/team-7/app-1" }),
     ].flatMap((members) => [...members]);
     assert.equal(found.length, 2);
     assert.ok(asked <= 1, `${asked} globs were asked`);
   });
 
   it("asks an equal glob once for all who share it", () => {
-    const audience = new Audience<Member>();
+    const index = new SubscriptionIndex<Member>();
     let asked = 0;
     for (let n = 0; n < 1000; n += 1) {
       const compiled = glob("/a*/**");
       const original = compiled.matchesCanonical.bind(compiled);
       compiled.matchesCanonical = (text) => ((asked += 1), original(text));
       const filters: Filter[] = [{ event: "secret:create", environment: null, glob: compiled }];
-      for (const wish of filters) audience.add({ filters }, wish);
+      for (const wish of filters) index.add({ filters }, wish);
     }
-    const found = [
-      ...audience.matching({ type: "secret:create", environment: "dev", path: "/ab/c" }),
-    ].flatMap((members) => [...members]);
+    const found = [...index.matching({ type: "secret:create", environment: "dev", path: "/ab/c" })].flatMap(
+      (members) => [...members],
+    );
     assert.equal(found.length, 1000);
     assert.equal(asked, 1);
   });

@@ -9,16 +9,16 @@ import { newId } from "../../platform/ids.ts";
 import type { Log } from "../../platform/log.ts";
 import { readSnapshot, tooManyStreams, type Since } from "../model.ts";
 import {
-  releaseSlots,
+  releaseQuota,
   removeNode,
   restateCounts,
   showNode,
   sweepNodes,
-  takeSlots,
-  type Counts,
+  takeQuota,
+  type StreamCounts,
 } from "./store.ts";
 
-export interface SlotNeeds {
+export interface StreamQuotaNeeds {
   readonly db: Db;
   readonly log: Log;
   readonly perProject: number;
@@ -32,15 +32,15 @@ const BEATS_PER_SWEEP = 15;
 const RELEASE_DELAY_MS = 100;
 
 /** A stream that someone wants to open. */
-export interface Wish {
+export interface StreamRequest {
   readonly project: { readonly id: string; readonly orgId: string };
   readonly actor: MemberActor;
   readonly events: readonly string[];
 }
 
-export interface Slots {
+export interface StreamQuota {
   /** Throws if the project or the actor has too many open; answers what was committed at that moment. */
-  take(wish: Wish): Promise<Since>;
+  take(wish: StreamRequest): Promise<Since>;
   release(projectId: string, actorId: string): void;
   /** To be called every BEAT_SECONDS while a slot is taken. */
   beat(): Promise<void>;
@@ -54,15 +54,15 @@ interface Asked {
 }
 
 interface Asker {
-  readonly wish: Wish;
+  readonly wish: StreamRequest;
   readonly resolve: (since: Since) => void;
   readonly reject: (error: unknown) => void;
 }
 
-export const createSlots = (needs: SlotNeeds): Slots => new NodeSlots(needs);
+export const createStreamQuota = (needs: StreamQuotaNeeds): StreamQuota => new NodeStreamQuota(needs);
 
-class NodeSlots implements Slots {
-  readonly #needs: SlotNeeds;
+class NodeStreamQuota implements StreamQuota {
+  readonly #needs: StreamQuotaNeeds;
   readonly #nodeId = newId();
   readonly #open = new Map<string, number>();
   #waiting = new Map<string, Asked>();
@@ -72,11 +72,11 @@ class NodeSlots implements Slots {
   #isKnown = false;
   #beats = 0;
 
-  constructor(needs: SlotNeeds) {
+  constructor(needs: StreamQuotaNeeds) {
     this.#needs = needs;
   }
 
-  take(wish: Wish): Promise<Since> {
+  take(wish: StreamRequest): Promise<Since> {
     const [projectId, actorId] = [wish.project.id, wish.actor.id];
     const key = `${projectId} ${actorId}`;
     const waiting = this.#waiting.get(key) ?? { projectId, actorId, askers: [] };
@@ -143,7 +143,7 @@ class NodeSlots implements Slots {
     const takings = await this.#writeFreed(async (tx, freed) => {
       // Nothing beats while no stream is open: the others must see this node together with what it takes.
       await this.#show(tx, freed);
-      const taken = await takeSlots(tx, wanted, limits);
+      const taken = await takeQuota(tx, wanted, limits);
       for (const [index, { askers }] of asked.entries()) {
         for (const { wish } of askers.slice(0, taken[index]?.taken ?? 0))
           tx.audit(wish.actor, {
@@ -169,10 +169,10 @@ class NodeSlots implements Slots {
   }
 
   /** Comes first in every write: one of this node's own waits here for the other, and never for a row in between. */
-  async #show(tx: Tx, freed: Counts): Promise<void> {
+  async #show(tx: Tx, freed: StreamCounts): Promise<void> {
     const shown = await showNode(tx, this.#nodeId);
     if (!shown?.isNew) {
-      if (freed.size > 0) await releaseSlots(tx, this.#nodeId, freed);
+      if (freed.size > 0) await releaseQuota(tx, this.#nodeId, freed);
       return;
     }
     // We were taken for dead, or the database lost its unlogged tables in a crash: say again what is open, and what
@@ -183,7 +183,7 @@ class NodeSlots implements Slots {
   }
 
   /** With what was freed until now; if it cannot be written, it is freed the next time. */
-  async #writeFreed<T>(change: (tx: Tx, freed: Counts) => Promise<T>): Promise<T> {
+  async #writeFreed<T>(change: (tx: Tx, freed: StreamCounts) => Promise<T>): Promise<T> {
     const freed = this.#freed;
     this.#freed = new Map();
     try {

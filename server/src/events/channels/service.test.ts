@@ -10,7 +10,7 @@ import { EventStream } from "../../platform/http/index.ts";
 import { silentLog } from "../../platform/log.ts";
 import { END, readRegister, type SecretEvent } from "../model.ts";
 import { LiveStreams } from "../service/live-streams.ts";
-import { Holder, Listener } from "./service.ts";
+import { SubscriberRights, Subscription } from "./service.ts";
 
 /** Takes its time with every write, so that one reader costs as much as hundreds do. */
 class SlowSocket extends Writable {
@@ -58,9 +58,9 @@ const event = (...keys: string[]): SecretEvent => ({
   xid: 10,
 });
 
-function openHall(writeMs: number) {
+function openChannel(writeMs: number) {
   const streams = new LiveStreams(1, silentLog);
-  const hall = streams.openHall(PROJECT);
+  const channel = streams.openChannel(PROJECT);
   const socket = new SlowSocket(writeMs);
   const stream = new EventStream(
     { socket, httpVersion: "1.1" } as unknown as IncomingMessage,
@@ -68,20 +68,20 @@ function openHall(writeMs: number) {
     {
       backlog: streams.backlog,
       elapsed: () => performance.now(),
-      onClose: () => streams.leave(listener),
+      onClose: () => streams.leave(subscription),
       onOverflow: () => assert.fail("nothing waits"),
     },
   );
-  let rights = may("admin");
-  const holder = new Holder(rights, async () => {
+  let given = may("admin");
+  const rights = new SubscriberRights(given, async () => {
     await pause(LOOK_MS);
-    return rights;
+    return given;
   });
-  const listener = new Listener(
+  const subscription = new Subscription(
     {
       actor: { kind: "identity", id: "i" } as MemberActor,
-      hall,
-      holder,
+      channel,
+      rights,
       filters: readRegister([]),
       since: { xmax: 1, running: new Set() },
       tokenEndsAt: Number.POSITIVE_INFINITY,
@@ -89,49 +89,49 @@ function openHall(writeMs: number) {
     },
     stream,
   );
-  hall.holders.set("i", holder);
-  streams.enter(listener);
+  channel.subscribers.set("i", rights);
+  streams.enter(subscription);
   const hear = (...steps: (SecretEvent | Promise<unknown>)[]) => {
-    for (const step of steps) streams.line(hall, step);
-    streams.readOut();
+    for (const step of steps) streams.line(channel, step);
+    streams.dispatch();
   };
   const change = (role: string): Promise<void> => {
-    rights = may(role);
-    return holder.refresh();
+    given = may(role);
+    return rights.refresh();
   };
-  return { streams, hall, socket, hear, change };
+  return { streams, channel, socket, hear, change };
 }
 
-describe("a hall that rests after writing", () => {
+describe("a channel that rests after writing", () => {
   it("reads out what comes meanwhile in one piece, in order, and nothing twice", async () => {
-    const { hall, socket, hear } = openHall(12);
+    const { channel, socket, hear } = openChannel(12);
     hear(event("ONE"));
     assert.deepEqual(socket.told, [["ONE"]], "the first is told at once");
     for (const key of ["TWO", "THREE", "FOUR"]) hear(event(key));
     assert.deepEqual(socket.told, [["ONE"]], "it rests");
-    await until(() => !hall.isReadingOut, "the end of the rest");
+    await until(() => !channel.isReadingOut, "the end of the rest");
     assert.deepEqual(socket.told, [["ONE"], ["TWO", "THREE", "FOUR"]]);
     hear(event("FIVE"));
-    await until(() => !hall.isReadingOut, "the end of the next rest");
+    await until(() => !channel.isReadingOut, "the end of the next rest");
     assert.deepEqual(socket.told.at(-1), ["FIVE"]);
   });
 
   it("honours a change of rights between two events of one rest, in both directions", async () => {
-    const { hall, socket, hear, change } = openHall(12);
+    const { channel, socket, hear, change } = openChannel(12);
     hear(event("ONE"));
     hear(event("TWO"));
     hear(change("no-access"), event("HIDDEN"));
-    await until(() => !hall.isReadingOut, "the end of the rest");
+    await until(() => !channel.isReadingOut, "the end of the rest");
     assert.deepEqual(socket.told, [["ONE"], ["TWO"]]);
     hear(change("admin"), event("THREE"));
-    await until(() => !hall.isReadingOut, "the end of the next rest");
+    await until(() => !channel.isReadingOut, "the end of the next rest");
     assert.deepEqual(socket.told, [["ONE"], ["TWO"], ["THREE"]]);
   });
 });
 
-describe("a hall that cannot read out", () => {
+describe("a channel that cannot read out", () => {
   it("E-06 sends its readers away before its line takes more memory than it may", async () => {
-    const { streams, hall, socket, hear } = openHall(0);
+    const { streams, channel, socket, hear } = openChannel(0);
     let open: () => void = () => undefined;
     const forLong = new Promise<void>((resolve) => (open = resolve));
     const keys = Array.from({ length: 1000 }, (_, n) => `${"K".repeat(200)}_${n}`);
@@ -144,37 +144,37 @@ describe("a hall that cannot read out", () => {
     assert.ok(lined > 200 && lined < 400, `${lined} events of 230 KiB waited`);
     assert.ok(socket.writes.at(-1)?.includes(END.eventsLost), "they are told why");
     open();
-    await until(() => !hall.isReadingOut, "the line to be dropped");
+    await until(() => !channel.isReadingOut, "the line to be dropped");
     assert.deepEqual(socket.told, [["ONE"]]);
   });
 });
 
-describe("a hall in which something cannot be told", () => {
+describe("a channel in which something cannot be told", () => {
   it("says so to those who would have heard it, goes on for others, and does not end the process", async () => {
-    const { streams, hall, socket, hear } = openHall(0);
+    const { streams, channel, socket, hear } = openChannel(0);
     // As a node of another version might state it.
     hear({ ...event("ONE"), keys: [7 as unknown as string, Symbol("no words") as unknown as string] });
-    await until(() => streams.count === 0 && !hall.isReadingOut, "the end of the stream");
+    await until(() => streams.count === 0 && !channel.isReadingOut, "the end of the stream");
     assert.ok(socket.writes.at(-1)?.includes(END.eventsLost), "they are told why");
   });
 
   it("ends the one stream that cannot be written to", async () => {
-    const { streams, hall, hear } = openHall(0);
-    const [listener] = hall.listeners;
-    Object.assign(listener?.stream ?? {}, {
+    const { streams, channel, hear } = openChannel(0);
+    const [subscription] = channel.subscriptions;
+    Object.assign(subscription?.stream ?? {}, {
       send: () => {
         throw new Error("a broken stream");
       },
     });
     hear(event("ONE"), Promise.reject(new Error("a step that was promised never to fail")), event("TWO"));
-    await until(() => streams.count === 0 && !hall.isReadingOut, "the end of the stream");
+    await until(() => streams.count === 0 && !channel.isReadingOut, "the end of the stream");
   });
 
-  it("F10 finds an organisation's halls without walking through all of them", () => {
+  it("F10 finds an organisation's channel without walking through all of them", () => {
     const streams = new LiveStreams(1, silentLog);
-    for (let n = 0; n < 100; n += 1) streams.openHall({ id: `p${n}`, orgId: `o${n % 10}` });
-    Object.assign(streams, { halls: () => assert.fail("all halls were walked through") });
-    assert.equal(streams.hallsOf("o3").length, 10);
-    assert.deepEqual(streams.hallsOf("nobody's"), []);
+    for (let n = 0; n < 100; n += 1) streams.openChannel({ id: `p${n}`, orgId: `o${n % 10}` });
+    Object.assign(streams, { channels: () => assert.fail("all channel were walked through") });
+    assert.equal(streams.channelsOf("o3").length, 10);
+    assert.deepEqual(streams.channelsOf("nobody's"), []);
   });
 });

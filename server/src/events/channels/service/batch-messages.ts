@@ -2,9 +2,9 @@
 import { Frame } from "../../../platform/http/sse.ts";
 
 /** The frames of one event, and who hears them. */
-export interface Saying<Listener> {
+export interface OutboundMessage<Subscription> {
   readonly frames: readonly Frame[];
-  readonly circle: readonly Listener[];
+  readonly circle: readonly Subscription[];
 }
 
 export const wholeOf = (frames: readonly Frame[]): Frame => {
@@ -17,18 +17,18 @@ export const wholeOf = (frames: readonly Frame[]): Frame => {
  * than they can be written to everyone, it is several events in one piece, so that falling behind makes each event
  * cheaper instead of the line longer. Streams that hear the same events share the same bytes.
  */
-class Parcel {
+class MessageBatch {
   readonly #frames: readonly Frame[];
-  readonly #longer = new Map<readonly Frame[], Parcel>();
+  readonly #longer = new Map<readonly Frame[], MessageBatch>();
   #whole: Frame | undefined;
 
   constructor(frames: readonly Frame[]) {
     this.#frames = frames;
   }
 
-  with(frames: readonly Frame[]): Parcel {
+  with(frames: readonly Frame[]): MessageBatch {
     let longer = this.#longer.get(frames);
-    if (!longer) this.#longer.set(frames, (longer = new Parcel([...this.#frames, ...frames])));
+    if (!longer) this.#longer.set(frames, (longer = new MessageBatch([...this.#frames, ...frames])));
     return longer;
   }
 
@@ -38,12 +38,15 @@ class Parcel {
   }
 }
 
-/** For events that are heard by different circles: who gets which of them. */
-export function parcelsOf<Listener>(sayings: readonly Saying<Listener>[]): Map<Listener, Parcel> {
-  const parcels = new Map<Listener, Parcel>();
-  const nothingYet = new Parcel([]);
-  for (const { frames, circle } of sayings) {
-    for (const listener of circle) parcels.set(listener, (parcels.get(listener) ?? nothingYet).with(frames));
+/** For events that are heard by different recipient cache: who gets which of them. */
+export function batchesOf<Subscription>(
+  messages: readonly OutboundMessage<Subscription>[],
+): Map<Subscription, MessageBatch> {
+  const batches = new Map<Subscription, MessageBatch>();
+  const nothingYet = new MessageBatch([]);
+  for (const { frames, circle } of messages) {
+    for (const subscription of circle)
+      batches.set(subscription, (batches.get(subscription) ?? nothingYet).with(frames));
   }
-  return parcels;
+  return batches;
 }

@@ -39,7 +39,7 @@ const sweep = sql(`
 const leave = sql(`DELETE FROM stream_nodes WHERE node_id = $1`);
 const dropCounts = sql(`DELETE FROM stream_counts WHERE node_id = $1`);
 
-export interface Wanted {
+export interface WantedStreams {
   readonly projectId: string;
   readonly actorId: string;
   readonly count: number;
@@ -55,7 +55,7 @@ export interface Limits {
 const sorted = (ids: readonly string[]): string[] => [...new Set(ids)].sort();
 
 /** One answer for each, in the order asked. */
-export async function takeSlots(tx: Tx, wanted: readonly Wanted[], limits: Limits): Promise<Taking[]> {
+export async function takeQuota(tx: Tx, wanted: readonly WantedStreams[], limits: Limits): Promise<Taking[]> {
   const { nodeId, perProject, perActor, leaseSeconds } = limits;
   // Projects before actors, each in their order, so that two nodes never wait for each other in a circle. All is sent
   // together; each statement sees what was committed before it began, so the counts are of after the locks.
@@ -70,12 +70,12 @@ export async function takeSlots(tx: Tx, wanted: readonly Wanted[], limits: Limit
   return (await taken).filter((taking) => taking !== undefined);
 }
 
-export type Counts = ReadonlyMap<string, number>;
+export type StreamCounts = ReadonlyMap<string, number>;
 
-export const releaseSlots = (tx: Tx, nodeId: string, freed: Counts) =>
+export const releaseQuota = (tx: Tx, nodeId: string, freed: StreamCounts) =>
   tx.rows(release, [nodeId, [...freed.keys()], [...freed.values()]]);
 export const showNode = (tx: Tx, nodeId: string) => tx.first(beat, [nodeId]);
-export const restateCounts = (tx: Tx, nodeId: string, counts: Counts) =>
+export const restateCounts = (tx: Tx, nodeId: string, counts: StreamCounts) =>
   tx.rows(restate, [nodeId, [...counts.keys()], [...counts.values()]]);
 
 export async function sweepNodes(tx: Tx, nodeId: string, deadSeconds: number): Promise<void> {

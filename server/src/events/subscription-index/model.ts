@@ -12,7 +12,7 @@ interface Pattern<Member> {
   readonly members: Set<Member>;
 }
 
-interface Shelf<Member> {
+interface FolderBucket<Member> {
   readonly everywhere: Set<Member>;
   readonly exact: Map<string, Set<Member>>;
   readonly under: Map<string, Set<Member>>;
@@ -20,14 +20,14 @@ interface Shelf<Member> {
   readonly general: Map<string, Map<string, Pattern<Member>>>;
 }
 
-const newShelf = <Member>(): Shelf<Member> => ({
+const newBucket = <Member>(): FolderBucket<Member> => ({
   everywhere: new Set(),
   exact: new Map(),
   under: new Map(),
   general: new Map(),
 });
 
-const shelfName = (filter: Pick<Filter, "event" | "environment">): string =>
+const bucketName = (filter: Pick<Filter, "event" | "environment">): string =>
   filter.environment === null ? filter.event : `${filter.event} ${filter.environment}`;
 
 /** The root is the folder of zero segments. */
@@ -52,12 +52,12 @@ function dropFrom<Member>(map: Map<string, Set<Member>>, key: string, member: Me
   if (found?.size === 0) map.delete(key);
 }
 
-export class Audience<Member extends object> {
-  readonly #shelves = new Map<string, Shelf<Member>>();
+export class SubscriptionIndex<Member extends object> {
+  readonly #shelves = new Map<string, FolderBucket<Member>>();
 
   add(member: Member, filter: Filter): void {
-    const name = shelfName(filter);
-    const shelf = this.#shelves.get(name) ?? newShelf<Member>();
+    const name = bucketName(filter);
+    const shelf = this.#shelves.get(name) ?? newBucket<Member>();
     this.#shelves.set(name, shelf);
     const shape = filter.glob?.shape;
     if (!filter.glob || !shape || shape.kind === "anything") shelf.everywhere.add(member);
@@ -67,7 +67,7 @@ export class Audience<Member extends object> {
   }
 
   remove(member: Member, filter: Filter): void {
-    const name = shelfName(filter);
+    const name = bucketName(filter);
     const shelf = this.#shelves.get(name);
     if (!shelf) return;
     const shape = filter.glob?.shape;
@@ -83,7 +83,7 @@ export class Audience<Member extends object> {
   *matching(event: Pick<SecretEvent, "type" | "environment" | "path">): Generator<ReadonlySet<Member>> {
     const body = bodyOf(event.path);
     for (const environment of [null, event.environment]) {
-      const shelf = this.#shelves.get(shelfName({ event: event.type, environment }));
+      const shelf = this.#shelves.get(bucketName({ event: event.type, environment }));
       if (!shelf) continue;
       yield shelf.everywhere;
       const exact = shelf.exact.get(body);
@@ -99,7 +99,7 @@ export class Audience<Member extends object> {
     }
   }
 
-  #addPattern(shelf: Shelf<Member>, member: Member, glob: Glob, stem: string): void {
+  #addPattern(shelf: FolderBucket<Member>, member: Member, glob: Glob, stem: string): void {
     const folder = folderOf(stem);
     const patterns = shelf.general.get(folder) ?? new Map<string, Pattern<Member>>();
     shelf.general.set(folder, patterns);
@@ -108,7 +108,7 @@ export class Audience<Member extends object> {
     pattern.members.add(member);
   }
 
-  #dropPattern(shelf: Shelf<Member>, member: Member, glob: Glob, stem: string): void {
+  #dropPattern(shelf: FolderBucket<Member>, member: Member, glob: Glob, stem: string): void {
     const folder = folderOf(stem);
     const patterns = shelf.general.get(folder);
     const pattern = patterns?.get(glob.pattern);

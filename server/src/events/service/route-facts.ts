@@ -1,6 +1,6 @@
 /**
- * What the outbox tells is either an event, which goes to its project's hall, or news about someone's rights. After
- * such news the streams that stand on those rights are looked at anew, and the halls they are in wait for the
+ * What the outbox tells is either an event, which goes to its project's channel, or news about someone's rights. After
+ * such news the streams that stand on those rights are looked at anew, and the channels they are in wait for the
  * outcome before they read out anything that was committed later.
  */
 import { sessionsChanged, tokensChanged, type Authentication } from "../../auth/index.ts";
@@ -11,11 +11,11 @@ import type { Log } from "../../platform/log.ts";
 import { Touches, type NumberedFact, type Tail } from "../../platform/outbox/index.ts";
 import { projectDeleted } from "../../projects/index.ts";
 import { importsMutated, secretsChanged } from "../../secrets/events.ts";
-import type { Hall, Holder } from "../halls/service.ts";
+import type { ProjectChannel, SubscriberRights } from "../channels/service.ts";
 import { END, FEATURE, type SecretEvent } from "../model.ts";
 import { groupBy, type LiveStreams } from "./live-streams.ts";
 
-export interface HearingNeeds {
+export interface EventRouterNeeds {
   readonly tail: Tail;
   readonly log: Log;
   readonly licences: Licences;
@@ -32,23 +32,23 @@ const about = {
   /** An organisation or a project. */
   place: (id: string): string => `place ${id}`,
 };
-export const newsAbout = (
+export const rightsEpochOf = (
   actor: { readonly id: string },
   project: { readonly id: string; readonly orgId: string },
 ): readonly string[] => [about.actor(actor.id), about.place(project.id), about.place(project.orgId)];
 
-export class Hearing {
-  readonly #needs: HearingNeeds;
+export class EventRouter {
+  readonly #needs: EventRouterNeeds;
   /** News about rights, by whom it is about: whoever was checked before the latest of it is to be checked again. */
   readonly news = new Touches();
   /** How often the database was connected to anew. */
   reconnects = 0;
 
-  constructor(needs: HearingNeeds) {
+  constructor(needs: EventRouterNeeds) {
     this.#needs = needs;
     needs.tail.onFacts((facts) => {
       for (const fact of facts) this.#hearSafely(fact);
-      needs.streams.readOut();
+      needs.streams.dispatch();
     });
     needs.tail.onReconnect(() => this.#reconnected());
     needs.tail.onGap(() => {
@@ -65,8 +65,8 @@ export class Hearing {
       this.#needs.log.error({ err: error, fact: fact.name }, "a fact could not be heard; this is a bug");
       this.news.touchAll();
       const { projectId } = (fact.data ?? {}) as { readonly projectId?: unknown };
-      const hall = typeof projectId === "string" ? this.#needs.streams.hallOf(projectId) : undefined;
-      if (hall) this.#needs.streams.endEach(hall.listeners, END.eventsLost);
+      const channel = typeof projectId === "string" ? this.#needs.streams.channelOf(projectId) : undefined;
+      if (channel) this.#needs.streams.endEach(channel.subscriptions, END.eventsLost);
       else this.#checkEverybody();
     }
   }
@@ -77,33 +77,36 @@ export class Hearing {
     this.news.touchAll();
     this.#needs.streams.hearEverything();
     this.#checkEverybody();
-    this.#needs.streams.readOut();
+    this.#needs.streams.dispatch();
   }
 
   #checkEverybody(): void {
     const { streams } = this.#needs;
-    for (const hall of streams.halls())
-      streams.line(hall, Promise.all([...hall.holders.values()].map((holder) => this.refresh(holder))));
+    for (const channel of streams.channels())
+      streams.line(
+        channel,
+        Promise.all([...channel.subscribers.values()].map((rights) => this.refresh(rights))),
+      );
     for (const actorId of streams.actorIds()) this.#checkTokens(actorId, null);
-    this.#checkLicences(streams.halls());
+    this.#checkLicences(streams.channels());
   }
 
   /** Never rejects: whoever's rights cannot be known is sent away. */
-  async refresh(holder: Holder): Promise<void> {
+  async refresh(rights: SubscriberRights): Promise<void> {
     const { streams } = this.#needs;
     const isKnown = await this.#persistently(async () => {
-      await holder.refresh();
+      await rights.refresh();
       return true;
     });
-    if (!isKnown) return streams.endEach(holder.listeners, END.rightsUnknown);
-    for (const listener of [...holder.listeners]) {
-      if (!holder.carries(listener.filters)) streams.end(listener, END.rightsGone);
+    if (!isKnown) return streams.endEach(rights.subscriptions, END.rightsUnknown);
+    for (const subscription of [...rights.subscriptions]) {
+      if (!rights.carries(subscription.filters)) streams.end(subscription, END.rightsGone);
     }
   }
 
   #hear(fact: NumberedFact): void {
     const event = eventOf(fact);
-    if (event) return this.#needs.streams.line(this.#needs.streams.hallOf(event.projectId), event);
+    if (event) return this.#needs.streams.line(this.#needs.streams.channelOf(event.projectId), event);
     if (accessChanged.is(fact)) this.#accessChanged(fact.data);
     else if (tokensChanged.is(fact)) this.#tokensChanged(fact.data.identityId, fact.data.tokenId);
     else if (sessionsChanged.is(fact)) this.#tokensChanged(fact.data.userId, fact.data.sessionId);
@@ -117,10 +120,12 @@ export class Hearing {
     const { orgId, projectId, actorId } = changed;
     const { streams } = this.#needs;
     this.news.touch(actorId !== null ? about.actor(actorId) : about.place(projectId ?? orgId));
-    for (const hall of projectId === null ? streams.hallsOf(orgId) : [streams.hallOf(projectId)]) {
-      const holders = hall && (actorId === null ? [...hall.holders.values()] : [hall.holders.get(actorId)]);
-      const known = (holders ?? []).filter((holder) => holder !== undefined);
-      if (known.length > 0) streams.line(hall, Promise.all(known.map((holder) => this.refresh(holder))));
+    for (const channel of projectId === null ? streams.channelsOf(orgId) : [streams.channelOf(projectId)]) {
+      const subscribers =
+        channel &&
+        (actorId === null ? [...channel.subscribers.values()] : [channel.subscribers.get(actorId)]);
+      const known = (subscribers ?? []).filter((rights) => rights !== undefined);
+      if (known.length > 0) streams.line(channel, Promise.all(known.map((rights) => this.refresh(rights))));
     }
     // A user's session lives as long as the membership in its organisation.
     if (projectId === null && actorId !== null) this.#tokensChanged(actorId, null);
@@ -133,18 +138,20 @@ export class Hearing {
 
   #checkTokens(actorId: string, tokenId: string | null): void {
     const { streams, authentication } = this.#needs;
-    const byToken = groupBy(streams.of({ id: actorId }), (listener) => listener.actor.tokenId);
-    for (const [id, listeners] of byToken) {
-      const [first] = listeners;
+    const byToken = groupBy(streams.of({ id: actorId }), (subscription) => subscription.actor.tokenId);
+    for (const [id, subscriptions] of byToken) {
+      const [first] = subscriptions;
       if (!first || (tokenId !== null && tokenId !== id)) continue;
-      // One token, many addresses: each listener is asked about with its own.
+      // One token, many addresses: each subscription is asked about with its own.
       const checked = Promise.all(
-        listeners.map(async (listener) => {
-          const isLive = await this.#persistently(() => authentication.isLive(listener.actor));
-          if (isLive !== true) streams.end(listener, isLive === false ? END.tokenRevoked : END.rightsUnknown);
+        subscriptions.map(async (subscription) => {
+          const isLive = await this.#persistently(() => authentication.isLive(subscription.actor));
+          if (isLive !== true)
+            streams.end(subscription, isLive === false ? END.tokenRevoked : END.rightsUnknown);
         }),
       );
-      for (const hall of new Set(listeners.map((listener) => listener.hall))) streams.line(hall, checked);
+      for (const channel of new Set(subscriptions.map((subscription) => subscription.channel)))
+        streams.line(channel, checked);
     }
   }
 
@@ -152,28 +159,31 @@ export class Hearing {
     const { streams } = this.#needs;
     if (orgId === null) this.news.touchAll();
     else this.news.touch(about.place(orgId));
-    this.#checkLicences(orgId === null ? streams.halls() : streams.hallsOf(orgId));
+    this.#checkLicences(orgId === null ? streams.channels() : streams.channelsOf(orgId));
   }
 
-  #checkLicences(halls: readonly Hall[]): void {
+  #checkLicences(channels: readonly ProjectChannel[]): void {
     const { streams } = this.#needs;
-    for (const [id, ofOrg] of groupBy(halls, (hall) => hall.orgId)) {
+    for (const [id, ofOrg] of groupBy(channels, (channel) => channel.orgId)) {
       const checked = this.#checkLicence(id, ofOrg);
-      for (const hall of ofOrg) streams.line(hall, checked);
+      for (const channel of ofOrg) streams.line(channel, checked);
     }
   }
 
   #projectDeleted(projectId: string): void {
     this.news.touch(about.place(projectId));
-    this.#needs.streams.endEach(this.#needs.streams.hallOf(projectId)?.listeners ?? [], END.projectGone);
+    this.#needs.streams.endEach(
+      this.#needs.streams.channelOf(projectId)?.subscriptions ?? [],
+      END.projectGone,
+    );
   }
 
-  async #checkLicence(orgId: string, halls: readonly Hall[]): Promise<void> {
+  async #checkLicence(orgId: string, channels: readonly ProjectChannel[]): Promise<void> {
     const { streams, licences } = this.#needs;
     const isLicensed = await this.#persistently(() => licences.has(orgId, FEATURE));
     if (isLicensed === true) return;
     const why = isLicensed === false ? END.licenceGone : END.rightsUnknown;
-    for (const hall of halls) streams.endEach(hall.listeners, why);
+    for (const channel of channels) streams.endEach(channel.subscriptions, why);
   }
 
   /** The database may be away for a moment; undefined if it stays away. */

@@ -1,5 +1,5 @@
 /**
- * A hall is where one project's events are read out, one after the other, to the streams that are open on this node.
+ * A channel is where one project's events are read out, one after the other, to the streams that are open on this node.
  * What was committed first is heard first; a change of rights stands in the same line, so an event that was
  * committed after a revocation waits until the revocation has been understood.
  *
@@ -24,8 +24,8 @@ import {
   type Since,
   weightOf,
 } from "../model.ts";
-import { Circles } from "./model.ts";
-import { parcelsOf, wholeOf, type Saying } from "./service/pack-parcels.ts";
+import { RecipientCache } from "./model.ts";
+import { batchesOf, wholeOf, type OutboundMessage } from "./service/batch-messages.ts";
 
 /** Writes between two turns of everyone else. */
 const SLICE = 500;
@@ -33,31 +33,31 @@ const SLICE = 500;
 const WORDS = 100;
 const SEARCH_IN_WORDS = 10;
 /** What is handed over at once grows no larger than this: small enough that a slow reader's allowance holds many. */
-const PARCEL_BYTES = 64 * 1024;
+const BATCH_BYTES = 64 * 1024;
 const BRIMMING_BYTES = MAX_WAITING_BYTES / 2;
 const CALM_BYTES = MAX_WAITING_BYTES / 16;
 const CATCH_UP_MS = 5;
 /**
- * After writing to many a hall rests for half as long as that took. What is committed meanwhile goes out together, so
- * the faster events come the cheaper each gets, long before the process has no time left for anything else; a hall
+ * After writing to many a channel rests for half as long as that took. What is committed meanwhile goes out together, so
+ * the faster events come the cheaper each gets, long before the process has no time left for anything else; a channel
  * with few streams is done too soon to rest at all.
  */
 const REST_PER_WRITING = 0.5;
 const SHORTEST_REST_MS = 1;
 const LONGEST_REST_MS = 10;
-/** How long a hall waits for one reader's burst to drain before it leaves that reader to itself. */
+/** How long a channel waits for one reader's burst to drain before it leaves that reader to itself. */
 const PATIENCE_MS = 250;
-/** What may stand in a hall's line: some hundred thousand keys. Events come faster than they go only in an emergency. */
+/** What may stand in a channel's line: some hundred thousand keys. Events come faster than they go only in an emergency. */
 const MAX_LINE_BYTES = 64 * 1024 * 1024;
 
-export interface Ground {
+export interface SubscriptionInput {
   readonly actor: MemberActor;
-  readonly hall: Hall;
-  readonly holder: Holder;
+  readonly channel: ProjectChannel;
+  readonly rights: SubscriberRights;
   readonly filters: readonly Filter[];
   readonly since: Since;
   readonly tokenEndsAt: number;
-  readonly pingedWith: Set<Listener>;
+  readonly pingedWith: Set<Subscription>;
 }
 
 /**
@@ -65,24 +65,24 @@ export interface Ground {
  * event: objects that were put together from others would each have a shape of its own, which costs both the walk
  * and the memory dearly.
  */
-export class Listener {
+export class Subscription {
   readonly actor: MemberActor;
-  readonly hall: Hall;
-  readonly holder: Holder;
+  readonly channel: ProjectChannel;
+  readonly rights: SubscriberRights;
   readonly filters: readonly Filter[];
   since: Since;
   readonly tokenEndsAt: number;
-  readonly pingedWith: Set<Listener>;
+  readonly pingedWith: Set<Subscription>;
   readonly stream: EventStream;
   /** The last event that was considered for it: several of its filters may meet one event. */
   considered: SecretEvent | undefined = undefined;
-  /** For how long a hall has waited for it since it was last calm. */
+  /** For how long a channel has waited for it since it was last calm. */
   heldUpMs = 0;
 
-  constructor(ground: Ground, stream: EventStream) {
+  constructor(ground: SubscriptionInput, stream: EventStream) {
     this.actor = ground.actor;
-    this.hall = ground.hall;
-    this.holder = ground.holder;
+    this.channel = ground.channel;
+    this.rights = ground.rights;
     this.filters = ground.filters;
     this.since = ground.since;
     this.tokenEndsAt = ground.tokenEndsAt;
@@ -91,7 +91,7 @@ export class Listener {
   }
 }
 
-/** The filters whose globs have to be matched, by what makes two of them the same entry of the audience. */
+/** The filters whose globs have to be matched, by what makes two of them the same entry of the index. */
 const costly = (filters: readonly Filter[]) =>
   filters.flatMap((one) => {
     const choices = choicesOf(one);
@@ -100,8 +100,8 @@ const costly = (filters: readonly Filter[]) =>
   });
 
 /** Everything one actor has open in one project stands on the same rights. */
-export class Holder {
-  readonly listeners = new Set<Listener>();
+export class SubscriberRights {
+  readonly subscriptions = new Set<Subscription>();
   readonly #load: () => Promise<EffectiveRights>;
   /** By pattern: how many filters have it. Equal globs are matched once. */
   readonly #globs = new Map<string, { readonly choices: number; uses: number }>();
@@ -124,9 +124,9 @@ export class Holder {
     return now >= this.#validUntil && this.#running === undefined;
   }
 
-  enter(listener: Listener): void {
-    this.listeners.add(listener);
-    for (const { filter, choices } of costly(listener.filters)) {
+  enter(subscription: Subscription): void {
+    this.subscriptions.add(subscription);
+    for (const { filter, choices } of costly(subscription.filters)) {
       const known = this.#globs.get(filter);
       if (known) known.uses += 1;
       else {
@@ -136,9 +136,9 @@ export class Holder {
     }
   }
 
-  leave(listener: Listener): void {
-    this.listeners.delete(listener);
-    for (const { filter } of costly(listener.filters)) {
+  leave(subscription: Subscription): void {
+    this.subscriptions.delete(subscription);
+    for (const { filter } of costly(subscription.filters)) {
       const known = this.#globs.get(filter);
       if (!known) continue;
       known.uses -= 1;
@@ -191,72 +191,72 @@ export class Holder {
     this.#ability = ability;
     this.#validUntil = validUntil;
     this.#judged = undefined;
-    const [anyone] = this.listeners; // they are all in one hall
-    anyone?.hall.rightsChanged();
+    const [anyone] = this.subscriptions; // they are all in one channel
+    anyone?.channel.rightsChanged();
   }
 }
 
-export type Step = SecretEvent | Promise<unknown>;
+export type ChannelStep = SecretEvent | Promise<unknown>;
 
-export interface HallNeeds {
+export interface ProjectChannelNeeds {
   readonly nextFrameId: () => number;
   /** Something could not be told: to one, or to everyone. */
-  readonly onFault: (error: unknown, listener?: Listener) => void;
+  readonly onFault: (error: unknown, subscription?: Subscription) => void;
 }
 
-export class Hall {
+export class ProjectChannel {
   readonly projectId: string;
   readonly orgId: string;
-  readonly holders = new Map<string, Holder>();
-  readonly listeners = new Set<Listener>();
-  readonly #circles = new Circles<Listener>();
-  readonly #needs: HallNeeds;
-  readonly #brimming = new Set<Listener>();
-  #steps: Step[] = [];
+  readonly subscribers = new Map<string, SubscriberRights>();
+  readonly subscriptions = new Set<Subscription>();
+  readonly #recipients = new RecipientCache<Subscription>();
+  readonly #needs: ProjectChannelNeeds;
+  readonly #brimming = new Set<Subscription>();
+  #steps: ChannelStep[] = [];
   /** Out of the line and not read out yet. */
-  #next: Step[] = [];
+  #next: ChannelStep[] = [];
   #lineBytes = 0;
   #isReading = false;
   #restUntil = 0;
-  #sayings: Saying<Listener>[] = [];
+  #messages: OutboundMessage<Subscription>[] = [];
   #saidBytes = 0;
-  /** An event of this transaction or a later one is after what any listener here has seen committed. */
+  /** An event of this transaction or a later one is after what any subscription here has seen committed. */
   #newToAll = 0;
   #written = 0;
   #words = 0;
 
-  constructor(project: { readonly id: string; readonly orgId: string }, needs: HallNeeds) {
+  constructor(project: { readonly id: string; readonly orgId: string }, needs: ProjectChannelNeeds) {
     this.projectId = project.id;
     this.orgId = project.orgId;
     this.#needs = needs;
   }
 
-  enter(listener: Listener): void {
-    this.listeners.add(listener);
-    listener.holder.enter(listener);
-    this.#circles.enter(listener);
-    this.#newToAll = Math.max(this.#newToAll, listener.since.xmax);
+  enter(subscription: Subscription): void {
+    this.subscriptions.add(subscription);
+    subscription.rights.enter(subscription);
+    this.#recipients.enter(subscription);
+    this.#newToAll = Math.max(this.#newToAll, subscription.since.xmax);
   }
 
-  leave(listener: Listener): void {
-    this.listeners.delete(listener);
-    listener.holder.leave(listener);
-    if (listener.holder.listeners.size === 0) this.holders.delete(listener.actor.id);
-    this.#circles.leave(listener);
-    this.#brimming.delete(listener);
+  leave(subscription: Subscription): void {
+    this.subscriptions.delete(subscription);
+    subscription.rights.leave(subscription);
+    if (subscription.rights.subscriptions.size === 0) this.subscribers.delete(subscription.actor.id);
+    this.#recipients.leave(subscription);
+    this.#brimming.delete(subscription);
   }
 
   hearEverything(): void {
-    for (const listener of this.listeners) listener.since = EVER;
+    for (const subscription of this.subscriptions) subscription.since = EVER;
     this.#newToAll = 0;
   }
 
   rightsChanged(): void {
-    this.#circles.forget();
+    this.#recipients.forget();
   }
 
   /** At the end of the line: an event, or something that what comes later must wait for and that never rejects. */
-  line(step: Step): void {
+  line(step: ChannelStep): void {
     this.#steps.push(step);
     if (!(step instanceof Promise)) this.#lineBytes += weightOf(step);
   }
@@ -276,7 +276,7 @@ export class Hall {
   }
 
   /** Moves the line. */
-  readOut(): void {
+  dispatch(): void {
     if (!this.#isReading) void this.#read();
   }
 
@@ -287,7 +287,7 @@ export class Hall {
       if (rest >= SHORTEST_REST_MS) await pause(rest);
       for (const step of this.#takeSteps()) {
         if (!(step instanceof Promise)) this.#say(step);
-        if (step instanceof Promise || this.#saidBytes >= PARCEL_BYTES) await this.#handOver();
+        if (step instanceof Promise || this.#saidBytes >= BATCH_BYTES) await this.#handOver();
         if (step instanceof Promise) await step.catch(this.#needs.onFault);
         if (this.#words < WORDS) continue;
         this.#words = 0;
@@ -311,9 +311,9 @@ export class Hall {
 
   /** Puts an event into words and finds everyone who may and wants to hear of it. */
   #putIntoWords(event: SecretEvent): void {
-    const searches = this.#circles.searches;
-    const everyone = this.#circles.of(event);
-    this.#words += this.#circles.searches > searches ? SEARCH_IN_WORDS : 1;
+    const searches = this.#recipients.searches;
+    const everyone = this.#recipients.of(event);
+    this.#words += this.#recipients.searches > searches ? SEARCH_IN_WORDS : 1;
     const circle =
       event.xid >= this.#newToAll ? everyone : everyone.filter(({ since }) => isAfter(event, since));
     if (circle.length === 0) return;
@@ -321,22 +321,22 @@ export class Hall {
       (data) => new Frame({ event: event.type, id: this.#needs.nextFrameId(), data }),
     );
     for (const frame of frames) this.#saidBytes += frame.chunk.length;
-    this.#sayings.push({ frames, circle });
+    this.#messages.push({ frames, circle });
   }
 
   async #handOver(): Promise<void> {
-    const sayings = this.#sayings;
-    this.#sayings = [];
+    const messages = this.#messages;
+    this.#messages = [];
     this.#saidBytes = 0;
     const began = performance.now();
-    const [first] = sayings;
-    if (first && sayings.every(({ circle }) => circle === first.circle)) {
+    const [first] = messages;
+    if (first && messages.every(({ circle }) => circle === first.circle)) {
       // Nearly always: one event, or several of one folder.
-      const whole = wholeOf(sayings.flatMap(({ frames }) => frames));
-      for (const listener of first.circle) if (this.#tell(listener, whole)) await turn();
+      const whole = wholeOf(messages.flatMap(({ frames }) => frames));
+      for (const subscription of first.circle) if (this.#tell(subscription, whole)) await turn();
     } else {
-      for (const [listener, parcel] of parcelsOf(sayings))
-        if (this.#tell(listener, parcel.whole)) await turn();
+      for (const [subscription, batch] of batchesOf(messages))
+        if (this.#tell(subscription, batch.whole)) await turn();
     }
     const ended = performance.now();
     this.#restUntil = ended + Math.min(LONGEST_REST_MS, (ended - began) * REST_PER_WRITING);
@@ -344,19 +344,19 @@ export class Hall {
   }
 
   /** True when it is everyone else's turn. */
-  #tell(listener: Listener, frame: Frame): boolean {
+  #tell(subscription: Subscription, frame: Frame): boolean {
     let waiting = 0;
     try {
-      waiting = listener.stream.send(frame);
+      waiting = subscription.stream.send(frame);
     } catch (error) {
-      this.#needs.onFault(error, listener);
+      this.#needs.onFault(error, subscription);
     }
-    if (waiting > BRIMMING_BYTES && listener.heldUpMs < PATIENCE_MS) this.#brimming.add(listener);
+    if (waiting > BRIMMING_BYTES && subscription.heldUpMs < PATIENCE_MS) this.#brimming.add(subscription);
     this.#written += 1;
     return this.#written % SLICE === 0;
   }
 
-  #takeSteps(): Step[] {
+  #takeSteps(): ChannelStep[] {
     this.#next = this.#steps;
     this.#steps = [];
     return this.#next;
@@ -365,11 +365,12 @@ export class Hall {
   async #letReadersCatchUp(): Promise<void> {
     while (this.#brimming.size > 0) {
       await pause(CATCH_UP_MS);
-      for (const listener of this.#brimming) {
-        const { waitingBytes } = listener.stream;
-        if (waitingBytes <= CALM_BYTES) listener.heldUpMs = 0;
-        else listener.heldUpMs += CATCH_UP_MS;
-        if (waitingBytes <= CALM_BYTES || listener.heldUpMs >= PATIENCE_MS) this.#brimming.delete(listener);
+      for (const subscription of this.#brimming) {
+        const { waitingBytes } = subscription.stream;
+        if (waitingBytes <= CALM_BYTES) subscription.heldUpMs = 0;
+        else subscription.heldUpMs += CATCH_UP_MS;
+        if (waitingBytes <= CALM_BYTES || subscription.heldUpMs >= PATIENCE_MS)
+          this.#brimming.delete(subscription);
       }
     }
   }

@@ -7,46 +7,46 @@ import type { Clock } from "../../platform/clock.ts";
 import { Frame } from "../../platform/http/index.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Tail } from "../../platform/outbox/index.ts";
-import type { Listener } from "../halls/service.ts";
+import type { Subscription } from "../channels/service.ts";
 import { END, FEATURE } from "../model.ts";
-import { BEAT_SECONDS, type Slots } from "../slots/service.ts";
-import type { Hearing } from "./hear-facts.ts";
+import { BEAT_SECONDS, type StreamQuota } from "../stream-quota/service.ts";
+import type { EventRouter } from "./route-facts.ts";
 import { groupBy, SLOW_LINGER_MS, type LiveStreams } from "./live-streams.ts";
 
-export interface TimekeeperNeeds {
+export interface HeartbeatNeeds {
   readonly tail: Tail;
   readonly clock: Clock;
   readonly log: Log;
   readonly licences: Licences;
-  readonly slots: Slots;
+  readonly quota: StreamQuota;
   readonly streams: LiveStreams;
-  readonly hearing: Hearing;
+  readonly router: EventRouter;
 }
 
 const TICK_MS = 250;
 const TICKS_PER_SECOND = 1000 / TICK_MS;
 const PING_SECONDS = 15;
 /** A node that cannot read the outbox for so long sends its readers to others, which may be able to. */
-const MAX_DEAF_MS = 60_000;
+const MAX_BEHIND_MS = 60_000;
 const PING = new Frame({ event: "ping" });
 
-export class Timekeeper {
-  readonly #needs: TimekeeperNeeds;
-  readonly #pinged = Array.from({ length: PING_SECONDS * TICKS_PER_SECOND }, () => new Set<Listener>());
+export class Heartbeat {
+  readonly #needs: HeartbeatNeeds;
+  readonly #pinged = Array.from({ length: PING_SECONDS * TICKS_PER_SECOND }, () => new Set<Subscription>());
   #ticks = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(needs: TimekeeperNeeds) {
+  constructor(needs: HeartbeatNeeds) {
     this.#needs = needs;
   }
 
   /** Those that are pinged on one tick. Drawn by lot: streams that came together are not pinged together. */
-  drawTick(): Set<Listener> {
+  drawTick(): Set<Subscription> {
     return this.#pinged[Math.floor(Math.random() * this.#pinged.length)] ?? new Set();
   }
 
-  isDeaf(): boolean {
-    return this.#needs.tail.lagMs() >= MAX_DEAF_MS;
+  isBehind(): boolean {
+    return this.#needs.tail.lagMs() >= MAX_BEHIND_MS;
   }
 
   start(): void {
@@ -59,14 +59,14 @@ export class Timekeeper {
   }
 
   #tick(): void {
-    const { streams, slots, log } = this.#needs;
+    const { streams, quota, log } = this.#needs;
     this.#ticks += 1;
     // Also to those with something waiting: some readers take nothing but a ping for a sign of life.
     for (const { stream } of this.#pinged[this.#ticks % this.#pinged.length] ?? []) stream.sendIfRoom(PING);
     if (this.#ticks % (TICKS_PER_SECOND / 2) === 0) this.#endThoseWhoseTimeIsUp();
     if (this.#ticks % TICKS_PER_SECOND === 0) this.#endUnlicensed();
     if (this.#ticks % (BEAT_SECONDS * TICKS_PER_SECOND) === 0) {
-      slots
+      quota
         .beat()
         .catch((error: unknown) =>
           log.debug({ reason: (error as Error).message }, "this node could not show itself"),
@@ -76,29 +76,30 @@ export class Timekeeper {
   }
 
   #endThoseWhoseTimeIsUp(): void {
-    const { streams, hearing, clock } = this.#needs;
+    const { streams, router, clock } = this.#needs;
     const now = clock.millis();
-    if (this.isDeaf()) streams.endAll(END.eventsLost);
-    for (const hall of streams.halls()) {
-      for (const listener of hall.listeners)
-        if (now >= listener.tokenEndsAt) streams.end(listener, END.tokenExpired);
-      for (const holder of hall.holders.values()) {
-        if (holder.isOutdated(now)) streams.line(hall, hearing.refresh(holder));
+    if (this.isBehind()) streams.endAll(END.eventsLost);
+    for (const channel of streams.channels()) {
+      for (const subscription of channel.subscriptions)
+        if (now >= subscription.tokenEndsAt) streams.end(subscription, END.tokenExpired);
+      for (const rights of channel.subscribers.values()) {
+        if (rights.isOutdated(now)) streams.line(channel, router.refresh(rights));
       }
     }
     for (const stream of streams.backlog.behind) {
       if (stream.isStill()) streams.end({ stream }, END.tooSlow, SLOW_LINGER_MS);
     }
-    streams.readOut();
+    streams.dispatch();
   }
 
   /** A licence ends by the clock, without a fact. */
   #endUnlicensed(): void {
     const { streams, licences } = this.#needs;
-    for (const [orgId, halls] of groupBy(streams.halls(), (hall) => hall.orgId)) {
+    for (const [orgId, channels] of groupBy(streams.channels(), (channel) => channel.orgId)) {
       licences.has(orgId, FEATURE).then(
         (isLicensed) => {
-          if (!isLicensed) for (const hall of halls) streams.endEach(hall.listeners, END.licenceGone);
+          if (!isLicensed)
+            for (const channel of channels) streams.endEach(channel.subscriptions, END.licenceGone);
         },
         () => undefined, // asked again in a second
       );
