@@ -1,4 +1,4 @@
-import { UPKEEP_TURN } from "../platform/db/index.ts";
+import { MAINTENANCE_TURN } from "../platform/db/index.ts";
 import type { MemberActor } from "../platform/actor.ts";
 import { deny, orgOf, type Permissions } from "../permissions/index.ts";
 import type { Projects } from "../projects/index.ts";
@@ -49,7 +49,7 @@ export function createAudit(needs: AuditNeeds): Audit {
     // One more than asked for: its presence is the answer to whether there is a next page.
     const rows = await db.read(
       (q) => pageOfAudit(q, { ...filter, limit: limit + 1 }),
-      of.orgId === null ? UPKEEP_TURN : { tenant: of.orgId },
+      of.orgId === null ? MAINTENANCE_TURN : { tenant: of.orgId },
     );
     const page = rows.slice(0, limit);
     const last = page.at(-1);

@@ -97,9 +97,9 @@ describe("the upkeep of the audit log", () => {
   it("leaves a month in the default partition when rows of it lie there, says so once, and makes the others", async () => {
     const stray = await insertAt("2032-02-10T00:00:00Z");
     clock.set(new Date("2032-01-20T00:00:00Z"));
-    const upkeep = partitions();
-    await upkeep.ensurePartitions();
-    await upkeep.ensurePartitions();
+    const maintenance = partitions();
+    await maintenance.ensurePartitions();
+    await maintenance.ensurePartitions();
     assert.deepEqual(warnings, ["audit_log_2032_02"]);
     assert.equal(await partitionOf(stray), "audit_log_default");
     assert.equal(await partitionOf(await insertAt("2032-02-11T00:00:00Z")), "audit_log_default");

@@ -13,15 +13,15 @@ import { createAuthorities } from "./authorities/service.ts";
 import { createImports } from "./inventory/imports/service.ts";
 import { createCertificateSearch } from "./inventory/search/service.ts";
 import { createInventory } from "./inventory/service.ts";
-import { createUpkeep } from "./inventory/upkeep/service.ts";
-import { createGate } from "./issuance/gate/service.ts";
+import { createMaintenance } from "./inventory/maintenance/service.ts";
+import { createSigning } from "./issuance/signing/service.ts";
 import { createRenewal } from "./issuance/renewal/service.ts";
 import { createCertificateRequests } from "./issuance/requests/service.ts";
 import { createIssuance } from "./issuance/service.ts";
 import { certificateJobs } from "./jobs.ts";
 import { createPolicies } from "./policies/service.ts";
 import { createProfiles } from "./profiles/service.ts";
-import { createRevocationLists } from "./revocation/lists/service.ts";
+import { createCrls } from "./revocation/crl/service.ts";
 import { createOcsp } from "./revocation/ocsp/service.ts";
 import { createRevocation } from "./revocation/service.ts";
 import { certificateRoutes } from "./routes.ts";
@@ -54,7 +54,7 @@ export function createCertificates(needs: CertificateNeeds) {
   const { db, clock, keyring, permissions } = needs;
   const scope = createCertificateScope(needs);
   const issuers = createIssuers(needs);
-  const gate = createGate({ db, clock, keyring, issuers });
+  const signing = createSigning({ db, clock, keyring, issuers });
   const authorities = createAuthorities({ ...needs, scope });
   const authorityCertificates = createAuthorityCertificates({
     db,
@@ -62,7 +62,7 @@ export function createCertificates(needs: CertificateNeeds) {
     keyring,
     authorities,
     issuers,
-    gate,
+    signing,
   });
   const policies = createPolicies({ db, clock, permissions, scope });
   const profiles = createProfiles({ ...needs, scope });
@@ -73,16 +73,16 @@ export function createCertificates(needs: CertificateNeeds) {
     applications,
     authorities,
     issuers,
-    gate,
+    signing,
   });
   const requests = createCertificateRequests({ db, clock, keyring, permissions });
   const inventory = createInventory({ db, clock, keyring, permissions, profiles });
   const imports = createImports({ db, clock, keyring, permissions, scope, profiles, applications });
   const revocation = createRevocation({ db, clock, inventory });
-  const lists = createRevocationLists({ ...needs, issuers, authorities });
-  const ocsp = createOcsp({ ...needs, issuers, gate });
+  const lists = createCrls({ ...needs, issuers, authorities });
+  const ocsp = createOcsp({ ...needs, issuers, signing });
   const search = createCertificateSearch({ ...needs, scope, profiles, issuance, revocation });
-  const upkeep = createUpkeep({ db, clock });
+  const maintenance = createMaintenance({ db, clock });
   const renewal = createRenewal({ ...needs, profiles, issuance });
   const services = {
     mayIn: createMayIn(scope, permissions),
@@ -104,7 +104,7 @@ export function createCertificates(needs: CertificateNeeds) {
     scope,
     applications,
     routes: certificateRoutes(services),
-    jobs: certificateJobs({ upkeep, renewal, lists }),
+    jobs: certificateJobs({ maintenance, renewal, lists }),
   };
 }
 

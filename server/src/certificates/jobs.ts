@@ -1,22 +1,22 @@
 import type { Job } from "../platform/jobs/index.ts";
-import type { Upkeep } from "./inventory/upkeep/service.ts";
+import type { Maintenance } from "./inventory/maintenance/service.ts";
 import type { Renewal } from "./issuance/renewal/service.ts";
-import type { RevocationLists } from "./revocation/lists/service.ts";
+import type { Crls } from "./revocation/crl/service.ts";
 
 export interface CertificateWork {
-  readonly upkeep: Upkeep;
+  readonly maintenance: Maintenance;
   readonly renewal: Renewal;
-  readonly lists: RevocationLists;
+  readonly lists: Crls;
 }
 
-export const certificateJobs = ({ upkeep, renewal, lists }: CertificateWork): Job[] => [
-  { name: "certificates-expire", everySeconds: 30, leaseSeconds: 300, run: () => upkeep.moveExpired() },
-  { name: "certificates-fold", everySeconds: 60, leaseSeconds: 300, run: () => upkeep.foldBlocks() },
+export const certificateJobs = ({ maintenance, renewal, lists }: CertificateWork): Job[] => [
+  { name: "certificates-expire", everySeconds: 30, leaseSeconds: 300, run: () => maintenance.moveExpired() },
+  { name: "certificates-fold", everySeconds: 60, leaseSeconds: 300, run: () => maintenance.foldBlocks() },
   {
     name: "certificates-clear",
     everySeconds: 600,
     leaseSeconds: 600,
-    run: () => upkeep.clearDeletedProjects(),
+    run: () => maintenance.clearDeletedProjects(),
   },
   {
     name: "certificates-renew",

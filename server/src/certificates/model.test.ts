@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { wishOf, type Material } from "./issuance/model.ts";
+import { templateOf, type Material } from "./issuance/model.ts";
 import { beginning } from "./model.ts";
 import { judge } from "./policies/model.ts";
 
@@ -11,12 +11,12 @@ const inSeconds = (seconds: number) => new Date(SECOND + seconds * 1000).toISOSt
 test("a certificate begins a little ago, for clocks that lag, and lives no longer than asked for and allowed", () => {
   const rules = { validity: { max: "1h" } };
   const timesOf = (attributes: Material["attributes"]) => {
-    const wish = wishOf(
+    const template = templateOf(
       { attributes, csr: undefined, defaults: {}, rules, issuer: null, now: NOW },
       undefined,
     );
-    const times = [wish.notBefore, wish.notAfter].map((at) => (at.getTime() - SECOND) / 1000);
-    const refusals = judge(rules, wish, { key: undefined, signature: "" }).map(({ code }) => code);
+    const times = [template.notBefore, template.notAfter].map((at) => (at.getTime() - SECOND) / 1000);
+    const refusals = judge(rules, template, { key: undefined, signature: "" }).map(({ code }) => code);
     return [...times, ...refusals];
   };
   assert.deepEqual(timesOf({}), [-30, 3570]);

@@ -89,14 +89,14 @@ export function judged<T>(field: string, work: () => T): T {
   }
 }
 
-export type Status = "active" | "expired" | "revoked";
+export type CertificateStatusName = "active" | "expired" | "revoked";
 export const PHASE = { live: 0, expired: 1, revoked: 2 } as const;
 
 /** The one place where a status is decided. */
 export function statusOf(
   certificate: { readonly revokedAt: Date | null; readonly notAfter: Date },
   now: Date,
-): Status {
+): CertificateStatusName {
   if (certificate.revokedAt !== null) return "revoked";
   return certificate.notAfter.getTime() <= now.getTime() ? "expired" : "active";
 }

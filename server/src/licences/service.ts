@@ -6,7 +6,7 @@
 import type { Actor, MemberActor } from "../platform/actor.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Keyring } from "../platform/crypto/index.ts";
-import { isUniqueViolation, type Db, type Query, type Tx, UPKEEP_TURN } from "../platform/db/index.ts";
+import { isUniqueViolation, type Db, type Query, type Tx, MAINTENANCE_TURN } from "../platform/db/index.ts";
 import { newId } from "../platform/ids.ts";
 import type { Log } from "../platform/log.ts";
 import { createFactCache, type FactCache, type Tail } from "../platform/outbox/index.ts";
@@ -16,7 +16,7 @@ import type { IssuedLicenceView, LicenceFeature, NewLicence, OrganizationLicence
 import { parseLicence, type LicencePayload } from "./document/contract.ts";
 import { isSignedByOneOf, publicKeyFromDer } from "./document/model.ts";
 import { licenceChanged } from "./events.ts";
-import { createIssuer, type Issuer } from "./issuer/service.ts";
+import { createIssuer, type LicenceIssuer } from "./issuer/service.ts";
 import * as model from "./model.ts";
 import * as store from "./store.ts";
 
@@ -55,7 +55,7 @@ const MAX_REPORTED = 1000;
 
 class LicenceService implements Licences {
   readonly #needs: LicenceNeeds;
-  readonly #issuer: Issuer;
+  readonly #issuer: LicenceIssuer;
   readonly #cache: FactCache<readonly model.Licence[]>;
   readonly #reported = new Set<string>();
 
@@ -167,7 +167,7 @@ class LicenceService implements Licences {
     this.#needs.permissions.requireInstanceAdmin(actor);
     const { rows, totalCount } = await this.#needs.db.read(
       (q) => store.pageOfLicences(q, page.limit, page.offset),
-      UPKEEP_TURN,
+      MAINTENANCE_TURN,
     );
     return { licences: await this.#view(rows), totalCount };
   }

@@ -12,7 +12,7 @@ import {
   builtinRules,
   compileRules,
   type Ability,
-  type Attributes,
+  type ConditionAttributes,
   type Rule,
   type RoleScopeKind,
 } from "./model/index.ts";
@@ -72,7 +72,7 @@ export interface Permissions {
 export interface WantedPair {
   readonly action: string;
   readonly subject: string;
-  readonly attributes?: Attributes;
+  readonly attributes?: ConditionAttributes;
 }
 
 const CACHED_RIGHTS = 50_000;

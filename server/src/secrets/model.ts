@@ -5,7 +5,7 @@
  */
 import { badRequest, notFound } from "../platform/problem.ts";
 import type { Redacted } from "../platform/redacted.ts";
-import type { Attributes } from "../permissions/index.ts";
+import type { ConditionAttributes } from "../permissions/index.ts";
 import type { SecretMetadataItem, SecretView } from "./contract.ts";
 
 export const secretExists = (key: string) =>
@@ -214,7 +214,7 @@ export const attributesOf = (
   folder: Pick<FolderPlace, "environment" | "path">,
   key: string,
   tags: readonly TagRef[],
-): Attributes => ({
+): ConditionAttributes => ({
   environment: folder.environment,
   secretPath: folder.path,
   secretName: key,

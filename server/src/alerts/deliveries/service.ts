@@ -5,7 +5,7 @@
  * places, and what waits for a dead one waits there.
  */
 import type { Clock } from "../../platform/clock.ts";
-import { type Db, type Tx, UPKEEP_TURN } from "../../platform/db/index.ts";
+import { type Db, type Tx, MAINTENANCE_TURN } from "../../platform/db/index.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Measure, Reading } from "../../platform/measure.ts";
 import type { AnyChannel, Notifications, Outcome } from "../../notifications/index.ts";
@@ -41,7 +41,7 @@ const POLL_MS = 1000;
 const SEND_LIMIT_MS = 90_000;
 /** Pauses between attempts to write an outcome down; with what each may take, they end before the claim does. */
 const NOTE_PAUSES_MS = [100, 500, 2000, 5000, 10_000];
-const UPKEEP = { audited: false } as const;
+const MAINTENANCE = { audited: false } as const;
 
 export interface Deliveries {
   /** Sends whatever is due now, waits for all of it and answers how many attempts were made; tests call it. */
@@ -179,7 +179,7 @@ class Sender implements Deliveries {
       limit: free,
     };
     const before = new Map(this.#underWay);
-    const claimed = await db.write((tx) => claimDeliveries(tx, { ...wish, underWay: before }), UPKEEP);
+    const claimed = await db.write((tx) => claimDeliveries(tx, { ...wish, underWay: before }), MAINTENANCE);
     for (const delivery of claimed) this.#begin(delivery);
     this.#noteCrowds(claimed, before);
     return claimed.length;
@@ -259,7 +259,7 @@ class Sender implements Deliveries {
     if (!row) return undefined;
     const channel = notifications.get(row.channelType);
     if (!channel) return { status: "failed", error: "This kind of channel is unknown here." };
-    const obstacle = await db.read((q) => findObstacle(q, delivery, row, clock.now()), UPKEEP_TURN);
+    const obstacle = await db.read((q) => findObstacle(q, delivery, row, clock.now()), MAINTENANCE_TURN);
     if (obstacle) return obstacle;
     const outcome = await this.#send(channel, row, delivery);
     return judge(outcome, {
@@ -275,14 +275,14 @@ class Sender implements Deliveries {
   async #writeDown(note: (tx: Tx) => Promise<void>): Promise<void> {
     for (const pause of NOTE_PAUSES_MS) {
       try {
-        await this.#needs.db.write(note, UPKEEP);
+        await this.#needs.db.write(note, MAINTENANCE);
         return;
       } catch (error) {
         if (this.#isStopping) throw error;
         await new Promise((done) => setTimeout(done, pause));
       }
     }
-    await this.#needs.db.write(note, UPKEEP);
+    await this.#needs.db.write(note, MAINTENANCE);
   }
 
   async #send(channel: AnyChannel, row: ChannelRow, delivery: ClaimedDelivery): Promise<Outcome> {

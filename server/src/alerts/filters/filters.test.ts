@@ -1,4 +1,4 @@
-import { UPKEEP_TURN } from "../../platform/db/index.ts";
+import { MAINTENANCE_TURN } from "../../platform/db/index.ts";
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, test } from "node:test";
@@ -138,7 +138,7 @@ test("SQL and code agree on which certificates a filter means", async () => {
             limit: 100,
             offset: 0,
           }),
-        UPKEEP_TURN,
+        MAINTENANCE_TURN,
       );
       assert.deepEqual(found.certificates.map((row) => row.id).sort(), expected.sort());
       assert.equal(found.total, expected.length);

@@ -10,7 +10,7 @@
  */
 import { createGatherer } from "./service/gather.ts";
 import { createLooker } from "./service/look-for-due.ts";
-import { UPKEEP, type OccasionNeeds } from "./service/ready.ts";
+import { MAINTENANCE, type OccasionNeeds } from "./service/ready.ts";
 import { createFactTurns } from "./service/take-turns.ts";
 import * as store from "./store.ts";
 
@@ -37,9 +37,9 @@ export function createOccasions(needs: OccasionNeeds) {
       const daysAgo = (days: number) => new Date(now.getTime() - days * 86_400_000);
       const [ends, messages] = [daysAgo(OCCASION_DAYS), daysAgo(HISTORY_DAYS)];
       for (let gone = SWEPT_AT_ONCE; gone === SWEPT_AT_ONCE;)
-        gone = await needs.db.write((tx) => store.forgetOccasions(tx, ends, SWEPT_AT_ONCE), UPKEEP);
+        gone = await needs.db.write((tx) => store.forgetOccasions(tx, ends, SWEPT_AT_ONCE), MAINTENANCE);
       for (let gone = SWEPT_AT_ONCE; gone === SWEPT_AT_ONCE;)
-        gone = await needs.db.write((tx) => store.forgetMessages(tx, messages, SWEPT_AT_ONCE), UPKEEP);
+        gone = await needs.db.write((tx) => store.forgetMessages(tx, messages, SWEPT_AT_ONCE), MAINTENANCE);
     },
   };
 }

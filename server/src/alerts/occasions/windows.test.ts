@@ -1,4 +1,4 @@
-import { UPKEEP_TURN } from "../../platform/db/index.ts";
+import { MAINTENANCE_TURN } from "../../platform/db/index.ts";
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { inventory } from "../../../test/alert-receiver.ts";
@@ -36,7 +36,7 @@ test("however many windows are looked through at once, one answer stays short an
   let [seen, longest] = [0, 0];
   while (open.length > 0) {
     const asked = open;
-    const rows = await house.house.database.read((q) => readDue(q, asked), UPKEEP_TURN);
+    const rows = await house.house.database.read((q) => readDue(q, asked), MAINTENANCE_TURN);
     [seen, longest] = [seen + rows.length, Math.max(longest, rows.length)];
     open = asked.flatMap((window, index) => {
       const own = rows.filter((row) => row.window === index);
@@ -70,7 +70,7 @@ test("certificates with very many names are read a few at a time, and all of the
   let [seen, longest] = [0, 0];
   while (open) {
     const asked: DueWindow = open;
-    const rows = await house.house.database.read((q) => readDue(q, [asked]), UPKEEP_TURN);
+    const rows = await house.house.database.read((q) => readDue(q, [asked]), MAINTENANCE_TURN);
     [seen, longest] = [seen + rows.length, Math.max(longest, rows.length)];
     const last = rows.at(-1);
     open = last?.hasMore ? { ...asked, low: last.notAfter, lowId: last.id } : undefined;

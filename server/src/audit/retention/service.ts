@@ -31,7 +31,7 @@ export interface AuditRetention {
 const BATCH = 5000;
 /** A run ends after this many chunks; the next one goes on. */
 const MAX_BATCHES = 400;
-const UPKEEP = { audited: false } as const;
+const MAINTENANCE = { audited: false } as const;
 
 export function createAuditRetention({ db, clock, log, retentionDays }: RetentionNeeds): AuditRetention {
   const drop = async (month: Month): Promise<void> => {
@@ -39,7 +39,7 @@ export function createAuditRetention({ db, clock, log, retentionDays }: Retentio
       await db.write(async (tx) => {
         await takePartitionLock(tx);
         if ((await partitionNames(tx)).includes(month.partition)) await dropMonth(tx, month);
-      }, UPKEEP);
+      }, MAINTENANCE);
       log.info(
         { month: month.partition },
         "a month of the audit log was dropped: all of it is older than the retention",
@@ -56,7 +56,7 @@ export function createAuditRetention({ db, clock, log, retentionDays }: Retentio
   const inBatches = async (removeSome: (tx: Tx) => Promise<number>): Promise<number> => {
     let removed = 0;
     for (let run = 0; run < MAX_BATCHES; run += 1) {
-      const count = await db.write(removeSome, UPKEEP);
+      const count = await db.write(removeSome, MAINTENANCE);
       removed += count;
       if (count < BATCH) break;
     }
@@ -75,7 +75,7 @@ export function createAuditRetention({ db, clock, log, retentionDays }: Retentio
     const cutoff = cutoffOf(clock.now(), days);
     let rows = 0;
     for (let run = 0; run < MAX_BATCHES; run += 1) {
-      const count = await db.write((tx) => deleteOfProjectBefore(tx, projectId, cutoff, BATCH), UPKEEP);
+      const count = await db.write((tx) => deleteOfProjectBefore(tx, projectId, cutoff, BATCH), MAINTENANCE);
       rows += count;
       if (count < BATCH) break;
       yield;

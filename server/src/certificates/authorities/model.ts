@@ -9,7 +9,7 @@ import {
   X509Error,
   type DistinguishedName,
 } from "../x509/index.ts";
-import type { Wish } from "../issuance/gate/model.ts";
+import type { CertificateTemplate } from "../issuance/signing/model.ts";
 import { levelsLeft, type Issuer } from "./issuers/model.ts";
 import type { AuthorityView } from "./contract.ts";
 
@@ -173,7 +173,7 @@ export function authorityWish(
   validity: { notBefore: Date; notAfter: Date },
   pathLength: number | undefined,
   constraints: Constraints | null,
-): Wish {
+): CertificateTemplate {
   const isEmpty = !constraints || constraints.permitted.length + constraints.excluded.length === 0;
   return {
     subject,

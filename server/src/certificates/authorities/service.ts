@@ -21,8 +21,8 @@ import {
 } from "../x509/index.ts";
 import type { AuthorityChange, NewAuthority } from "./contract.ts";
 import { speaksFor } from "./issuers/model.ts";
-import { authorityKeyPlace } from "./issuers/service.ts";
-import { isBlockedKey } from "../issuance/gate/store.ts";
+import { authorityKeyContext } from "./issuers/service.ts";
+import { isBlockedKey } from "../issuance/signing/store.ts";
 import { inKeyTurn } from "../issuance/keys/service.ts";
 import { findLineage, type LineageRow } from "./issuers/store.ts";
 import { authorityNameTaken, checkListUrls, subjectOf, toAuthorityView, type AuthorityRow } from "./model.ts";
@@ -77,7 +77,7 @@ export async function newAuthorityKey(
   );
   const id = newId();
   const dataKey = await needs.keyring.dataKeyOf({ projectId: authority.projectId });
-  const sealedKey = dataKey.encrypt(exportPkcs8(privateKey), authorityKeyPlace(id));
+  const sealedKey = dataKey.encrypt(exportPkcs8(privateKey), authorityKeyContext(id));
   const row: AuthorityKeyRow = {
     id,
     authorityId: authority.id,

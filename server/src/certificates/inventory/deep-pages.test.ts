@@ -5,7 +5,7 @@ import type pg from "pg";
 import { aPki, issue, ok, type Pki } from "../../../test/certificates.ts";
 import { openTestHouse, type TestHouse } from "../../../test/harness.ts";
 import { withClient } from "../../../test/postgres.ts";
-import { type SlowQuery, UPKEEP_TURN } from "../../platform/db/index.ts";
+import { type SlowQuery, MAINTENANCE_TURN } from "../../platform/db/index.ts";
 import { listOfProfile } from "./store/profile-list.ts";
 
 const ROWS = 133_333;
@@ -168,7 +168,7 @@ describe("pages of a long list", () => {
         first: (statement, values) => q.first(statement, values),
       };
       return listOfProfile(interrupted, one.profile.id, { offset: 3_000, limit: 20 }, house.clock.now());
-    }, UPKEEP_TURN);
+    }, MAINTENANCE_TURN);
     assert.equal(page.length, 20);
   });
 

@@ -1,4 +1,4 @@
-import { statusOf, type Status } from "../model.ts";
+import { statusOf, type CertificateStatusName } from "../model.ts";
 
 /** A line of a list. */
 export interface ListedCertificate {
@@ -91,7 +91,7 @@ export const attributesOf = (
 });
 
 export interface CertificateQuery {
-  readonly status?: Status | undefined;
+  readonly status?: CertificateStatusName | undefined;
   readonly search?: string | undefined;
   readonly profileId?: string | undefined;
   readonly applicationId?: string | undefined;

@@ -2,7 +2,7 @@ import { Raw, serve, type Route, inProject, toThing } from "../../platform/http/
 import { invalidField } from "../../platform/problem.ts";
 import { REASON_WORDS } from "../contract.ts";
 import * as contract from "./contract.ts";
-import type { Imports } from "./imports/service.ts";
+import type { CertificateImports } from "./imports/service.ts";
 import type { CertificateSearch } from "./search/service.ts";
 import type { Inventory } from "./service.ts";
 
@@ -15,7 +15,7 @@ function reasonOf(text: string) {
 
 export interface InventoryServices {
   readonly inventory: Inventory;
-  readonly imports: Imports;
+  readonly imports: CertificateImports;
   readonly search: CertificateSearch;
 }
 

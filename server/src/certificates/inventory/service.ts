@@ -8,8 +8,8 @@ import { badRequest, invalidField, notFound } from "../../platform/problem.ts";
 import { createFairQueue } from "../../platform/fair-queue.ts";
 import { orgOf, type Permissions } from "../../permissions/index.ts";
 import { chainToPem } from "../authorities/model.ts";
-import { renewalTime } from "../issuance/gate/model.ts";
-import { openCertificateKey } from "../issuance/gate/service.ts";
+import { renewalTime } from "../issuance/signing/model.ts";
+import { openCertificateKey } from "../issuance/signing/service.ts";
 import { judged, statusOf } from "../model.ts";
 import type { Profiles } from "../profiles/service.ts";
 import type { ProfileRow } from "../profiles/store.ts";
@@ -25,8 +25,8 @@ import {
 } from "./store/certificates.ts";
 import { listOfProfile } from "./store/profile-list.ts";
 import { namesOfProfile, searchInProfile } from "./store/profile-search.ts";
-import { NEWEST_SAMPLED, planSearch, type SearchSample } from "./terms/model.ts";
-import { sampleOf } from "./terms/service.ts";
+import { NEWEST_SAMPLED, planSearch, type SearchSample } from "./search-planner/model.ts";
+import { sampleOf } from "./search-planner/service.ts";
 
 export interface InventoryNeeds {
   readonly db: Db;

@@ -27,7 +27,7 @@ import {
 import { SAN_WORDS } from "../contract.ts";
 import type { CertificateRow } from "../inventory/model.ts";
 import type { Attributes } from "./contract.ts";
-import type { Wish } from "./gate/model.ts";
+import type { CertificateTemplate } from "./signing/model.ts";
 
 export interface Material {
   readonly attributes: Attributes;
@@ -143,7 +143,11 @@ const AHEAD_SECONDS = 86_400;
  * What a policy that looks at the lifetime alone does not see: one that is over, and one that lies so far ahead that
  * whoever may have certificates today would have those of later years too.
  */
-export function timeFindings(rules: PolicyRules, { notBefore, notAfter }: Wish, now: Date): Finding[] {
+export function timeFindings(
+  rules: PolicyRules,
+  { notBefore, notAfter }: CertificateTemplate,
+  now: Date,
+): Finding[] {
   if (notAfter <= now && notBefore < notAfter)
     return [findingOf("validity.ended", "notAfter", "It has ended already.")];
   const max = rules.validity?.max;
@@ -210,7 +214,7 @@ function signatureFor({ attributes, defaults, rules, issuer }: Material): Signat
   return allowed.find(fits);
 }
 
-export function wishOf(material: Material, keyAlgorithm: KeyAlgorithm | undefined): Wish {
+export function templateOf(material: Material, keyAlgorithm: KeyAlgorithm | undefined): CertificateTemplate {
   const { attributes, csr, defaults } = material;
   const constraints = attributes.basicConstraints ?? defaults.basicConstraints;
   const isCa = constraints?.isCA ?? csr?.extensions.basicConstraints?.isCa ?? false;
@@ -232,9 +236,9 @@ export function wishOf(material: Material, keyAlgorithm: KeyAlgorithm | undefine
 /** How long before its end a certificate of this profile is renewed by the server. */
 export function renewBeforeSeconds(
   profile: { readonly renewBeforeDays: number | null; readonly renewBeforePercent: number | null },
-  wish: Wish,
+  template: CertificateTemplate,
 ): number | undefined {
-  const lifetime = (wish.notAfter.getTime() - wish.notBefore.getTime()) / 1000;
+  const lifetime = (template.notAfter.getTime() - template.notBefore.getTime()) / 1000;
   if (profile.renewBeforePercent !== null) return Math.round((lifetime * profile.renewBeforePercent) / 100);
   return profile.renewBeforeDays === null ? undefined : profile.renewBeforeDays * 86_400;
 }
@@ -243,9 +247,9 @@ export function renewBeforeSeconds(
  * What the right to a certificate is judged by. A name that is no text stands there by its kind, so that a right to
  * certain names does not cover it.
  */
-export const namesOf = (wish: Wish, friendlyName: string | undefined) => ({
-  commonName: commonNameOf(wish.subject) ?? "",
-  altNames: wish.altNames.map(({ type, value }) => (typeof value === "string" ? value : type)),
+export const namesOf = (template: CertificateTemplate, friendlyName: string | undefined) => ({
+  commonName: commonNameOf(template.subject) ?? "",
+  altNames: template.altNames.map(({ type, value }) => (typeof value === "string" ? value : type)),
   friendlyName: friendlyName ?? "",
 });
 

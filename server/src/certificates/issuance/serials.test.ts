@@ -1,6 +1,6 @@
 /**
  * Serial numbers of certificates as they come out of the house, issued through the public face by two nodes at once
- * under one authority; and many more that are drawn and reserved as the gate does it, without making the certificates.
+ * under one authority; and many more that are drawn and reserved as the signing does it, without making the certificates.
  * KEYWARD_SERIALS and KEYWARD_RESERVED_SERIALS say how many of each; 100,000 is the full size.
  */
 import assert from "node:assert/strict";
@@ -11,7 +11,7 @@ import { clientOf, openTestHouse, type TestHouse } from "../../../test/harness.t
 import { withClient } from "../../../test/postgres.ts";
 import { newId } from "../../platform/ids.ts";
 import { encodeSerial, serialFromRandom } from "../x509/serials.ts";
-import { insertRequest } from "./gate/store.ts";
+import { insertRequest } from "./signing/store.ts";
 
 const COUNT = Number(process.env["KEYWARD_SERIALS"] ?? 300);
 const RESERVED = Number(process.env["KEYWARD_RESERVED_SERIALS"] ?? 5_000);

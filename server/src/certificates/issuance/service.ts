@@ -1,6 +1,6 @@
 /**
- * What people ask the gate for: a certificate under a profile, a signature on a request, a renewal. Permission first,
- * then the wish, then the policy's findings; the rest is the gate's.
+ * What people ask the signing for: a certificate under a profile, a signature on a request, a renewal. Permission first,
+ * then the wish, then the policy's findings; the rest is the signing's.
  */
 import { createHash } from "node:crypto";
 import type { MemberActor } from "../../platform/actor.ts";
@@ -16,10 +16,10 @@ import type { Issuers } from "../authorities/issuers/service.ts";
 import type { Profiles } from "../profiles/service.ts";
 import type { ProfileRow } from "../profiles/store.ts";
 import type { IssueInput, RenewInput, SignInput } from "./contract.ts";
-import type { Gate } from "./gate/service.ts";
-import type { Order } from "./gate/model.ts";
+import type { Signing } from "./signing/service.ts";
+import type { IssuanceRequest } from "./signing/model.ts";
 import { namesOf } from "./model.ts";
-import { createOrders, type Brief } from "./service/orders.ts";
+import { createIssuanceRequests, type IssuanceInput } from "./service/issuance-requests.ts";
 import { createRenewing } from "./service/renew.ts";
 
 export interface IssuanceNeeds {
@@ -31,7 +31,7 @@ export interface IssuanceNeeds {
   readonly applications: Applications;
   readonly authorities: Authorities;
   readonly issuers: Issuers;
-  readonly gate: Gate;
+  readonly signing: Signing;
 }
 
 export type Issuance = ReturnType<typeof createIssuance>;
@@ -40,8 +40,8 @@ const digestOf = (input: unknown): Buffer => createHash("sha256").update(JSON.st
 
 export function createIssuance(needs: IssuanceNeeds) {
   const { profiles, issuers } = needs;
-  const orders = createOrders(needs);
-  const renewing = createRenewing({ ...needs, orders });
+  const requests = createIssuanceRequests(needs);
+  const renewing = createRenewing({ ...needs, requests });
 
   const applicationOf = async (
     actor: MemberActor,
@@ -63,13 +63,17 @@ export function createIssuance(needs: IssuanceNeeds) {
     what: string,
     key: string | undefined,
     input: unknown,
-  ): Order["idempotency"] =>
+  ): IssuanceRequest["idempotency"] =>
     key === undefined ? undefined : { key: `${actor.id}:${what}:${key}`, digest: digestOf(input) };
 
-  const briefOf = async (actor: MemberActor, input: IssueInput, key: string | undefined): Promise<Brief> => {
+  const issuanceOf = async (
+    actor: MemberActor,
+    input: IssueInput,
+    key: string | undefined,
+  ): Promise<IssuanceInput> => {
     const profile = await profiles.find(actor, input.profileId, "issue-cert");
     const applicationId = await applicationOf(actor, profile, input.applicationId);
-    const [csr, issuer] = [await orders.readCsr(input.csr), await orders.issuerOf(profile)];
+    const [csr, issuer] = [await requests.readCsr(input.csr), await requests.issuerOf(profile)];
     return {
       actor,
       projectId: profile.projectId,
@@ -111,10 +115,10 @@ export function createIssuance(needs: IssuanceNeeds) {
     judgeRenewal: renewing.judge,
 
     async issue(actor: MemberActor, input: IssueInput, idempotencyKey: string | undefined) {
-      const brief = await briefOf(actor, input, idempotencyKey);
-      if (input.dryRun) return { certificate: null, dryRun: await orders.rehearse(brief) };
-      const { view, requestId } = await orders.issueFor(
-        brief,
+      const issuance = await issuanceOf(actor, input, idempotencyKey);
+      if (input.dryRun) return { certificate: null, dryRun: await requests.dryRun(issuance) };
+      const { view, requestId } = await requests.issueFor(
+        issuance,
         input.removeRootsFromChain || input.attributes?.removeRootsFromChain === true,
       );
       return {
@@ -147,18 +151,18 @@ export function createIssuance(needs: IssuanceNeeds) {
           ...(input.friendlyName === undefined ? {} : { friendlyName: input.friendlyName }),
           dryRun: false,
         };
-        return (await orders.issueFor(await briefOf(actor, asked, idempotencyKey), false)).view;
+        return (await requests.issueFor(await issuanceOf(actor, asked, idempotencyKey), false)).view;
       }
       if (!input.caId) throw badRequest("Send caId or certificateTemplateId.");
       const authority = await requireSigner(actor, input.caId);
-      const csr = await orders.readCsr(input.csr);
+      const csr = await requests.readCsr(input.csr);
       const attributes = {
         ttl: input.ttl,
         notBefore: input.notBefore,
         notAfter: input.notAfter,
         commonName: input.commonName,
       };
-      const brief: Brief = {
+      const issuance: IssuanceInput = {
         actor,
         projectId: authority.projectId,
         orgId: authority.orgId,
@@ -173,13 +177,13 @@ export function createIssuance(needs: IssuanceNeeds) {
         context: { friendlyName: input.friendlyName },
         idempotency: keyed(actor, "sign", idempotencyKey, input),
       };
-      const { wish } = await orders.orderOf(brief);
+      const { template } = await requests.requestOf(issuance);
       await needs.permissions.requireInProject(actor, authority.projectId, {
         action: "create",
         subject: "certificates",
-        attributes: namesOf(wish, input.friendlyName),
+        attributes: namesOf(template, input.friendlyName),
       });
-      return (await orders.issueFor(brief, false)).view;
+      return (await requests.issueFor(issuance, false)).view;
     },
   };
 }

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
 import { nameFrom, type GeneralName } from "../x509/index.ts";
-import type { Wish } from "../issuance/gate/model.ts";
+import type { CertificateTemplate } from "../issuance/signing/model.ts";
 import type { PolicyRules } from "./contract.ts";
 import { couldStandFor, judge, matchesPattern, matchesUri, usagesUnder } from "./model.ts";
 
 const FROM = new Date("2026-01-01T00:00:00Z");
-const wishOf = (more: Partial<Wish> = {}): Wish => ({
+const templateOf = (more: Partial<CertificateTemplate> = {}): CertificateTemplate => ({
   subject: nameFrom({ commonName: "a.example.com" }),
   altNames: [{ type: "dns_name", value: "a.example.com" }],
   keyUsages: ["digital_signature"],
@@ -20,8 +20,10 @@ const wishOf = (more: Partial<Wish> = {}): Wish => ({
   signatureAlgorithm: undefined,
   ...more,
 });
-const codes = (rules: PolicyRules, more: Partial<Wish> = {}, key = "EC_prime256v1") =>
-  judge(rules, wishOf(more), { key, signature: "ECDSA-SHA256" }).map(({ code, field }) => `${field} ${code}`);
+const codes = (rules: PolicyRules, more: Partial<CertificateTemplate> = {}, key = "EC_prime256v1") =>
+  judge(rules, templateOf(more), { key, signature: "ECDSA-SHA256" }).map(
+    ({ code, field }) => `${field} ${code}`,
+  );
 const altNames = (type: "dns_name" | "ip_address", value: string): GeneralName[] => [{ type, value }];
 
 describe("M5 a wildcard and what is denied", () => {
@@ -163,14 +165,14 @@ describe("patterns for URIs", () => {
 
 describe("a policy", () => {
   test("lets nobody speak for the authority about revocation, unless it says so in words", () => {
-    const wish: Partial<Wish> = { extendedKeyUsages: ["ocsp_signing"] };
+    const template: Partial<CertificateTemplate> = { extendedKeyUsages: ["ocsp_signing"] };
     const refusal = ["extendedKeyUsages policy.ocsp_denied"];
-    assert.deepEqual(codes({}, wish), refusal);
+    assert.deepEqual(codes({}, template), refusal);
     assert.deepEqual(codes({}, { extendedKeyUsages: ["server_auth", "1.3.6.1.5.5.7.3.9"] }), refusal);
-    assert.deepEqual(codes({ extendedKeyUsages: { denied: ["client_auth"] } }, wish), refusal);
-    assert.deepEqual(codes({ extendedKeyUsages: { allowed: ["ocsp_signing"] } }, wish), []);
-    assert.deepEqual(codes({ extendedKeyUsages: { required: ["ocsp_signing"] } }, wish), []);
-    const byNumber: Partial<Wish> = { extendedKeyUsages: ["1.3.6.1.5.5.7.3.2"] };
+    assert.deepEqual(codes({ extendedKeyUsages: { denied: ["client_auth"] } }, template), refusal);
+    assert.deepEqual(codes({ extendedKeyUsages: { allowed: ["ocsp_signing"] } }, template), []);
+    assert.deepEqual(codes({ extendedKeyUsages: { required: ["ocsp_signing"] } }, template), []);
+    const byNumber: Partial<CertificateTemplate> = { extendedKeyUsages: ["1.3.6.1.5.5.7.3.2"] };
     assert.deepEqual(codes({ extendedKeyUsages: { denied: ["client_auth"] } }, byNumber), [
       "extendedKeyUsages policy.denied",
     ]);

@@ -15,7 +15,7 @@ import {
   X509Error,
   type Finding,
 } from "../x509/index.ts";
-import type { Wish } from "../issuance/gate/model.ts";
+import type { CertificateTemplate } from "../issuance/signing/model.ts";
 import type { PolicyRules } from "./contract.ts";
 
 export const policyNameTaken = (name: string) =>
@@ -182,16 +182,19 @@ function* judgeValues(
   return findings;
 }
 
-function* judgeSubject(rules: NonNullable<PolicyRules["subject"]>, wish: Wish): Judging<Finding[]> {
+function* judgeSubject(
+  rules: NonNullable<PolicyRules["subject"]>,
+  template: CertificateTemplate,
+): Judging<Finding[]> {
   if (rules.length === 0) return [];
   const findings: Finding[] = [];
   for (const rule of rules) {
-    const values = attributeValues(wish.subject, SUBJECT_OIDS[rule.type]);
+    const values = attributeValues(template.subject, SUBJECT_OIDS[rule.type]);
     findings.push(...(yield* judgeValues(rule, values, rule.type, matchesPattern)));
   }
   for (const [type, oid] of Object.entries(SUBJECT_OIDS)) {
     const isListed = rules.some((rule) => rule.type === type);
-    if (!isListed && attributeValues(wish.subject, oid).length > 0)
+    if (!isListed && attributeValues(template.subject, oid).length > 0)
       findings.push(findingOf("policy.not_listed", type, `The policy lists no ${type}; leave it out.`));
   }
   return findings;
@@ -202,17 +205,20 @@ const SAN_MATCHERS: Readonly<Record<string, typeof matchesPattern>> = {
   uri: matchesUri,
 };
 
-function* judgeSans(rules: NonNullable<PolicyRules["sans"]>, wish: Wish): Judging<Finding[]> {
+function* judgeSans(
+  rules: NonNullable<PolicyRules["sans"]>,
+  template: CertificateTemplate,
+): Judging<Finding[]> {
   if (rules.length === 0) return [];
   const findings: Finding[] = [];
   for (const rule of rules) {
-    const values = wish.altNames.flatMap((each) =>
+    const values = template.altNames.flatMap((each) =>
       each.type === rule.type && typeof each.value === "string" ? [each.value] : [],
     );
     const matches = SAN_MATCHERS[rule.type] ?? matchesPattern;
     findings.push(...(yield* judgeValues(rule, values, `altNames.${rule.type}`, matches)));
   }
-  for (const { type } of wish.altNames) {
+  for (const { type } of template.altNames) {
     if (!rules.some((rule) => rule.type === type))
       findings.push(
         findingOf(
@@ -238,9 +244,12 @@ function* judgeUsages(
 }
 
 /** Whoever has this purpose can answer "good" for every certificate of the authority, revoked or not. */
-function judgeOcspSigning({ extendedKeyUsages: rule }: PolicyRules, wish: Wish): Finding[] {
+function judgeOcspSigning(
+  { extendedKeyUsages: rule }: PolicyRules,
+  template: CertificateTemplate,
+): Finding[] {
   const isOcsp = (usage: string): boolean => isSameUsage("ocsp_signing", usage);
-  if (!wish.extendedKeyUsages.some(isOcsp)) return [];
+  if (!template.extendedKeyUsages.some(isOcsp)) return [];
   // What a list does not allow is refused there already.
   if (rule?.allowed || rule?.required?.some(isOcsp)) return [];
   const message = "The policy does not allow ocsp_signing; it must list it by name.";
@@ -292,9 +301,9 @@ function judgeAlgorithms(
   return findings;
 }
 
-function judgeConstraints(rules: PolicyRules, wish: Wish): Finding[] {
+function judgeConstraints(rules: PolicyRules, template: CertificateTemplate): Finding[] {
   const { isCA, maxPathLength = -1 } = rules.basicConstraints ?? {};
-  if (!wish.isCa)
+  if (!template.isCa)
     return isCA === "required"
       ? [findingOf("policy.ca_required", "basicConstraints", "The policy is for authorities only.")]
       : [];
@@ -306,7 +315,7 @@ function judgeConstraints(rules: PolicyRules, wish: Wish): Finding[] {
         "The policy does not allow authorities; it must say isCA: allowed.",
       ),
     ];
-  if (maxPathLength >= 0 && (wish.pathLength === undefined || wish.pathLength > maxPathLength)) {
+  if (maxPathLength >= 0 && (template.pathLength === undefined || template.pathLength > maxPathLength)) {
     return [
       findingOf(
         "policy.path_length",
@@ -323,26 +332,30 @@ export interface Algorithms {
   readonly signature: string;
 }
 
-export function judge(rules: PolicyRules, wish: Wish, algorithms: Algorithms): Finding[] {
-  const judging = judgeInSteps(rules, wish, algorithms);
+export function judge(rules: PolicyRules, template: CertificateTemplate, algorithms: Algorithms): Finding[] {
+  const judging = judgeInSteps(rules, template, algorithms);
   let step = judging.next();
   while (!step.done) step = judging.next();
   return step.value;
 }
 
 /** Whoever drives it can let others have their turn between the steps. */
-export function* judgeInSteps(rules: PolicyRules, wish: Wish, algorithms: Algorithms): Judging<Finding[]> {
+export function* judgeInSteps(
+  rules: PolicyRules,
+  template: CertificateTemplate,
+  algorithms: Algorithms,
+): Judging<Finding[]> {
   const max = rules.validity?.max;
-  const lifetime = (wish.notAfter.getTime() - wish.notBefore.getTime()) / 1000;
+  const lifetime = (template.notAfter.getTime() - template.notBefore.getTime()) / 1000;
   const tooLong = max !== undefined && lifetime > parseDuration(max, "validity.max");
   return [
-    ...(yield* judgeSubject(rules.subject ?? [], wish)),
-    ...(yield* judgeSans(rules.sans ?? [], wish)),
-    ...(yield* judgeUsages(rules.keyUsages, wish.keyUsages, "keyUsages")),
-    ...(yield* judgeUsages(rules.extendedKeyUsages, wish.extendedKeyUsages, "extendedKeyUsages")),
-    ...judgeOcspSigning(rules, wish),
+    ...(yield* judgeSubject(rules.subject ?? [], template)),
+    ...(yield* judgeSans(rules.sans ?? [], template)),
+    ...(yield* judgeUsages(rules.keyUsages, template.keyUsages, "keyUsages")),
+    ...(yield* judgeUsages(rules.extendedKeyUsages, template.extendedKeyUsages, "extendedKeyUsages")),
+    ...judgeOcspSigning(rules, template),
     ...judgeAlgorithms(rules, algorithms.key, algorithms.signature),
-    ...judgeConstraints(rules, wish),
+    ...judgeConstraints(rules, template),
     ...(tooLong
       ? [findingOf("policy.validity", "ttl", `The certificate would be valid for longer than ${max}.`)]
       : []),

@@ -28,12 +28,12 @@ describe("policies at work", () => {
 
   test("nobody becomes an OCSP responder of an authority unless the policy lists it", async () => {
     const { privateKey } = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
-    const wish = {
+    const template = {
       subject: encodeName(nameFrom({ commonName: "responder" })),
       extensions: [extendedKeyUsage(["ocsp_signing"])],
     };
     const signer = { key: privateKey, algorithm: defaultSignatureAlgorithm(privateKey) };
-    const csr = csrToPem(await buildCsr(wish, signer));
+    const csr = csrToPem(await buildCsr(template, signer));
     const attempts = [
       await house.owner.post(CERTS, { profileId: pki.profile.id, csr }),
       await house.owner.post(CERTS, {

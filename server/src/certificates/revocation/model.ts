@@ -41,8 +41,8 @@ export function revoking(serialNumber: string, reason: RevocationReason, at: Dat
 }
 
 /** A list is re-signed after a change, and at half of its life in any case. */
-export const LIST_LIFE_SECONDS = 7 * 86_400;
-export const isFreshList = (
+export const CRL_LIFE_SECONDS = 7 * 86_400;
+export const isFreshCrl = (
   list: { readonly thisUpdate: Date; readonly nextUpdate: Date },
   now: Date,
 ): boolean =>

@@ -2,25 +2,25 @@ import { createHash } from "node:crypto";
 import { Raw, serve, servePublic, type Route, toThing } from "../../platform/http/index.ts";
 import { decodeOcspPath } from "../x509/index.ts";
 import * as contract from "./contract.ts";
-import type { RevocationLists } from "./lists/service.ts";
+import type { Crls } from "./crl/service.ts";
 import type { Ocsp, OcspReply } from "./ocsp/service.ts";
 import type { Inventory } from "../inventory/service.ts";
 import type { Revocation } from "./service.ts";
 
 export interface RevocationServices {
   readonly revocation: Revocation;
-  readonly lists: RevocationLists;
+  readonly lists: Crls;
   readonly ocsp: Ocsp;
   readonly inventory: Inventory;
 }
 
-interface Headers {
+interface ReplyHeaders {
   header(name: string, value: string): void;
 }
 
 /** Validity as HTTP caches understand it (RFC 5019 6.2). */
 function describe(
-  reply: Headers,
+  reply: ReplyHeaders,
   body: Buffer,
   times: { readonly thisUpdate?: Date; readonly nextUpdate?: Date },
   maxAgeSeconds: number,
@@ -35,7 +35,7 @@ function describe(
 const OCSP_MAX_AGE = 300;
 const LIST_MAX_AGE = 60;
 
-function sendOcsp(reply: Headers, answer: OcspReply): Raw {
+function sendOcsp(reply: ReplyHeaders, answer: OcspReply): Raw {
   reply.header("content-type", "application/ocsp-response");
   describe(reply, answer.body, answer, OCSP_MAX_AGE);
   return new Raw(answer.body);

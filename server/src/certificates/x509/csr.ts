@@ -63,10 +63,10 @@ export function parseCsr(bytes: Buffer): CertificateRequest {
   return { der: bytes, tbs, ...fields, algorithmIdentifier, signatureAlgorithm, signature };
 }
 
-type Attributes = Pick<CertificateRequest, "extensions" | "challengePassword">;
+type CsrAttributes = Pick<CertificateRequest, "extensions" | "challengePassword">;
 
 /** `[0] IMPLICIT SET OF Attribute`. The standard has no DEFAULT here, yet some clients leave an empty set out. */
-function readAttributes(info: DerReader): Attributes {
+function readAttributes(info: DerReader): CsrAttributes {
   let extensions: ExtensionSet | undefined;
   let challengePassword: string | undefined;
   const tag = der.contextConstructedTag(0);

@@ -6,12 +6,12 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-export type Judge = "openssl" | "keytool";
+export type CertificateJudge = "openssl" | "keytool";
 
-const present = new Map<Judge, boolean>();
+const present = new Map<CertificateJudge, boolean>();
 
 /** Options for `test`: skipped, visibly, when the program is not there. */
-export function needs(judge: Judge): { skip: string | false } {
+export function needs(judge: CertificateJudge): { skip: string | false } {
   let isPresent = present.get(judge);
   if (isPresent === undefined) {
     const probe = spawnSync(judge, [judge === "openssl" ? "version" : "-help"], { stdio: "ignore" });
@@ -21,7 +21,7 @@ export function needs(judge: Judge): { skip: string | false } {
   return { skip: isPresent ? false : `${judge} is not installed, so nobody independent has judged this` };
 }
 
-export interface Verdict {
+export interface JudgeVerdict {
   readonly isAccepted: boolean;
   readonly output: string;
 }
@@ -40,7 +40,7 @@ export function withFiles<T>(
   }
 }
 
-export function ask(judge: Judge, args: readonly string[], directory: string): Verdict {
+export function ask(judge: CertificateJudge, args: readonly string[], directory: string): JudgeVerdict {
   const { status, stdout, stderr } = spawnSync(judge, args, {
     cwd: directory,
     encoding: "utf8",

@@ -168,9 +168,9 @@ function judgePath(
   return problems;
 }
 
-type Found = readonly (readonly [code: string, what: string])[];
+type FoundPath = readonly (readonly [code: string, what: string])[];
 
-function judgeAlone({ notBefore, notAfter, extensions }: Certificate, at: Date): Found {
+function judgeAlone({ notBefore, notAfter, extensions }: Certificate, at: Date): FoundPath {
   const found: [string, string][] = [];
   if (at < notBefore) found.push(["chain.not_yet_valid", `not valid before ${notBefore.toISOString()}`]);
   if (at > notAfter) found.push(["chain.expired", `not valid after ${notAfter.toISOString()}`]);
@@ -182,7 +182,7 @@ function judgeAlone({ notBefore, notAfter, extensions }: Certificate, at: Date):
 }
 
 /** `below` are the intermediates between this authority and the leaf. */
-function judgeAuthority({ extensions }: Certificate, below: readonly Certificate[]): Found {
+function judgeAuthority({ extensions }: Certificate, below: readonly Certificate[]): FoundPath {
   const { basicConstraints, keyUsage } = extensions;
   if (basicConstraints?.isCa !== true) return [["chain.not_ca", "not a certificate authority"]];
   const found: [string, string][] = [];
@@ -205,7 +205,7 @@ function judgeNames(
   above: readonly NameConstraints[],
   isLeaf: boolean,
   comparisons: ComparisonBudget,
-): Found {
+): FoundPath {
   if (above.length === 0 || (isSelfIssued(certificate) && !isLeaf)) return [];
   const { subject, extensions } = certificate;
   const names = {
@@ -217,7 +217,7 @@ function judgeNames(
   return violation === undefined ? [] : [["chain.name_constraints", violation.message.replace(/\.$/, "")]];
 }
 
-function judgePurpose({ extensions }: Certificate, purpose: ExtendedKeyUsage | undefined): Found {
+function judgePurpose({ extensions }: Certificate, purpose: ExtendedKeyUsage | undefined): FoundPath {
   const allowed = extensions.extendedKeyUsage;
   if (purpose === undefined || allowed === undefined) return [];
   if (allowed.includes(purpose) || allowed.includes("any_purpose")) return [];

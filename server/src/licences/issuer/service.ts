@@ -17,19 +17,19 @@ import { registerIssuer } from "../store.ts";
 
 export const KEY_FILE = "licence-signing-key.pem";
 
-export interface IssuerNeeds {
+export interface LicenceIssuerNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly keyring: Keyring;
   readonly log: Log;
 }
 
-export interface Issuer {
+export interface LicenceIssuer {
   ensure(dataDir: string | undefined): Promise<void>;
   sign(payload: LicencePayload): string;
 }
 
-export function createIssuer({ db, clock, keyring, log }: IssuerNeeds): Issuer {
+export function createIssuer({ db, clock, keyring, log }: LicenceIssuerNeeds): LicenceIssuer {
   let known: KeyObject | undefined;
   const key = (): KeyObject => (known ??= privateKeyFromSeed(keyring.instanceKey("licence-signing")));
 

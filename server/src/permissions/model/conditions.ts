@@ -22,7 +22,7 @@ export interface KeyAndValue {
 export type AttributeValue = string | readonly string[] | readonly KeyAndValue[];
 
 /** What is known about the thing that is asked about. */
-export type Attributes = Readonly<Record<string, AttributeValue | undefined>>;
+export type ConditionAttributes = Readonly<Record<string, AttributeValue | undefined>>;
 
 interface Scalar {
   readonly only: ReadonlySet<string> | null;

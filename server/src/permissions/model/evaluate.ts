@@ -6,7 +6,7 @@
 // before. Asking for something with an unconditional rule costs two map lookups.
 
 import { EVERY_ACTION, EVERY_SUBJECT, type Pair, findSubject, resolvePairs } from "./catalogue.ts";
-import { type Attributes, compileTest, holds } from "./conditions.ts";
+import { type ConditionAttributes, compileTest, holds } from "./conditions.ts";
 import { type Grant, GrantIndex, type Grants } from "./grant-index.ts";
 import type { Conditions, Rule } from "./rules.ts";
 
@@ -93,7 +93,7 @@ export class Ability {
    * unconditional denial settles it. Throws for a pair that the catalogue does not know: that is a mistake
    * in the calling code, and must not pass as an ordinary refusal.
    */
-  can(action: string, subject: string, attributes?: Attributes): boolean {
+  can(action: string, subject: string, attributes?: ConditionAttributes): boolean {
     const questions = this.#questions(action, subject);
     if (questions === null) throw new Error(`no such permission: ${action} on ${subject}`);
     for (const question of questions) {
@@ -103,7 +103,7 @@ export class Ability {
   }
 
   /** For people: what was decided and on which grounds. An unknown pair is simply not allowed. */
-  explain(action: string, subject: string, attributes?: Attributes): Explanation {
+  explain(action: string, subject: string, attributes?: ConditionAttributes): Explanation {
     const questions = this.#questions(action, subject) ?? [];
     const verdicts = questions.map((question) => decide(question, attributes));
     const settled = verdicts.find((verdict) => !verdict.allowed) ?? verdicts[0];
@@ -158,7 +158,10 @@ function unconditionalFirst(grants: readonly Grant[]): readonly Grant[] {
 
 const NOTHING_ALLOWS: Decision = { allowed: false, by: null };
 
-function decide({ allows, denies }: PermissionQuestion, attributes: Attributes | undefined): Decision {
+function decide(
+  { allows, denies }: PermissionQuestion,
+  attributes: ConditionAttributes | undefined,
+): Decision {
   const denied = denies.find(attributes, (deny) =>
     attributes === undefined ? deny.tests.length === 0 : applyTests(deny, attributes, true),
   );
@@ -170,7 +173,7 @@ function decide({ allows, denies }: PermissionQuestion, attributes: Attributes |
   return allowed ? { allowed: true, by: allowed.rule } : NOTHING_ALLOWS;
 }
 
-function applyTests(grant: Grant, attributes: Attributes, inverted: boolean): boolean {
+function applyTests(grant: Grant, attributes: ConditionAttributes, inverted: boolean): boolean {
   for (const { attribute, test } of grant.tests) {
     if (!holds(test, attributes[attribute], inverted)) return false;
   }

@@ -2,7 +2,7 @@
 // name": those are filed under the value they ask for, so that a decision looks at the ones about its own thing and
 // at the few that ask for something else. (A thousand rules by name cost a list of 5,000 secrets seconds otherwise.)
 
-import { type Attributes, type Test, isText, onlyValues } from "./conditions.ts";
+import { type ConditionAttributes, type Test, isText, onlyValues } from "./conditions.ts";
 import type { Rule } from "./rules.ts";
 
 /** One rule as it applies to one pair of subject and action. */
@@ -41,7 +41,7 @@ export class GrantIndex {
   }
 
   /** The first that applies, if any. Without attributes all of them are in question. */
-  find(attributes: Attributes | undefined, applies: (grant: Grant) => boolean): Grant | undefined {
+  find(attributes: ConditionAttributes | undefined, applies: (grant: Grant) => boolean): Grant | undefined {
     if (attributes === undefined || this.#shelves.length === 0) return this.all.find(applies);
     const loose = this.#loose.find(applies);
     if (loose) return loose;

@@ -13,7 +13,7 @@ export {
   findSubject,
   resolvePairs,
 } from "./catalogue.ts";
-export type { AttributeValue, Attributes, KeyAndValue } from "./conditions.ts";
+export type { AttributeValue, ConditionAttributes, KeyAndValue } from "./conditions.ts";
 export { Ability, compileRules, type ConsideredRule, type Explanation } from "./evaluate.ts";
 export {
   HOLDER_LIMITS,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openTestHouse } from "../../../test/harness.ts";
 import { Problem } from "../problem.ts";
-import { slowSql, sql, UPKEEP_TURN } from "./index.ts";
+import { slowSql, sql, MAINTENANCE_TURN } from "./index.ts";
 
 test("who comes to the database after it was closed is told that the node is leaving, not of a bug", async () => {
   const house = await openTestHouse();
@@ -14,7 +14,7 @@ test("who comes to the database after it was closed is told that the node is lea
     database.read((q) => q.rows(look)),
     isUnavailable,
   );
-  for (const turn of [{ tenant: "one" }, UPKEEP_TURN])
+  for (const turn of [{ tenant: "one" }, MAINTENANCE_TURN])
     await assert.rejects(
       database.read((q) => q.rows(slowLook), turn),
       isUnavailable,

@@ -25,8 +25,8 @@ export interface SlowQuery extends Query {
 export interface TurnOf {
   readonly tenant: string;
 }
-/** Upkeep: it has connections of its own and more time than a person would wait. */
-export const UPKEEP_TURN: TurnOf = { tenant: "upkeep" };
+/** Maintenance: it has connections of its own and more time than a person would wait. */
+export const MAINTENANCE_TURN: TurnOf = { tenant: "upkeep" };
 
 export interface AuditEntry {
   readonly event: string;
@@ -55,7 +55,7 @@ export interface Db {
   read<T>(look: (q: Query) => Promise<T>): Promise<T>;
   /** With slow statements among its looks: organisations take turns. */
   read<T>(look: (q: SlowQuery) => Promise<T>, turn: TurnOf): Promise<T>;
-  /** `audited: false` is for upkeep that changes nothing a person did: sweeps, counters, leases. */
+  /** `audited: false` is for maintenance that changes nothing a person did: sweeps, counters, leases. */
   write<T>(change: (tx: Tx) => Promise<T>, options?: WriteOptions): Promise<T>;
   /**
    * For a change that looks at nothing and whose rows nobody else writes: new rows, mostly. Those of several callers

@@ -1,5 +1,5 @@
 export type { Database, Purpose } from "./database.ts";
-export { UPKEEP_TURN } from "./handles.ts";
+export { MAINTENANCE_TURN } from "./handles.ts";
 export type { AuditEntry, Db, WriteTx, Query, SlowQuery, TurnOf, Tx } from "./handles.ts";
 export { auditRow, insertAuditRows, type AuditRow } from "./audit-rows.ts";
 export { openDatabase } from "./database.ts";

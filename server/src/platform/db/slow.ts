@@ -1,21 +1,21 @@
 /**
  * Slow looks: searches whose plan depends on their values, and answers of many megabytes. They have connections of
- * their own, for which organisations take turns: whoever asks sixty of them at once waits behind itself. Upkeep has
+ * their own, for which organisations take turns: whoever asks sixty of them at once waits behind itself. Maintenance has
  * its own connections and more time, because nobody waits for it.
  */
 import type { Socket } from "node:net";
 import pg from "pg";
 import { badRequest, Problem } from "../problem.ts";
 import { createFairQueue } from "../fair-queue.ts";
-import { UPKEEP_TURN, type TurnOf } from "./handles.ts";
+import { MAINTENANCE_TURN, type TurnOf } from "./handles.ts";
 import { SessionClient, type SessionConfig } from "./session.ts";
 import type { Statement } from "./statement.ts";
 
 export const SLOW_LOOKS = 4;
-export const UPKEEP_LOOKS = 3;
+export const MAINTENANCE_LOOKS = 3;
 /** Nobody waits for longer in front of a screen, and every place is another's next. */
 const SLOW_LOOK_MS = 15_000;
-const UPKEEP_LOOK_MS = 30_000;
+const MAINTENANCE_LOOK_MS = 30_000;
 /** See database.ts: for a wire that swallows everything. */
 const PIPELINE_MS = 5000;
 /** With what the look itself may take, still before a proxy gives up. */
@@ -81,7 +81,7 @@ function openPool({ config, onError }: SlowNeeds, max: number, lookMs: number): 
 
 export function openSlowLooks(needs: SlowNeeds): SlowLooks {
   const pool = openPool(needs, SLOW_LOOKS, SLOW_LOOK_MS);
-  const upkeep = openPool(needs, UPKEEP_LOOKS, UPKEEP_LOOK_MS);
+  const maintenance = openPool(needs, MAINTENANCE_LOOKS, MAINTENANCE_LOOK_MS);
   const turns = createFairQueue({
     what: "searches and large answers are under way",
     places: SLOW_LOOKS,
@@ -91,9 +91,9 @@ export function openSlowLooks(needs: SlowNeeds): SlowLooks {
     patienceMs: TURN_MS,
   });
   // It waits here and not for a connection, which would be given up after a few seconds.
-  const upkeepTurns = createFairQueue({
+  const maintenanceTurns = createFairQueue({
     what: "looks of upkeep are under way",
-    places: UPKEEP_LOOKS,
+    places: MAINTENANCE_LOOKS,
     waitingPerTenant: 10_000,
     waiting: 10_000,
     patienceMs: 60_000,
@@ -121,13 +121,13 @@ export function openSlowLooks(needs: SlowNeeds): SlowLooks {
   };
 
   return {
-    pools: [pool, upkeep],
+    pools: [pool, maintenance],
     rows: ({ tenant }, statement, values) =>
-      tenant === UPKEEP_TURN.tenant
-        ? upkeepTurns.run(tenant, () => look(upkeep, statement, values))
+      tenant === MAINTENANCE_TURN.tenant
+        ? maintenanceTurns.run(tenant, () => look(maintenance, statement, values))
         : turns.run(tenant, () => look(pool, statement, values)),
     async close() {
-      await Promise.all([pool.end(), upkeep.end()]);
+      await Promise.all([pool.end(), maintenance.end()]);
     },
   };
 }

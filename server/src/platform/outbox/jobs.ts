@@ -3,7 +3,7 @@ import type { Job } from "../jobs/index.ts";
 import { RETENTION_SECONDS } from "./tail.ts";
 import { SUM_MODULUS } from "./told.ts";
 
-// The database's own clock on both sides: this is upkeep, and the rows' times are the database's too. By number, so
+// The database's own clock on both sides: this is maintenance, and the rows' times are the database's too. By number, so
 // that what is gone is exactly what is below a number; and what it said in sum is kept (see told.ts).
 const sweep = sql(`
   WITH old AS (SELECT max(seq) AS seq FROM outbox WHERE at < clock_timestamp() - make_interval(secs => $1)),

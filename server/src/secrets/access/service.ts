@@ -1,7 +1,7 @@
 /** Where a request is about, found in the caller's organisation, with the rights the caller has there. */
 import type { MemberActor } from "../../platform/actor.ts";
 import { Problem } from "../../platform/problem.ts";
-import { deny, type Ability, type Attributes, type Permissions } from "../../permissions/index.ts";
+import { deny, type Ability, type ConditionAttributes, type Permissions } from "../../permissions/index.ts";
 import type { ProjectRow, Projects } from "../../projects/index.ts";
 import { environmentUnknown } from "../model.ts";
 
@@ -53,12 +53,21 @@ export function createAccess({ projects, permissions }: AccessNeeds) {
   };
 }
 
-export function require(ability: Ability, action: string, subject: string, attributes: Attributes): void {
+export function require(
+  ability: Ability,
+  action: string,
+  subject: string,
+  attributes: ConditionAttributes,
+): void {
   if (!ability.can(action, subject, attributes)) deny(ability, { action, subject, attributes });
 }
 
 /** Nobody makes a value readable for themselves by renaming, tagging or moving it. */
-export function requireNoGain(ability: Ability, before: Attributes, after: Attributes): void {
+export function requireNoGain(
+  ability: Ability,
+  before: ConditionAttributes,
+  after: ConditionAttributes,
+): void {
   if (ability.can("readValue", "secrets", before)) return;
   if (ability.can("readValue", "secrets", after))
     deny(ability, { action: "readValue", subject: "secrets", attributes: before });

@@ -6,7 +6,7 @@ import {
   compileRules,
   findSubject,
   type Ability,
-  type Attributes,
+  type ConditionAttributes,
   type Permissions,
   type Rule,
 } from "../../permissions/index.ts";
@@ -21,7 +21,7 @@ export interface ExplainNeeds {
 
 export type Explanations = ReturnType<typeof createExplanations>;
 
-function attributesOf(question: ExplainQuestion): Attributes {
+function attributesOf(question: ExplainQuestion): ConditionAttributes {
   const path = question.secretPath === undefined ? undefined : canonicalPath(question.secretPath);
   if (path && !path.ok) throw invalidField(["secretPath"], path.reason);
   return {

@@ -7,7 +7,7 @@
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
 import type { Keyring, DataKey } from "../../platform/crypto/index.ts";
-import { type Db, UPKEEP_TURN } from "../../platform/db/index.ts";
+import { type Db, MAINTENANCE_TURN } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { takingTurns, type Job } from "../../platform/jobs/index.ts";
 import { inChunks } from "../../platform/pace.ts";
@@ -68,7 +68,7 @@ export function createKeyRotations({ db, clock, tail, keyring, access }: Rotatio
     for (let from = ""; ;) {
       const rows = await db.read(
         (q) => secretsUnder(q, folderId, rotation.oldKeyId, { key: from, limit: BATCH }),
-        UPKEEP_TURN,
+        MAINTENANCE_TURN,
       );
       if (rows.length === 0) return;
       const states = await anew(rotation, rows, (row, { old, dataKey }) => ({
@@ -90,7 +90,7 @@ export function createKeyRotations({ db, clock, tail, keyring, access }: Rotatio
     for (let from = new Date(0); ;) {
       const rows = await db.read(
         (q) => versionsUnder(q, folderId, rotation.oldKeyId, { at: from, limit: BATCH }),
-        UPKEEP_TURN,
+        MAINTENANCE_TURN,
       );
       if (rows.length === 0) return;
       const states = await anew(rotation, rows, ({ value, ...row }, { old, dataKey }) => ({

@@ -1,4 +1,4 @@
-import type { Ability, Attributes } from "../../permissions/index.ts";
+import type { Ability, ConditionAttributes } from "../../permissions/index.ts";
 import { badRequest } from "../../platform/problem.ts";
 import { namesOf } from "../paths/contract.ts";
 import { attributesOf, MAX_ANSWER_BYTES, type FolderPlace, type SecretRow, type TagRef } from "../model.ts";
@@ -38,7 +38,7 @@ export function attributesThen(
   places: readonly PlaceThen[],
   tags: readonly TagRef[],
   today: Pick<FolderPlace, "environment" | "path">,
-): Attributes[] {
+): ConditionAttributes[] {
   const ofFolder = places.filter(({ folderId }) => folderId === version.folderId);
   const fitting = ofFolder.filter(
     ({ fromAt, toAt }) => fromAt <= version.createdAt && (toAt === null || toAt > version.createdAt),
@@ -57,11 +57,15 @@ export function attributesThen(
   ];
 }
 
-export const mayAll = (ability: Ability, action: string, all: readonly Attributes[]): boolean =>
+export const mayAll = (ability: Ability, action: string, all: readonly ConditionAttributes[]): boolean =>
   all.every((attributes) => ability.can(action, "secrets", attributes));
 
 /** Whether writing an old version anew would show its writer what the version itself does not. */
-export const isGain = (ability: Ability, then: readonly Attributes[], after: Attributes): boolean =>
+export const isGain = (
+  ability: Ability,
+  then: readonly ConditionAttributes[],
+  after: ConditionAttributes,
+): boolean =>
   ["describeSecret", "readValue"].some(
     (action) => ability.can(action, "secrets", after) && !mayAll(ability, action, then),
   );

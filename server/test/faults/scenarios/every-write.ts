@@ -32,7 +32,7 @@ const TRAP = `
  * What jobs do in their own time, what is made once when somebody first needs it, and the record of what is about to be
  * signed, which is there before the signature on purpose (see issuance.test.ts).
  */
-const UPKEEP = new Set(
+const MAINTENANCE = new Set(
   (
     "audit_log jobs rate_limits stream_nodes stream_counts outbox outbox_swept root_key data_keys licence_issuers version_sweeps " +
     "history_horizons identity_counts alert_cursor alert_inbox alert_messages alert_occasions alert_deliveries alert_counts " +
@@ -67,7 +67,7 @@ async function look(database: pg.Client, seq = -1): Promise<Snapshot> {
      WHERE n.nspname = 'public' AND c.relkind IN ('r', 'p') AND NOT c.relispartition`,
   );
   const parts = tables
-    .filter(({ name }) => !UPKEEP.has(name))
+    .filter(({ name }) => !MAINTENANCE.has(name))
     .map(({ name }) => {
       const print = PRINTED[name] ?? "t::text";
       return `SELECT '${name}' AS name, count(*)::int AS rows, md5(coalesce(string_agg(${print}, ' ' ORDER BY ${print}), '')) AS print FROM ${name} t`;

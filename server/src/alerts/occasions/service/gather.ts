@@ -1,12 +1,12 @@
 /** From occasions that wait to messages: one per alert, with one delivery per channel. */
-import { type Tx, UPKEEP_TURN } from "../../../platform/db/index.ts";
+import { type Tx, MAINTENANCE_TURN } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
 import { SHOWN } from "../../../notifications/index.ts";
 import { digestIsDue, type AlertRow } from "../../model.ts";
 import { contentOf } from "../model.ts";
 import * as store from "../store.ts";
 import type { MessageRow, UrgentRow, WaitingAlert } from "../store.ts";
-import { groupBy, UPKEEP, type OccasionNeeds } from "./ready.ts";
+import { groupBy, MAINTENANCE, type OccasionNeeds } from "./ready.ts";
 
 /** Gathered in one transaction: enough to hide its round trips, few enough not to hold alerts from their editors. */
 const ALERTS_AT_ONCE = 50;
@@ -89,13 +89,13 @@ export function createGatherer({ db, clock, publicUrl }: OccasionNeeds) {
   return async (budgetMs: number, unfinished: ReadonlySet<string>): Promise<void> => {
     const now = clock.now();
     const startedAt = clock.elapsed();
-    const waiting = (await db.read(store.readWaitingAlerts, UPKEEP_TURN)).filter(
+    const waiting = (await db.read(store.readWaitingAlerts, MAINTENANCE_TURN)).filter(
       (alert) => !unfinished.has(alert.id) && digestIsDue(alert.digest, alert.gatheredAt, now),
     );
     const portions = portionsOf(waiting);
     const gatherNext = async (): Promise<void> => {
       for (const portion of portions) {
-        await db.write((tx) => gatherSome(tx, portion, now), UPKEEP);
+        await db.write((tx) => gatherSome(tx, portion, now), MAINTENANCE);
         if (clock.elapsed() - startedAt > budgetMs) return;
       }
     };

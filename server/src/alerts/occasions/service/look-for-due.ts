@@ -4,7 +4,7 @@
  * after a while, in the midst of a page if need be: who has a million due certificates and hundreds of alerts for them
  * goes on in the next look, and the others are told in time.
  */
-import { UPKEEP_TURN } from "../../../platform/db/index.ts";
+import { MAINTENANCE_TURN } from "../../../platform/db/index.ts";
 import { Pace } from "../../../platform/pace.ts";
 import { Problem } from "../../../platform/problem.ts";
 import { includesAuthorities } from "../../filters/model.ts";
@@ -12,7 +12,7 @@ import { endWindow, isDue, utcDay, type AlertRow } from "../../model.ts";
 import { expiryOccasion, needsFullLook, type CertificateRow } from "../model.ts";
 import * as store from "../store.ts";
 import type { DueWindow, Waiting } from "../store.ts";
-import { audienceOf, groupBy, UPKEEP, type Audience, type OccasionNeeds } from "./ready.ts";
+import { audienceOf, groupBy, MAINTENANCE, type Audience, type OccasionNeeds } from "./ready.ts";
 
 const WINDOW_BATCH = 500;
 const OCCASION_BATCH = 2000;
@@ -138,7 +138,7 @@ export function createLooker({ db, clock }: OccasionNeeds) {
   const write = async (waiting: Waiting[], now: Date): Promise<void> => {
     while (waiting.length > 0) {
       const part = waiting.splice(0, OCCASION_BATCH);
-      await db.write(async (tx) => store.addOccasions(tx, part, now), UPKEEP);
+      await db.write(async (tx) => store.addOccasions(tx, part, now), MAINTENANCE);
     }
   };
 
@@ -186,7 +186,7 @@ export function createLooker({ db, clock }: OccasionNeeds) {
   /** Where one answer cannot hold the first certificate of every window, they are read in halves. */
   const readDue = async (windows: readonly DueWindow[]): Promise<store.DueRow[]> => {
     try {
-      return await db.read((q) => store.readDue(q, windows), UPKEEP_TURN);
+      return await db.read((q) => store.readDue(q, windows), MAINTENANCE_TURN);
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 400 || windows.length < 2) throw error;
       const half = Math.ceil(windows.length / 2);
@@ -247,7 +247,10 @@ export function createLooker({ db, clock }: OccasionNeeds) {
     const byProject = groupBy(wishing, (alert) => alert.projectId);
     const audiences = new Map<string, Audience>();
     for (const [id, group] of byProject) audiences.set(id, await audienceOf(group));
-    const rows = await db.read((q) => store.readDueAuthorities(q, [...byProject.keys()], now), UPKEEP_TURN);
+    const rows = await db.read(
+      (q) => store.readDueAuthorities(q, [...byProject.keys()], now),
+      MAINTENANCE_TURN,
+    );
     const pace = new Pace();
     const waiting: Waiting[] = [];
     for (const row of rows) {
@@ -292,7 +295,7 @@ export function createLooker({ db, clock }: OccasionNeeds) {
     const now = clock.now();
     const until = await db.read(store.readEvaluatedUntil);
     const since = until === null ? null : new Date(until.getTime() - OVERLAP_MS);
-    const alerts = await db.read(store.readExpiring, UPKEEP_TURN);
+    const alerts = await db.read(store.readExpiring, MAINTENANCE_TURN);
     const isFull = new Set(alerts.filter((alert) => needsFullLook(alert, now)));
     const watches = watchesOf(alerts, isFull, { since, now });
     const earlier = new Map(bookmarks);
@@ -312,7 +315,7 @@ export function createLooker({ db, clock }: OccasionNeeds) {
       if (looked.length > 0) store.markLooked(tx, looked, now);
       if (isUnfinished.size > 0) store.markLooked(tx, [...isUnfinished], null);
       store.writeEvaluatedUntil(tx, now);
-    }, UPKEEP);
+    }, MAINTENANCE);
     return idsOf(unfinished.filter((watch) => !late.includes(watch)));
   };
 }

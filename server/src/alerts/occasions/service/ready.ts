@@ -15,8 +15,8 @@ export interface OccasionNeeds {
   readonly resolvingTypes: readonly string[];
 }
 
-/** Upkeep: the changes are the house's own, nobody asked for them. */
-export const UPKEEP = { audited: false } as const;
+/** Maintenance: the changes are the house's own, nobody asked for them. */
+export const MAINTENANCE = { audited: false } as const;
 
 /** Those of some alerts that a certificate concerns. */
 export type Audience = (certificate: CertificateRow) => Promise<AlertRow[]>;

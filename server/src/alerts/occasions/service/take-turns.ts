@@ -1,7 +1,7 @@
 /** Whose facts are taken next: one batch of one project of each organisation in turn, and a rest after much work. */
-import { UPKEEP_TURN } from "../../../platform/db/index.ts";
+import { MAINTENANCE_TURN } from "../../../platform/db/index.ts";
 import { createFactReader } from "./take-facts.ts";
-import { groupBy, UPKEEP, type OccasionNeeds } from "./ready.ts";
+import { groupBy, MAINTENANCE, type OccasionNeeds } from "./ready.ts";
 import * as store from "../store.ts";
 import type { WaitingProject } from "../store.ts";
 
@@ -52,14 +52,14 @@ export function createFactTurns(needs: OccasionNeeds) {
       for (const [owner, until] of restsUntil) if (until <= now) restsUntil.delete(owner);
       for (const [owner, { count, at }] of caused)
         if (count <= ((now - at) / 1000) * PER_SECOND) caused.delete(owner);
-      const waiting = await db.read(store.readWaitingProjects, UPKEEP_TURN);
+      const waiting = await db.read(store.readWaitingProjects, MAINTENANCE_TURN);
       const owners = new Set(waiting.map(ownerOf));
       for (const owner of lastProject.keys()) if (!owners.has(owner)) lastProject.delete(owner);
       const ready = isPatient ? waiting.filter((one) => !restsUntil.has(ownerOf(one))) : waiting;
       let nowTaken = 0;
       for (const one of round(ready)) {
         lastProject.set(ownerOf(one), one.projectId);
-        const some = await db.write((tx) => takeSome(tx, one.projectId), UPKEEP);
+        const some = await db.write((tx) => takeSome(tx, one.projectId), MAINTENANCE);
         nowTaken += some.taken;
         note(ownerOf(one), some.written);
       }

@@ -21,12 +21,12 @@ import {
   verifyCsr,
 } from "../../x509/index.ts";
 import { findCertificateById } from "../../inventory/store/certificates.ts";
-import type { Order } from "../../issuance/gate/model.ts";
-import type { Gate } from "../../issuance/gate/service.ts";
+import type { IssuanceRequest } from "../../issuance/signing/model.ts";
+import type { Signing } from "../../issuance/signing/service.ts";
 import { noteCertificateProject } from "../../store.ts";
 import type { IntermediateWish, NewAuthority } from "../contract.ts";
 import type { Issuer } from "../issuers/model.ts";
-import { authorityKeyPlace, type Issuers } from "../issuers/service.ts";
+import { authorityKeyContext, type Issuers } from "../issuers/service.ts";
 import {
   authorityPending,
   authorityWish,
@@ -50,7 +50,7 @@ import {
   type AuthorityCertificateRow,
 } from "../store.ts";
 import { createCertificateRoom } from "./service/make-room.ts";
-import { createTakingIn, type OwnKey } from "./service/take-in.ts";
+import { createCaCertificateImport, type OwnKey } from "./service/import-ca-certificate.ts";
 
 export interface AuthorityCertificateNeeds {
   readonly db: Db;
@@ -58,7 +58,7 @@ export interface AuthorityCertificateNeeds {
   readonly keyring: Keyring;
   readonly authorities: Authorities;
   readonly issuers: Issuers;
-  readonly gate: Gate;
+  readonly signing: Signing;
 }
 
 export type AuthorityCertificates = ReturnType<typeof createAuthorityCertificates>;
@@ -79,11 +79,11 @@ interface CertificateWish extends ValidityWish {
 /** What shall be certified for whom. */
 interface Task {
   readonly row: AuthorityRow;
-  readonly wish: CertificateWish;
+  readonly template: CertificateWish;
   readonly key: OwnKey;
   /** The certificate that the new one takes the place of: nobody needs to be told of its end any more. */
   readonly replacedId?: string | undefined;
-  readonly idempotency: Order["idempotency"];
+  readonly idempotency: IssuanceRequest["idempotency"];
 }
 
 /** One caller's key for one kind of request to one authority, and what was asked under it. */
@@ -92,7 +92,7 @@ const keyed = (
   what: string,
   key: string | undefined,
   input: unknown,
-): Order["idempotency"] =>
+): IssuanceRequest["idempotency"] =>
   key === undefined
     ? undefined
     : {
@@ -119,7 +119,7 @@ export function createAuthorityCertificates({
   keyring,
   authorities,
   issuers,
-  gate,
+  signing,
 }: AuthorityCertificateNeeds) {
   const ownKey = async (row: AuthorityRow): Promise<OwnKey> => {
     const key = await db.read((q) => findAuthorityKey(q, row.activeKeyId));
@@ -127,7 +127,7 @@ export function createAuthorityCertificates({
     const dataKey = await keyring.dataKeyById(key.dataKeyId);
     return {
       row: key,
-      privateKey: importPrivateKey(dataKey.decrypt(key.sealedKey, authorityKeyPlace(key.id))),
+      privateKey: importPrivateKey(dataKey.decrypt(key.sealedKey, authorityKeyContext(key.id))),
       isNew: false,
     };
   };
@@ -157,10 +157,10 @@ export function createAuthorityCertificates({
     return row && row.renewedById === null && row.revokedAt === null ? row.id : undefined;
   };
 
-  const orderOf = (actor: MemberActor, task: Task, parent: Issuer | null): Order => {
-    const { row, wish, key } = task;
-    const pathLength = pathLengthOf(wish.maxPathLength, row.maxPathLength, parent);
-    const validity = validityOf(wish, clock.now(), parent);
+  const orderOf = (actor: MemberActor, task: Task, parent: Issuer | null): IssuanceRequest => {
+    const { row, template, key } = task;
+    const pathLength = pathLengthOf(template.maxPathLength, row.maxPathLength, parent);
+    const validity = validityOf(template, clock.now(), parent);
     return {
       actor,
       projectId: row.projectId,
@@ -168,7 +168,7 @@ export function createAuthorityCertificates({
       profileId: null,
       applicationId: null,
       issuer: parent,
-      wish: authorityWish(subjectOf(row.subject), validity, pathLength, row.nameConstraints),
+      template: authorityWish(subjectOf(row.subject), validity, pathLength, row.nameConstraints),
       publicKey: key.row.publicKey,
       privateKey: exportPkcs8(key.privateKey),
       ...(key.isNew ? {} : { reusesKey: true }),
@@ -182,13 +182,13 @@ export function createAuthorityCertificates({
 
   const room = createCertificateRoom(db, clock);
 
-  /** Through the gate like every other certificate; a repeat under the same key gets the first one's. */
+  /** Through the signing like every other certificate; a repeat under the same key gets the first one's. */
   const certified = async (actor: MemberActor, task: Task): Promise<Adopted> => {
-    const parent = await parentOf(actor, task.row, task.wish.parentCaId);
+    const parent = await parentOf(actor, task.row, task.template.parentCaId);
     const order = orderOf(actor, task, parent);
-    const made = await gate.replay(order);
+    const made = await signing.replay(order);
     if (!made) await room.make(task.row);
-    const { certificateId: id, der } = made ?? (await gate.issue(order));
+    const { certificateId: id, der } = made ?? (await signing.issue(order));
     if (der) return { id, der, chain: parent?.chain ?? [], parentId: parent?.authorityId ?? null };
     const row = await db.read((q) => findCertificateById(q, id));
     if (!row) throw notFound("The certificate", id);
@@ -237,9 +237,9 @@ export function createAuthorityCertificates({
       const key = { ...made, isNew: true };
       await db.write(async (tx) => noteCertificateProject(tx, row.projectId), { audited: false });
       const isCertifiedHere = row.kind === "root" || row.parentId !== null;
-      const wish = input.configuration;
+      const template = input.configuration;
       const first = isCertifiedHere
-        ? await certified(actor, { row, wish, key, idempotency: undefined })
+        ? await certified(actor, { row, template, key, idempotency: undefined })
         : undefined;
       await authorities.change(actor, "create-ca", row, async (tx) => {
         await authorities.leaveRoom(tx, row.projectId);
@@ -265,29 +265,29 @@ export function createAuthorityCertificates({
       ).trimEnd();
     },
 
-    async issue(actor: MemberActor, id: string, wish: CertificateWish, repeatKey: string | undefined) {
+    async issue(actor: MemberActor, id: string, template: CertificateWish, repeatKey: string | undefined) {
       const row = await authorities.find(actor, id, "issue-ca-certificate");
-      const idempotency = keyed(actor, `issue-ca:${id}`, repeatKey, wish);
-      return certify(actor, { row, wish, key: await ownKey(row), idempotency });
+      const idempotency = keyed(actor, `issue-ca:${id}`, repeatKey, template);
+      return certify(actor, { row, template, key: await ownKey(row), idempotency });
     },
 
     async renew(
       actor: MemberActor,
       id: string,
-      wish: { type: "existing" | "new"; notAfter: string },
+      template: { type: "existing" | "new"; notAfter: string },
       repeatKey: string | undefined,
     ) {
       const row = await authorities.find(actor, id, "issue-ca-certificate");
       if (row.activeCertificateId === null) throw authorityPending();
       const key =
-        wish.type === "existing"
+        template.type === "existing"
           ? await ownKey(row)
           : { ...(await newAuthorityKey({ keyring, clock }, row)), isNew: true };
       // A key may have been waited for.
-      if (wish.type === "new") await authorities.find(actor, id, "issue-ca-certificate");
-      const idempotency = keyed(actor, `renew-ca:${id}`, repeatKey, wish);
+      if (template.type === "new") await authorities.find(actor, id, "issue-ca-certificate");
+      const idempotency = keyed(actor, `renew-ca:${id}`, repeatKey, template);
       const replacedId = await withoutSuccessor(row.activeCertificateId);
-      return certify(actor, { row, wish: { notAfter: wish.notAfter }, key, replacedId, idempotency });
+      return certify(actor, { row, template: { notAfter: template.notAfter }, key, replacedId, idempotency });
     },
 
     async active(actor: MemberActor, id: string) {
@@ -306,42 +306,42 @@ export function createAuthorityCertificates({
       return (await db.read((q) => listAuthorityCertificates(q, id))).map(toView);
     },
 
-    import: createTakingIn({ clock, authorities, ownKey, withoutSuccessor, room }),
+    import: createCaCertificateImport({ clock, authorities, ownKey, withoutSuccessor, room }),
 
     async signIntermediate(
       actor: MemberActor,
       id: string,
-      wish: IntermediateWish,
+      template: IntermediateWish,
       repeatKey: string | undefined,
     ) {
       const row = await authorities.find(actor, id, "sign-intermediate");
       const issuer = await issuers.require(id, row.projectId);
-      const csr = judged("csr", () => parseCsrPem(wish.csr));
+      const csr = judged("csr", () => parseCsrPem(template.csr));
       await verifyCsr(csr).catch((error: unknown) => {
         throw asRefusal(error, "csr");
       });
-      const order: Order = {
+      const order: IssuanceRequest = {
         actor,
         projectId: row.projectId,
         orgId: row.orgId,
         profileId: null,
         applicationId: null,
         issuer,
-        wish: authorityWish(
+        template: authorityWish(
           csr.subject.rdns,
-          validityOf(wish, clock.now(), issuer),
-          pathLengthOf(wish.maxPathLength, null, issuer),
-          wish.nameConstraints ?? null,
+          validityOf(template, clock.now(), issuer),
+          pathLengthOf(template.maxPathLength, null, issuer),
+          template.nameConstraints ?? null,
         ),
         publicKey: csr.publicKey,
         privateKey: undefined,
         keepsKey: false,
         context: {},
-        idempotency: keyed(actor, `sign-intermediate:${id}`, repeatKey, wish),
+        idempotency: keyed(actor, `sign-intermediate:${id}`, repeatKey, template),
         findings: [],
         isBlockedKey: false,
       };
-      const issued = (await gate.replay(order)) ?? (await gate.issue(order));
+      const issued = (await signing.replay(order)) ?? (await signing.issue(order));
       // A repeat answers with the issuer of then, which may have a new certificate since.
       const known = issued.der
         ? undefined

@@ -15,7 +15,7 @@ import {
   type NameConstraints,
 } from "../../x509/index.ts";
 import { certificateRevoked } from "../../events.ts";
-import { isBlockedKey } from "../../issuance/gate/store.ts";
+import { isBlockedKey } from "../../issuance/signing/store.ts";
 import { certificateReleased } from "../../revocation/events.ts";
 import { issuanceChanged } from "../events.ts";
 import { accessExtension, authorityExtension, levelsBelow, purposesLeft, type Issuer } from "./model.ts";
@@ -30,7 +30,7 @@ export interface IssuerNeeds {
   readonly revocationUrl: string;
 }
 
-export const authorityKeyPlace = (keyId: string): EncryptionContext => ({
+export const authorityKeyContext = (keyId: string): EncryptionContext => ({
   table: "authority_keys",
   row: keyId,
   column: "sealed_key",
@@ -50,7 +50,7 @@ export function createIssuers({ db, clock, tail, keyring, revocationUrl }: Issue
 
   const open = async (row: IssuerRow): Promise<Issuer> => {
     const dataKey = await keyring.dataKeyById(row.dataKeyId);
-    const key = importPrivateKey(dataKey.decrypt(row.sealedKey, authorityKeyPlace(row.keyId)));
+    const key = importPrivateKey(dataKey.decrypt(row.sealedKey, authorityKeyContext(row.keyId)));
     const certificate = parseCertificate(row.der);
     const known = [certificate, ...row.chain.map(parseCertificate)];
     const constraints = known

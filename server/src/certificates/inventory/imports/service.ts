@@ -10,9 +10,9 @@ import type { Permissions } from "../../../permissions/index.ts";
 import type { Applications } from "../../applications/service.ts";
 import { chainToPem } from "../../authorities/model.ts";
 import { certificateImported } from "../../events.ts";
-import { inventoryFacts, type InventoryFacts } from "../../issuance/gate/model.ts";
-import { certificateKeyPlace } from "../../issuance/gate/service.ts";
-import { addCertificate } from "../../issuance/gate/store.ts";
+import { inventoryFacts, type InventoryFacts } from "../../issuance/signing/model.ts";
+import { certificateKeyContext } from "../../issuance/signing/service.ts";
+import { addCertificate } from "../../issuance/signing/store.ts";
 import { findingOf, judged, refused } from "../../model.ts";
 import type { Profiles } from "../../profiles/service.ts";
 import type { CertificateScope } from "../../service.ts";
@@ -27,9 +27,9 @@ import {
 } from "../../x509/index.ts";
 import type { ImportInput } from "../contract.ts";
 
-type Place = Pick<ImportInput, "profileId" | "applicationId" | "projectId">;
+type ImportPlace = Pick<ImportInput, "profileId" | "applicationId" | "projectId">;
 
-export interface ImportNeeds {
+export interface CertificateImportNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly keyring: Keyring;
@@ -39,7 +39,7 @@ export interface ImportNeeds {
   readonly applications: Applications;
 }
 
-export type Imports = ReturnType<typeof createImports>;
+export type CertificateImports = ReturnType<typeof createImports>;
 
 /** PostgreSQL holds neither NUL nor half of a surrogate pair, and an old certificate's BMPString may have both. */
 const isStorable = (text: string): boolean => !/\0|\p{Surrogate}/u.test(text);
@@ -98,8 +98,8 @@ export function createImports({
   scope,
   profiles,
   applications,
-}: ImportNeeds) {
-  const placeOf = async (actor: MemberActor, input: Place) => {
+}: CertificateImportNeeds) {
+  const placeOf = async (actor: MemberActor, input: ImportPlace) => {
     // Under a profile it counts as one of those that were issued there, and clients that ask for the profile's latest
     // certificate get it with its key: whoever puts one there must be able to have one issued.
     const profile = input.profileId ? await profiles.find(actor, input.profileId, "issue-cert") : undefined;
@@ -116,7 +116,7 @@ export function createImports({
   };
 
   /** Where it goes, if the caller may bring anything there. */
-  const enter = async (actor: MemberActor, input: Place) => {
+  const enter = async (actor: MemberActor, input: ImportPlace) => {
     const place = await placeOf(actor, input);
     const wanted = { action: "import", subject: "certificates" };
     await permissions.requireInProject(actor, place.project.id, wanted);
@@ -168,7 +168,7 @@ export function createImports({
           der: certificate.der,
           chain,
           dataKeyId: dataKey?.keyId ?? null,
-          sealedKey: key && dataKey ? dataKey.encrypt(exportPkcs8(key), certificateKeyPlace(id)) : null,
+          sealedKey: key && dataKey ? dataKey.encrypt(exportPkcs8(key), certificateKeyContext(id)) : null,
         });
         tx.audit(actor, {
           event: "import-certificate",

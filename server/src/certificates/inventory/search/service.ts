@@ -38,7 +38,7 @@ export interface SearchNeeds {
 export type CertificateSearch = ReturnType<typeof createCertificateSearch>;
 
 /** A certificate that a query found, with what a list of certificates does not say. */
-interface Candidate {
+interface SearchCandidate {
   readonly row: FoundCertificate;
   readonly attributes: ReturnType<typeof attributesOf>;
   readonly hasKey: boolean;
@@ -47,11 +47,11 @@ interface Candidate {
 /** With a way to ask whether the caller is still welcome: many certificates take minutes. */
 type BulkOrder = BulkInput & { readonly confirm: Confirm };
 
-interface Deed {
+interface SearchedAction {
   /** What can be known without doing it. */
-  readonly canSucceed: (candidate: Candidate) => boolean;
+  readonly canSucceed: (candidate: SearchCandidate) => boolean;
   /** Asks for permission by itself. */
-  readonly act: (candidate: Candidate) => Promise<unknown>;
+  readonly act: (candidate: SearchCandidate) => Promise<unknown>;
 }
 
 const STREAM_PAGE = 1000;
@@ -158,7 +158,7 @@ export function createCertificateSearch({
     { project, ability }: { project: ProjectRow; ability: Ability },
     input: BulkInput,
     action: "delete" | "read",
-  ): Promise<Candidate[]> => {
+  ): Promise<SearchCandidate[]> => {
     const isRenewedToo = action === "delete";
     const query = { ...checked(input.query), status: "active" as const, isRenewedToo };
     const now = clock.now();
@@ -182,9 +182,9 @@ export function createCertificateSearch({
 
   /** Stops at none, and says which failed and why; only without a database, or without a caller, nothing more is done. */
   const onEach = async (
-    found: readonly Candidate[],
+    found: readonly SearchCandidate[],
     { dryRun, confirm }: BulkOrder,
-    { canSucceed, act }: Deed,
+    { canSucceed, act }: SearchedAction,
   ) => {
     if (dryRun) return { matched: found.filter(canSucceed).length, done: 0, failed: [], dryRun };
     const failed: { id: string; message: string }[] = [];
@@ -204,7 +204,10 @@ export function createCertificateSearch({
   };
 
   /** Of the profiles of these certificates, those that the caller may issue under. */
-  const issuableAmong = async (actor: MemberActor, found: readonly Candidate[]): Promise<Set<string>> => {
+  const issuableAmong = async (
+    actor: MemberActor,
+    found: readonly SearchCandidate[],
+  ): Promise<Set<string>> => {
     const issuable = new Set<string>();
     for (const id of new Set(found.flatMap(({ row }) => row.profileId ?? [])))
       try {

@@ -8,7 +8,7 @@ import {
   type Tx,
 } from "../../../platform/db/index.ts";
 import type { CertificateDetails, CertificateQuery, CertificateRow, Cursor } from "../model.ts";
-import { uncount } from "./upkeep.ts";
+import { uncount } from "./maintenance.ts";
 
 const LEAN = `c.id, c.project_id AS "projectId", p.org_id AS "orgId", c.profile_id AS "profileId", c.application_id AS "applicationId", c.authority_id AS "authorityId",
   c.authority_key_id AS "authorityKeyId", c.authority_certificate_id AS "authorityCertificateId", c.renewed_from_id AS "renewedFromId", c.renewed_by_id AS "renewedById",
@@ -82,13 +82,17 @@ const judged = slowSql<JudgedCertificate>(`
     c.revoked_at AS "revokedAt", c.not_after AS "notAfter"
   FROM certificates c JOIN certificate_bodies b ON b.certificate_id = c.id WHERE c.id = ANY($1)`);
 
-export interface Reading {
+export interface CertificateReading {
   readonly now: Date;
   readonly after: Cursor | undefined;
   readonly limit: number;
 }
 
-const valuesOf = (projectId: string, query: CertificateQuery, { now, after, limit }: Reading): unknown[] => [
+const valuesOf = (
+  projectId: string,
+  query: CertificateQuery,
+  { now, after, limit }: CertificateReading,
+): unknown[] => [
   projectId,
   query.search ? `%${escapeLike(query.search.toLowerCase())}%` : null,
   query.status ?? null,
@@ -112,20 +116,20 @@ export const searchCertificates = (
   q: SlowQuery,
   projectId: string,
   query: CertificateQuery,
-  reading: Reading,
+  reading: CertificateReading,
 ) => q.rows(search, valuesOf(projectId, query, reading));
 /** A page of a long answer, by bytes as well as by rows; `met` says how many there were before bytes were counted. */
 export const certificatesToStream = (
   q: SlowQuery,
   projectId: string,
   query: CertificateQuery,
-  reading: Reading,
+  reading: CertificateReading,
 ) => q.rows(stream, valuesOf(projectId, query, reading));
 export const oldestCertificates = (
   q: SlowQuery,
   projectId: string,
   query: CertificateQuery & { readonly isRenewedToo: boolean },
-  reading: Omit<Reading, "after">,
+  reading: Omit<CertificateReading, "after">,
 ) => q.rows(oldest, [...valuesOf(projectId, query, { ...reading, after: undefined }), query.isRenewedToo]);
 export const findJudged = (q: SlowQuery, ids: readonly string[]) => q.rows(judged, [ids]);
 export const listBodies = (q: SlowQuery, ids: readonly string[]) => q.rows(bodies, [ids]);

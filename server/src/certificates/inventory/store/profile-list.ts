@@ -10,7 +10,7 @@
  * small, and the statement would be planned anew each time, which costs as much as running it.
  */
 import { sql, type SlowQuery, type Statement } from "../../../platform/db/index.ts";
-import type { Status } from "../../model.ts";
+import type { CertificateStatusName } from "../../model.ts";
 import type { ListedCertificate } from "../model.ts";
 
 export const COLUMNS = `c.id, c.serial_number AS "serialNumber", c.common_name AS "commonName", c.not_before AS "notBefore", c.not_after AS "notAfter", c.revoked_at AS "revokedAt", c.created_at AS "createdAt"`;
@@ -21,18 +21,18 @@ export const CHAPTER_BLOCKS = 32;
 export interface ProfilePage {
   readonly offset: number;
   readonly limit: number;
-  readonly status?: Status | undefined;
+  readonly status?: CertificateStatusName | undefined;
   readonly search?: string | undefined;
 }
 
 /** A few sizes, so that a caller with a taste for odd limits does not have a hundred statements prepared. */
 const SIZES = [10, 20, 50, 100] as const;
 
-export type Listing = (limit: number) => Statement<ListedCertificate>;
+export type ProfileListing = (limit: number) => Statement<ListedCertificate>;
 export function bySize(
   text: (size: number) => string,
   make: (text: string) => Statement<ListedCertificate> = sql,
-): Listing {
+): ProfileListing {
   const statements = SIZES.map((size) => ({ size, statement: make(text(size)) }));
   return (limit) => {
     const fitting = statements.find(({ size }) => size >= limit);
@@ -41,7 +41,7 @@ export function bySize(
   };
 }
 
-type Ranged = Exclude<Status, "expired"> | "any";
+type Ranged = Exclude<CertificateStatusName, "expired"> | "any";
 const RANGE: Readonly<Record<Ranged, string>> = {
   any: "c.profile_id = $1",
   revoked: "c.profile_id = $1 AND c.phase = 2",

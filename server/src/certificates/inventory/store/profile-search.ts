@@ -3,8 +3,8 @@
  * the term the index is asked for; whichever it is, the whole term is compared afterwards.
  */
 import { escapeLike, slowSql, sql, type Query, type SlowQuery } from "../../../platform/db/index.ts";
-import type { Status } from "../../model.ts";
-import { bitsOf } from "../letters/model.ts";
+import type { CertificateStatusName } from "../../model.ts";
+import { bitsOf } from "../bigrams/model.ts";
 import type { ListedCertificate } from "../model.ts";
 import {
   LETTERS_SAMPLED,
@@ -13,17 +13,17 @@ import {
   SAMPLED_AT_A_PLACE,
   type SearchPlan,
   type SeenNames,
-} from "../terms/model.ts";
+} from "../search-planner/model.ts";
 import { bySize, COLUMNS, ORDER, type ProfilePage } from "./profile-list.ts";
 
 // $1 the profile, $2 the term, $3 now, $4 the offset, and $5 the parts to look up.
-const STATUS_CONDITION: Readonly<Record<Status | "any", string>> = {
+const STATUS_CONDITION: Readonly<Record<CertificateStatusName | "any", string>> = {
   any: "AND $3::timestamptz IS NOT NULL",
   revoked: "AND c.phase = 2 AND $3::timestamptz IS NOT NULL",
   active: "AND c.phase = 0 AND c.not_after > $3",
   expired: "AND c.phase < 2 AND c.not_after <= $3",
 };
-const ofEach = <T>(make: (condition: string) => T): Readonly<Record<Status | "any", T>> => ({
+const ofEach = <T>(make: (condition: string) => T): Readonly<Record<CertificateStatusName | "any", T>> => ({
   any: make(STATUS_CONDITION.any),
   revoked: make(STATUS_CONDITION.revoked),
   active: make(STATUS_CONDITION.active),

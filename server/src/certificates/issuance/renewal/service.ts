@@ -6,7 +6,7 @@
 import { createHash } from "node:crypto";
 import { systemActor } from "../../../platform/actor.ts";
 import type { Clock } from "../../../platform/clock.ts";
-import { type Db, UPKEEP_TURN } from "../../../platform/db/index.ts";
+import { type Db, MAINTENANCE_TURN } from "../../../platform/db/index.ts";
 import { inBatches } from "../../../platform/jobs/index.ts";
 import type { Log } from "../../../platform/log.ts";
 import { Problem } from "../../../platform/problem.ts";
@@ -15,7 +15,7 @@ import { findCertificateById } from "../../inventory/store/certificates.ts";
 import type { CertificateRow } from "../../inventory/model.ts";
 import { addSeconds, statusOf } from "../../model.ts";
 import type { Profiles } from "../../profiles/service.ts";
-import { abandonRequests, forgetRequests } from "../gate/store.ts";
+import { abandonRequests, forgetRequests } from "../signing/store.ts";
 import type { Issuance } from "../service.ts";
 import { dueRenewals, postponeRenewal, stopRenewal } from "./store.ts";
 
@@ -114,7 +114,7 @@ export function createRenewal({ db, clock, log, profiles, issuance }: RenewalNee
     /** Thousands may be due at once, each with a key to make: a node that stops does not wait for all of them. */
     async renewDue(isStopping: () => boolean = () => false): Promise<void> {
       for (;;) {
-        const due = await db.read((q) => dueRenewals(q, clock.now(), BATCH), UPKEEP_TURN);
+        const due = await db.read((q) => dueRenewals(q, clock.now(), BATCH), MAINTENANCE_TURN);
         for (const { id, attempts } of due) {
           if (isStopping()) return;
           await renewOne(id, attempts);

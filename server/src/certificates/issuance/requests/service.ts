@@ -9,8 +9,8 @@ import { chainToPem } from "../../authorities/model.ts";
 import { attributesOf, type CertificateRow } from "../../inventory/model.ts";
 import { findCertificateById } from "../../inventory/store/certificates.ts";
 import { certificateToPem, exportPkcs8Pem } from "../../x509/index.ts";
-import { openCertificateKey } from "../gate/service.ts";
-import { findRequestInOrg } from "../gate/store.ts";
+import { openCertificateKey } from "../signing/service.ts";
+import { findRequestInOrg } from "../signing/store.ts";
 
 export interface RequestNeeds {
   readonly db: Db;

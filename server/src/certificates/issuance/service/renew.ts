@@ -15,10 +15,10 @@ import { findCertificate } from "../../inventory/store/certificates.ts";
 import type { Profiles } from "../../profiles/service.ts";
 import type { ProfileRow } from "../../profiles/store.ts";
 import type { RenewInput } from "../contract.ts";
-import type { Order, Wish } from "../gate/model.ts";
-import { openCertificateKey } from "../gate/service.ts";
+import type { IssuanceRequest, CertificateTemplate } from "../signing/model.ts";
+import { openCertificateKey } from "../signing/service.ts";
 import { attributesAgain, namesOf, replacedBy } from "../model.ts";
-import type { Brief, Orders } from "./orders.ts";
+import type { IssuanceInput, IssuanceRequests } from "./issuance-requests.ts";
 
 export interface RenewingNeeds {
   readonly db: Db;
@@ -27,16 +27,16 @@ export interface RenewingNeeds {
   readonly permissions: Permissions;
   readonly profiles: Profiles;
   readonly issuers: Issuers;
-  readonly orders: Orders;
+  readonly requests: IssuanceRequests;
 }
 
 /** A certificate to be replaced, and the profile it was issued under if that still exists. */
 export interface Renewable {
   readonly row: CertificateRow;
   readonly profile: ProfileRow | null;
-  readonly idempotency: Order["idempotency"];
+  readonly idempotency: IssuanceRequest["idempotency"];
   /** Asked with what the new one would say, before it is issued. */
-  readonly allow?: (wish: Wish) => Promise<void>;
+  readonly allow?: (template: CertificateTemplate) => Promise<void>;
   /** Is the old key the caller's to see? */
   readonly showsKey?: boolean;
   readonly requireStill?: () => Promise<unknown>;
@@ -54,10 +54,10 @@ const isSameNames = (one: Names, other: Names): boolean =>
   JSON.stringify([...one.altNames].sort()) === JSON.stringify([...other.altNames].sort());
 
 export function createRenewing(needs: RenewingNeeds) {
-  const { db, clock, keyring, permissions, profiles, issuers, orders } = needs;
+  const { db, clock, keyring, permissions, profiles, issuers, requests } = needs;
 
   const issuerFor = async ({ row, profile }: Renewable): Promise<Issuer | null> => {
-    if (profile) return orders.issuerOf(profile);
+    if (profile) return requests.issuerOf(profile);
     if (row.source === "imported")
       throw badRequest(
         "The certificate was issued elsewhere and belongs to no profile: nothing here can renew it.",
@@ -65,12 +65,12 @@ export function createRenewing(needs: RenewingNeeds) {
     return row.authorityId === null ? null : issuers.require(row.authorityId, row.projectId);
   };
 
-  const briefOf = async (actor: Actor, old: Renewable, input: RenewInput): Promise<Brief> => {
+  const issuanceOf = async (actor: Actor, old: Renewable, input: RenewInput): Promise<IssuanceInput> => {
     const { row, profile } = old;
     const source = input.renewalKeySource ?? (input.csr ? "csr" : "new");
     const key = source === "reuse" ? await openCertificateKey(keyring, row) : undefined;
     if (source === "reuse" && !key) throw badRequest("The private key is not kept here: renew with a csr.");
-    const csr = await orders.readCsr(source === "csr" ? input.csr : undefined);
+    const csr = await requests.readCsr(source === "csr" ? input.csr : undefined);
     if (source === "csr" && !csr) throw badRequest("Renewal by request needs csr.");
     if (source === "new" && row.sealedKey === null)
       throw badRequest("The private key was made elsewhere: renew with a csr.");
@@ -108,12 +108,12 @@ export function createRenewing(needs: RenewingNeeds) {
   const renewRow = async (actor: Actor, old: Renewable, input: RenewInput) => {
     // A repeat finds its own renewal; whoever does not repeat may as well be told at once.
     if (!old.idempotency) refuseIfOver(old.row);
-    const brief = await briefOf(actor, old, input);
-    const earlier = await orders.replayed(brief, input.removeRootsFromChain);
+    const issuance = await issuanceOf(actor, old, input);
+    const earlier = await requests.replayed(issuance, input.removeRootsFromChain);
     if (earlier) return earlier;
     refuseIfOver(old.row);
-    if (old.allow) await old.allow((await orders.orderOf({ ...brief, isRehearsal: true })).wish);
-    return orders.issueFor(brief, input.removeRootsFromChain);
+    if (old.allow) await old.allow((await requests.requestOf({ ...issuance, isDryRun: true })).template);
+    return requests.issueFor(issuance, input.removeRootsFromChain);
   };
 
   const mayReadKey = (ability: Ability, row: CertificateRow): boolean =>
@@ -134,7 +134,7 @@ export function createRenewing(needs: RenewingNeeds) {
       actor: MemberActor,
       id: string,
       input: RenewInput,
-      idempotency: (what: string) => Order["idempotency"],
+      idempotency: (what: string) => IssuanceRequest["idempotency"],
     ) {
       const row = await db.read((q) => findCertificate(q, orgOf(actor), id));
       if (!row) throw notFound("The certificate", id);
@@ -154,8 +154,8 @@ export function createRenewing(needs: RenewingNeeds) {
       const profile = await required();
       const showsKey = mayReadKey(ability, row);
       const isKeyMoved = input.renewalKeySource === "reuse" && !showsKey;
-      const allow = async (wish: Wish): Promise<void> => {
-        const named = namesOf(wish, row.details.friendlyName);
+      const allow = async (template: CertificateTemplate): Promise<void> => {
+        const named = namesOf(template, row.details.friendlyName);
         if (!profile) await asked("create", named);
         // Who may read a key goes by names: under another name it would be shown to others than before.
         if (isKeyMoved && !isSameNames(named, attributes)) await asked("read-private-key", attributes);
@@ -173,7 +173,7 @@ export function createRenewing(needs: RenewingNeeds) {
         input,
       );
       if (input.renewalKeySource === "reuse" && view.privateKey !== undefined)
-        await orders.noteKeyRead(actor, row);
+        await requests.noteKeyRead(actor, row);
       return { ...view, certificateRequestId: requestId };
     },
   };

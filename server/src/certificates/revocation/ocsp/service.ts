@@ -13,7 +13,7 @@ import { Touches, type Tail, type TopicWatch } from "../../../platform/outbox/in
 import { canDelegate, type Issuer } from "../../authorities/issuers/model.ts";
 import type { Issuers } from "../../authorities/issuers/service.ts";
 import { certificateRevoked } from "../../events.ts";
-import type { Gate } from "../../issuance/gate/service.ts";
+import type { Signing } from "../../issuance/signing/service.ts";
 import { addSeconds, beginning, latest, toSecond } from "../../model.ts";
 import {
   DerError,
@@ -49,7 +49,7 @@ export interface OcspNeeds {
   readonly tail: Tail;
   readonly keyring: Keyring;
   readonly issuers: Issuers;
-  readonly gate: Gate;
+  readonly signing: Signing;
 }
 
 export interface OcspReply {
@@ -81,7 +81,7 @@ const signerPlace = (keyId: string): EncryptionContext => ({
   column: "sealed_key",
 });
 
-export function createOcsp({ db, clock, log, tail, keyring, issuers, gate }: OcspNeeds) {
+export function createOcsp({ db, clock, log, tail, keyring, issuers, signing }: OcspNeeds) {
   let latestAnswer = Number.NEGATIVE_INFINITY;
   const answers = new LRUCache<string, Remembered>({ max: REMEMBERED_ANSWERS });
   const byCertificate = new Map<string, Set<string>>();
@@ -111,14 +111,14 @@ export function createOcsp({ db, clock, log, tail, keyring, issuers, gate }: Ocs
     const notBefore = beginning(now, SIGNER_LIFE_SECONDS, issuer.certificate.notBefore);
     const wished = addSeconds(toSecond(now), SIGNER_LIFE_SECONDS);
     const notAfter = issuer.certificate.notAfter < wished ? issuer.certificate.notAfter : wished;
-    const issued = await gate.issue({
+    const issued = await signing.issue({
       actor: systemActor("ocsp"),
       projectId: issuer.projectId,
       orgId: issuer.orgId,
       profileId: null,
       applicationId: null,
       issuer,
-      wish: {
+      template: {
         subject: nameFrom({ commonName: `OCSP ${issuer.keyId.slice(-12)}` }),
         altNames: [],
         keyUsages: ["digital_signature"],

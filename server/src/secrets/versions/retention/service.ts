@@ -10,7 +10,7 @@
  * its history is whole, and a rollback to an earlier moment is refused instead of guessed.
  */
 import type { Clock } from "../../../platform/clock.ts";
-import { type Db, UPKEEP_TURN } from "../../../platform/db/index.ts";
+import { type Db, MAINTENANCE_TURN } from "../../../platform/db/index.ts";
 import { takingTurns, type Job } from "../../../platform/jobs/index.ts";
 import { touchProject } from "../../revisions/store.ts";
 import {
@@ -66,7 +66,7 @@ export function createForgetting({ db, clock }: ForgetNeeds) {
     for (let from = since; ;) {
       const rows = await db.read(
         (q) => versionsBeyond(q, folderId, { limit: sweep.limit, from, most: CHUNK }),
-        UPKEEP_TURN,
+        MAINTENANCE_TURN,
       );
       const last = rows.at(-1);
       if (!last) return;
@@ -80,7 +80,7 @@ export function createForgetting({ db, clock }: ForgetNeeds) {
     // Under a smaller limit than last time, or for the first time, everything has to be looked at.
     const isFresh = sweep.sweptLimit !== null && sweep.sweptTo !== null && sweep.sweptLimit <= sweep.limit;
     const since = isFresh && sweep.sweptTo ? sweep.sweptTo : EVER;
-    const folders = await db.read((q) => foldersWrittenSince(q, sweep.projectId, since), UPKEEP_TURN);
+    const folders = await db.read((q) => foldersWrittenSince(q, sweep.projectId, since), MAINTENANCE_TURN);
     for (const folderId of folders)
       for await (const gone of sweepFolder(sweep, folderId, since)) {
         count(gone);
@@ -95,7 +95,7 @@ export function createForgetting({ db, clock }: ForgetNeeds) {
     const count = (gone: number): void => {
       left -= gone;
     };
-    const sweeps = await db.read(dueSweeps, UPKEEP_TURN);
+    const sweeps = await db.read(dueSweeps, MAINTENANCE_TURN);
     await takingTurns(
       sweeps.map((sweep) => sweepProject(sweep, count)),
       () => left <= 0,

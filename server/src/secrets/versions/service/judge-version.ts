@@ -1,5 +1,5 @@
 import type { Query } from "../../../platform/db/index.ts";
-import type { Attributes } from "../../../permissions/index.ts";
+import type { ConditionAttributes } from "../../../permissions/index.ts";
 import type { FolderPlace, TagRef } from "../../model.ts";
 import { tagsFor, type Tags } from "../../tags/service.ts";
 import { attributesThen } from "../model.ts";
@@ -8,7 +8,7 @@ import { placesOfFolders, type VersionRow } from "../store.ts";
 /** What a version was: its tags, and everything that permissions have to be asked about besides what it is today. */
 export interface Then {
   readonly tags: readonly TagRef[];
-  readonly attributes: readonly Attributes[];
+  readonly attributes: readonly ConditionAttributes[];
 }
 
 /**

@@ -6,7 +6,7 @@ import { createBound } from "../../../../platform/bound.ts";
 import type { Clock } from "../../../../platform/clock.ts";
 import type { Db, Tx } from "../../../../platform/db/index.ts";
 import { addSeconds } from "../../../model.ts";
-import { LIST_LIFE_SECONDS } from "../../../revocation/model.ts";
+import { CRL_LIFE_SECONDS } from "../../../revocation/model.ts";
 import type { AuthorityRow } from "../../model.ts";
 import { countAuthorityCertificates, forgetCertificates, unneededCertificates } from "../../store.ts";
 
@@ -32,7 +32,7 @@ export const createCertificateRoom = (db: Db, clock: Clock): CertificateRoom => 
     if ((await db.read((q) => countAuthorityCertificates(q, id, MOST))) < MOST) return;
     const now = clock.now();
     // As long as one of theirs is named in lists, the key has to be able to sign these.
-    const [madeBefore, endingAfter] = [addSeconds(now, -KEPT_SECONDS), addSeconds(now, -LIST_LIFE_SECONDS)];
+    const [madeBefore, endingAfter] = [addSeconds(now, -KEPT_SECONDS), addSeconds(now, -CRL_LIFE_SECONDS)];
     const ids = await db.read((q) => unneededCertificates(q, id, madeBefore, endingAfter), { tenant: orgId });
     if (ids.length > 0) await db.write((tx) => forgetCertificates(tx, id, ids), { audited: false });
     await db.read((q) => room.check(q, id));

@@ -1,5 +1,5 @@
 /**
- * From what somebody asked for to an order for the gate, and from what the gate issued to the answer. Whoever calls has
+ * From what somebody asked for to an issuance request for the signing, and from what the signing issued to the answer. Whoever calls has
  * settled who asks and under which profile or authority.
  */
 import type { KeyObject } from "node:crypto";
@@ -34,23 +34,23 @@ import {
   type Finding,
 } from "../../x509/index.ts";
 import type { Attributes, IssuedView } from "../contract.ts";
-import type { Context, Order } from "../gate/model.ts";
-import { openCertificateKey, type Gate, type Issued } from "../gate/service.ts";
+import type { IssuanceContext, IssuanceRequest } from "../signing/model.ts";
+import { openCertificateKey, type Signing, type Issued } from "../signing/service.ts";
 import { makeKey, standInFor, takesTurns } from "../keys/service.ts";
-import { keyAlgorithmFor, renewBeforeSeconds, timeFindings, wishOf, type Replaced } from "../model.ts";
+import { keyAlgorithmFor, renewBeforeSeconds, timeFindings, templateOf, type Replaced } from "../model.ts";
 
-export interface OrderNeeds {
+export interface IssuanceRequestNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly keyring: Keyring;
   readonly issuers: Issuers;
-  readonly gate: Gate;
+  readonly signing: Signing;
 }
 
-export type Orders = ReturnType<typeof createOrders>;
+export type IssuanceRequests = ReturnType<typeof createIssuanceRequests>;
 
-/** What an order is made from, once it is known who asks under which profile or authority. */
-export interface Brief {
+/** What an issuance request is made from, once it is known who asks under which profile or authority. */
+export interface IssuanceInput {
   readonly actor: Actor;
   readonly projectId: string;
   readonly orgId: string;
@@ -63,13 +63,13 @@ export interface Brief {
   /** For a renewal that keeps its key. */
   readonly key: KeyObject | undefined;
   /** Nothing will be issued, so no key is made. */
-  readonly isRehearsal?: boolean;
+  readonly isDryRun?: boolean;
   /** Is the key that is used again the caller's to see? */
   readonly showsKey: boolean;
-  readonly context: Context;
+  readonly context: IssuanceContext;
   /** For a renewal: what it takes the place of. */
   readonly replaced?: Replaced;
-  readonly idempotency: Order["idempotency"];
+  readonly idempotency: IssuanceRequest["idempotency"];
   /** Asks for the right once more: a key that takes long to make is waited for. */
   readonly requireStill?: () => Promise<unknown>;
 }
@@ -115,7 +115,7 @@ async function inSteps<T>(steps: Generator<undefined, T>): Promise<T> {
   }
 }
 
-export function createOrders({ db, clock, keyring, issuers, gate }: OrderNeeds) {
+export function createIssuanceRequests({ db, clock, keyring, issuers, signing }: IssuanceRequestNeeds) {
   const readCsr = async (text: string | null | undefined): Promise<CertificateRequest | undefined> => {
     if (!text) return undefined;
     try {
@@ -127,54 +127,56 @@ export function createOrders({ db, clock, keyring, issuers, gate }: OrderNeeds) 
     }
   };
 
-  const keyFor = async (brief: Brief): Promise<{ publicKey: Buffer; privateKey: Buffer | undefined }> => {
-    if (brief.csr) return { publicKey: brief.csr.publicKey, privateKey: undefined };
+  const keyFor = async (
+    issuance: IssuanceInput,
+  ): Promise<{ publicKey: Buffer; privateKey: Buffer | undefined }> => {
+    if (issuance.csr) return { publicKey: issuance.csr.publicKey, privateKey: undefined };
     const algorithm = judged("keyAlgorithm", () =>
       keyAlgorithmFor({
-        attributes: brief.attributes,
-        defaults: brief.profile?.defaults ?? {},
-        rules: brief.rules,
+        attributes: issuance.attributes,
+        defaults: issuance.profile?.defaults ?? {},
+        rules: issuance.rules,
       }),
     );
-    if (brief.key) return { publicKey: exportSpki(brief.key), privateKey: exportPkcs8(brief.key) };
-    if (brief.isRehearsal) return { publicKey: await standInFor(algorithm), privateKey: undefined };
-    const made = await makeKey(algorithm, brief.orgId);
-    if (takesTurns(algorithm)) await brief.requireStill?.();
+    if (issuance.key) return { publicKey: exportSpki(issuance.key), privateKey: exportPkcs8(issuance.key) };
+    if (issuance.isDryRun) return { publicKey: await standInFor(algorithm), privateKey: undefined };
+    const made = await makeKey(algorithm, issuance.orgId);
+    if (takesTurns(algorithm)) await issuance.requireStill?.();
     return made;
   };
 
-  const orderOf = async (brief: Brief): Promise<Order> => {
-    const key = await keyFor(brief);
-    const { attributes, csr, rules, issuer, replaced } = brief;
+  const requestOf = async (issuance: IssuanceInput): Promise<IssuanceRequest> => {
+    const key = await keyFor(issuance);
+    const { attributes, csr, rules, issuer, replaced } = issuance;
     const now = clock.now();
-    const { wish, judging } = judged("attributes", () => {
+    const { template, judging } = judged("attributes", () => {
       const algorithm = keyAlgorithmOf(readPublicKey(key.publicKey));
-      const defaults = brief.profile?.defaults ?? {};
-      const wanted = wishOf({ attributes, csr, defaults, rules, issuer, replaced, now }, algorithm);
+      const defaults = issuance.profile?.defaults ?? {};
+      const wanted = templateOf({ attributes, csr, defaults, rules, issuer, replaced, now }, algorithm);
       const signature = wanted.signatureAlgorithm ?? issuer?.signer.algorithm ?? "";
-      return { wish: wanted, judging: judgeInSteps(rules, wanted, { key: algorithm, signature }) };
+      return { template: wanted, judging: judgeInSteps(rules, wanted, { key: algorithm, signature }) };
     });
     const policyFindings = await inSteps(judging);
     return judged("attributes", () => {
-      const findings = [...policyFindings, ...timeFindings(rules, wish, now)];
-      const own = brief.context;
-      const renewal = brief.profile && {
-        autoRenew: (own.autoRenewal ?? brief.profile.autoRenew) && key.privateKey !== undefined,
-        renewBeforeSeconds: own.renewBeforeSeconds ?? renewBeforeSeconds(brief.profile, wish),
+      const findings = [...policyFindings, ...timeFindings(rules, template, now)];
+      const own = issuance.context;
+      const renewal = issuance.profile && {
+        autoRenew: (own.autoRenewal ?? issuance.profile.autoRenew) && key.privateKey !== undefined,
+        renewBeforeSeconds: own.renewBeforeSeconds ?? renewBeforeSeconds(issuance.profile, template),
       };
       return {
-        actor: brief.actor,
-        projectId: brief.projectId,
-        orgId: brief.orgId,
-        profileId: brief.profile?.id ?? null,
-        applicationId: brief.applicationId,
+        actor: issuance.actor,
+        projectId: issuance.projectId,
+        orgId: issuance.orgId,
+        profileId: issuance.profile?.id ?? null,
+        applicationId: issuance.applicationId,
         issuer,
-        wish,
+        template,
         ...key,
-        ...(brief.key ? { reusesKey: true } : {}),
+        ...(issuance.key ? { reusesKey: true } : {}),
         keepsKey: true,
         context: { ...own, ...renewal },
-        idempotency: brief.idempotency,
+        idempotency: issuance.idempotency,
         findings,
         isBlockedKey: false,
       };
@@ -184,21 +186,21 @@ export function createOrders({ db, clock, keyring, issuers, gate }: OrderNeeds) 
   /** The certificate as it is in the inventory; only a repeat under the same key has to look. */
   const viewOf = async (
     issued: Issued,
-    order: Order,
+    request: IssuanceRequest,
     shown: { readonly removeRoot: boolean; readonly key: boolean },
   ): Promise<IssuedView> => {
     const kept = issued.der ? undefined : await db.read((q) => findCertificateById(q, issued.certificateId));
     const der = issued.der ?? kept?.der;
     if (!der) throw notFound("The certificate", issued.certificateId);
     // The authority may have another certificate by now than when a repeated request was signed.
-    const chain = kept?.chain ? textsOf(kept.chain) : order.issuer && chainTextsOf(order.issuer);
+    const chain = kept?.chain ? textsOf(kept.chain) : request.issuer && chainTextsOf(request.issuer);
     const certificate = certificateToPem(der).trimEnd();
     return {
       certificate,
       issuingCaCertificate: chain?.issuing || certificate,
       certificateChain: (shown.removeRoot ? chain?.withoutRoot : chain?.whole) ?? "",
-      ...(order.privateKey && shown.key
-        ? { privateKey: encodePem("PRIVATE KEY", order.privateKey).trimEnd() }
+      ...(request.privateKey && shown.key
+        ? { privateKey: encodePem("PRIVATE KEY", request.privateKey).trimEnd() }
         : {}),
       serialNumber: issued.serialNumber,
       certificateId: issued.certificateId,
@@ -218,40 +220,43 @@ export function createOrders({ db, clock, keyring, issuers, gate }: OrderNeeds) 
 
   /** A repeat gets the first call's certificate and key, without a new key being made. */
   const replayed = async (
-    brief: Brief,
+    issuance: IssuanceInput,
     removeRoot: boolean,
   ): Promise<{ view: IssuedView; requestId: string } | undefined> => {
-    if (!brief.idempotency) return undefined;
-    const probe: Order = {
-      ...(await orderOf({ ...brief, attributes: { ...brief.attributes, keyAlgorithm: "EC_prime256v1" } })),
-      idempotency: brief.idempotency,
+    if (!issuance.idempotency) return undefined;
+    const probe: IssuanceRequest = {
+      ...(await requestOf({
+        ...issuance,
+        attributes: { ...issuance.attributes, keyAlgorithm: "EC_prime256v1" },
+      })),
+      idempotency: issuance.idempotency,
     };
-    const issued = await gate.replay(probe);
+    const issued = await signing.replay(probe);
     if (!issued) return undefined;
     const row = await db.read((q) => findCertificateById(q, issued.certificateId));
     const key = row && (await openCertificateKey(keyring, row));
     const privateKey = key && exportPkcs8(key);
-    const shown = { removeRoot, key: brief.showsKey };
+    const shown = { removeRoot, key: issuance.showsKey };
     // A key that is used again was somebody's to see before: whoever renews with it notes that.
-    if (privateKey && brief.showsKey && !brief.key && brief.actor.kind !== "system")
-      await noteKeyRead(brief.actor, row);
+    if (privateKey && issuance.showsKey && !issuance.key && issuance.actor.kind !== "system")
+      await noteKeyRead(issuance.actor, row);
     return { requestId: issued.requestId, view: await viewOf(issued, { ...probe, privateKey }, shown) };
   };
 
   const issueFor = async (
-    brief: Brief,
+    issuance: IssuanceInput,
     removeRoot: boolean,
   ): Promise<{ view: IssuedView; requestId: string }> => {
-    const earlier = await replayed(brief, removeRoot);
+    const earlier = await replayed(issuance, removeRoot);
     if (earlier) return earlier;
-    const order = await orderOf(brief);
-    const issued = await gate.issue(order);
+    const request = await requestOf(issuance);
+    const issued = await signing.issue(request);
     if (issued.der === undefined) {
-      const again = await replayed(brief, removeRoot);
+      const again = await replayed(issuance, removeRoot);
       if (again) return again;
     }
-    const shown = { removeRoot, key: brief.showsKey };
-    return { requestId: issued.requestId, view: await viewOf(issued, order, shown) };
+    const shown = { removeRoot, key: issuance.showsKey };
+    return { requestId: issued.requestId, view: await viewOf(issued, request, shown) };
   };
 
   const issuerOf = (profile: ProfileRow): Promise<Issuer | null> => {
@@ -261,12 +266,12 @@ export function createOrders({ db, clock, keyring, issuers, gate }: OrderNeeds) 
   };
 
   /** Nothing is issued; every finding is told. */
-  const rehearse = async (brief: Brief) => {
+  const dryRun = async (issuance: IssuanceInput) => {
     let known: readonly Finding[] = [];
     try {
-      const order = await orderOf({ ...brief, isRehearsal: true });
-      known = order.findings;
-      const { findings, tbs } = await gate.rehearse(order);
+      const request = await requestOf({ ...issuance, isDryRun: true });
+      known = request.findings;
+      const { findings, tbs } = await signing.dryRun(request);
       return {
         wouldIssue: !hasErrors(findings),
         findings: [...findings],
@@ -279,5 +284,5 @@ export function createOrders({ db, clock, keyring, issuers, gate }: OrderNeeds) 
     }
   };
 
-  return { readCsr, orderOf, issueFor, replayed, rehearse, issuerOf, noteKeyRead };
+  return { readCsr, requestOf, issueFor, replayed, dryRun, issuerOf, noteKeyRead };
 }

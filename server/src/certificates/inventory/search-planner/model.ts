@@ -100,7 +100,7 @@ function expectWalk(term: string, needed: number, { newest, newestCount, places,
 }
 
 /** Three letters of the term, and the lists that the index reads for them. */
-interface Part {
+interface PlanPart {
   readonly from: number;
   readonly text: string;
   readonly shortest: number;
@@ -118,8 +118,8 @@ function leastTogether(one: string, other: string): number {
   return one[2] === other[0] || other[2] === one[0] ? 0.015 : 0;
 }
 
-function partsOf(term: string, { shares, shareOfUnseen, everywhere }: SearchSample): Part[] {
-  const parts = new Map<string, Part>();
+function partsOf(term: string, { shares, shareOfUnseen, everywhere }: SearchSample): PlanPart[] {
+  const parts = new Map<string, PlanPart>();
   for (let from = 0; from + 3 <= term.length; from += 1) {
     const text = term.slice(from, from + 3);
     if (parts.has(text)) continue;
@@ -135,7 +135,7 @@ function partsOf(term: string, { shares, shareOfUnseen, everywhere }: SearchSamp
   return [...parts.values()];
 }
 
-function sum(chosen: readonly Part[], more: Part) {
+function sum(chosen: readonly PlanPart[], more: PlanPart) {
   let { entries, shortest, share } = more;
   for (const part of chosen) {
     entries += part.entries;
@@ -146,7 +146,7 @@ function sum(chosen: readonly Part[], more: Part) {
 }
 
 /** What it costs to ask the index for these parts: of every profile, or of this one alone. */
-function priceOf(chosen: Choice, more: Part, { everywhere, size }: SearchSample): Choice {
+function priceOf(chosen: Choice, more: PlanPart, { everywhere, size }: SearchSample): Choice {
   const { entries, shortest, share: further } = sum(chosen.parts, more);
   const share = chosen.share * further;
   const byTerm = shortest * COST.probe + entries * COST.entry + share * everywhere * COST.candidate;
@@ -161,7 +161,7 @@ function priceOf(chosen: Choice, more: Part, { everywhere, size }: SearchSample)
 }
 
 interface Choice {
-  readonly parts: readonly Part[];
+  readonly parts: readonly PlanPart[];
   readonly share: number;
   readonly price: number;
   readonly isByProfile: boolean;
@@ -197,7 +197,7 @@ function choose(term: string, sample: SearchSample): Choice | undefined {
 }
 
 /** The chosen parts in the order of the term; those that overlap are one. */
-function joined(term: string, chosen: readonly Part[]): string[] {
+function joined(term: string, chosen: readonly PlanPart[]): string[] {
   const spans: { from: number; to: number }[] = [];
   for (const { from } of [...chosen].sort((a, b) => a.from - b.from)) {
     const last = spans.at(-1);

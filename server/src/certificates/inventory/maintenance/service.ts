@@ -1,13 +1,13 @@
-/** What keeps a million rows as quick as a thousand; see store/upkeep.ts and store/profile-list.ts. */
+/** What keeps a million rows as quick as a thousand; see store/maintenance.ts and store/profile-list.ts. */
 import type { Clock } from "../../../platform/clock.ts";
-import { type Db, UPKEEP_TURN } from "../../../platform/db/index.ts";
+import { type Db, MAINTENANCE_TURN } from "../../../platform/db/index.ts";
 import { takingTurns } from "../../../platform/jobs/index.ts";
 import { addSeconds } from "../../model.ts";
-import { lettersOf } from "../letters/model.ts";
+import { bigramsOf } from "../bigrams/model.ts";
 import {
   addBlock,
   addChapter,
-  blocksWithoutLetters,
+  blocksWithoutBigrams,
   clearCertificates,
   findNextBlock,
   foldedProfiles,
@@ -16,8 +16,8 @@ import {
   moveExpired,
   profilesWithFullChapters,
   readBlockTexts,
-  storeLetters,
-} from "../store/upkeep.ts";
+  storeBigrams,
+} from "../store/maintenance.ts";
 
 const BATCH = 5_000;
 export const BLOCK_SIZE = 2_000;
@@ -26,9 +26,9 @@ const SETTLE_SECONDS = 120;
 const MAX_BLOCKS_PER_RUN = 2_000;
 type FoldedProfile = Awaited<ReturnType<typeof foldedProfiles>>[number];
 
-export type Upkeep = ReturnType<typeof createUpkeep>;
+export type Maintenance = ReturnType<typeof createMaintenance>;
 
-export function createUpkeep({ db, clock }: { readonly db: Db; readonly clock: Clock }) {
+export function createMaintenance({ db, clock }: { readonly db: Db; readonly clock: Clock }) {
   return {
     async moveExpired(): Promise<void> {
       while ((await db.write((tx) => moveExpired(tx, clock.now(), BATCH), { audited: false })) === BATCH);
@@ -40,7 +40,7 @@ export function createUpkeep({ db, clock }: { readonly db: Db; readonly clock: C
       async function* fold(profile: FoldedProfile): AsyncGenerator<void> {
         for (let from = profile; ;) {
           const after = from;
-          const until = await db.read((q) => findNextBlock(q, after, settled, BLOCK_SIZE), UPKEEP_TURN);
+          const until = await db.read((q) => findNextBlock(q, after, settled, BLOCK_SIZE), MAINTENANCE_TURN);
           if (!until) return;
           await db.write(async (tx) => addBlock(tx, after, until), { audited: false });
           from = { ...from, ...until };
@@ -48,13 +48,16 @@ export function createUpkeep({ db, clock }: { readonly db: Db; readonly clock: C
           yield;
         }
       }
-      const folded = await db.read(foldedProfiles, UPKEEP_TURN);
+      const folded = await db.read(foldedProfiles, MAINTENANCE_TURN);
       await takingTurns(folded.map(fold), () => left <= 0);
-      for (const { profileId } of await db.read(profilesWithFullChapters, UPKEEP_TURN))
+      for (const { profileId } of await db.read(profilesWithFullChapters, MAINTENANCE_TURN))
         while (await db.write((tx) => addChapter(tx, profileId), { audited: false }));
-      for (const block of await db.read((q) => blocksWithoutLetters(q, MAX_BLOCKS_PER_RUN), UPKEEP_TURN)) {
-        const letters = lettersOf(await db.read((q) => readBlockTexts(q, block), UPKEEP_TURN));
-        await db.write(async (tx) => storeLetters(tx, block, letters), { audited: false });
+      for (const block of await db.read(
+        (q) => blocksWithoutBigrams(q, MAX_BLOCKS_PER_RUN),
+        MAINTENANCE_TURN,
+      )) {
+        const letters = bigramsOf(await db.read((q) => readBlockTexts(q, block), MAINTENANCE_TURN));
+        await db.write(async (tx) => storeBigrams(tx, block, letters), { audited: false });
       }
     },
 
@@ -66,7 +69,7 @@ export function createUpkeep({ db, clock }: { readonly db: Db; readonly clock: C
           yield;
         await db.write(async (tx) => forgetProject(tx, projectId), { audited: false });
       }
-      await takingTurns((await db.read(goneProjects, UPKEEP_TURN)).map(clear));
+      await takingTurns((await db.read(goneProjects, MAINTENANCE_TURN)).map(clear));
     },
   };
 }

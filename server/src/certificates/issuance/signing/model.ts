@@ -43,7 +43,7 @@ import {
 import { listExtension, shardOf, type Issuer } from "../../authorities/issuers/model.ts";
 
 /** What somebody wants certified, after defaults and before judgement. */
-export interface Wish {
+export interface CertificateTemplate {
   readonly subject: DistinguishedName;
   readonly altNames: readonly GeneralName[];
   readonly keyUsages: readonly KeyUsage[];
@@ -54,12 +54,12 @@ export interface Wish {
   readonly notBefore: Date;
   readonly notAfter: Date;
   readonly signatureAlgorithm: SignatureAlgorithm | undefined;
-  /** Beyond what the gate adds by itself, such as id-pkix-ocsp-nocheck. */
+  /** Beyond what the signing adds by itself, such as id-pkix-ocsp-nocheck. */
   readonly extensions?: readonly Extension[];
 }
 
 /** What the inventory remembers besides the certificate's own words. */
-export interface Context {
+export interface IssuanceContext {
   readonly friendlyName?: string | undefined;
   readonly metadata?: readonly { readonly key: string; readonly value: string }[] | undefined;
   readonly renewedFromId?: string | undefined;
@@ -69,7 +69,7 @@ export interface Context {
   readonly renewBeforeSeconds?: number | undefined;
 }
 
-export interface Order {
+export interface IssuanceRequest {
   readonly actor: Actor;
   readonly projectId: string;
   readonly orgId: string;
@@ -77,24 +77,24 @@ export interface Order {
   readonly applicationId: string | null;
   /** Null: the certificate signs itself with `privateKey`. */
   readonly issuer: Issuer | null;
-  readonly wish: Wish;
+  readonly template: CertificateTemplate;
   readonly publicKey: Buffer;
   /** PKCS#8. Kept sealed beside the certificate; absent when the key was made elsewhere. */
   readonly privateKey: Buffer | undefined;
-  /** It was not made for this order: it may be on the list of compromised keys. */
+  /** It was not made for this issuance request: it may be on the list of compromised keys. */
   readonly reusesKey?: boolean;
   /** An authority's own key is kept with the authority, not in the inventory. */
   readonly keepsKey: boolean;
   /** A tool of the house, such as an OCSP responder: recorded and audited, but nobody's certificate to look after. */
   readonly isInternal?: boolean;
-  readonly context: Context;
+  readonly context: IssuanceContext;
   readonly idempotency: { readonly key: string; readonly digest: Buffer } | undefined;
   /** What a policy said already. */
   readonly findings: readonly Finding[];
   readonly isBlockedKey: boolean;
 }
 
-export interface Draft {
+export interface PreparedTbs {
   readonly serialNumber: string;
   readonly tbs: Buffer;
   /** What those bytes say, as the lint read it; undefined if it could not. */
@@ -109,20 +109,20 @@ const SERIAL_OCTETS = 16;
 const ownSigner = (key: KeyObject): SigningKey => ({ key, algorithm: defaultSignatureAlgorithm(key) });
 
 /** Who signs, and with which of the algorithms its key can do. */
-function signerOf({ issuer, privateKey, wish }: Order): SigningKey {
+function signerOf({ issuer, privateKey, template }: IssuanceRequest): SigningKey {
   const own = issuer?.signer ?? (privateKey && ownSigner(importPrivateKey(privateKey)));
   if (!own)
     throw new X509Error("signer.missing", "csr", "A self-signed certificate needs a key that is made here.");
-  if (wish.signatureAlgorithm === undefined || wish.signatureAlgorithm === own.algorithm) return own;
-  if (!fitsKey(wish.signatureAlgorithm, own.key)) {
-    const message = `${wish.signatureAlgorithm} cannot be made with the authority's key; it signs with ${own.algorithm}.`;
+  if (template.signatureAlgorithm === undefined || template.signatureAlgorithm === own.algorithm) return own;
+  if (!fitsKey(template.signatureAlgorithm, own.key)) {
+    const message = `${template.signatureAlgorithm} cannot be made with the authority's key; it signs with ${own.algorithm}.`;
     throw new X509Error("signature_algorithm.key", "signatureAlgorithm", message);
   }
-  return { key: own.key, algorithm: wish.signatureAlgorithm };
+  return { key: own.key, algorithm: template.signatureAlgorithm };
 }
 
 /** Time stampers are certified for nothing else, and critically so (RFC 3161 2.3); clients refuse any other. */
-function purposesOf({ extendedKeyUsages: usages }: Wish): Extension[] {
+function purposesOf({ extendedKeyUsages: usages }: CertificateTemplate): Extension[] {
   if (usages.length === 0) return [];
   return [
     extendedKeyUsage(
@@ -132,27 +132,31 @@ function purposesOf({ extendedKeyUsages: usages }: Wish): Extension[] {
   ];
 }
 
-function extensionsOf({ issuer, wish, publicKey }: Order, base: string, shard: number): Extension[] {
-  const { altNames, subject, isCa, pathLength } = wish;
+function extensionsOf(
+  { issuer, template, publicKey }: IssuanceRequest,
+  base: string,
+  shard: number,
+): Extension[] {
+  const { altNames, subject, isCa, pathLength } = template;
   const lists = issuer && listExtension(issuer, base, shard);
   return [
     basicConstraints({ isCa, ...(pathLength === undefined ? {} : { pathLength }) }),
-    ...(wish.keyUsages.length > 0 ? [keyUsage(wish.keyUsages)] : []),
-    ...purposesOf(wish),
+    ...(template.keyUsages.length > 0 ? [keyUsage(template.keyUsages)] : []),
+    ...purposesOf(template),
     subjectKeyIdentifier(keyIdentifier(publicKey)),
     ...(issuer ? [issuer.keyIdentifierExtension, issuer.accessExtension] : []),
     ...(altNames.length > 0 ? [subjectAltName(altNames, subject.length === 0)] : []),
-    ...(wish.nameConstraints ? [nameConstraints(wish.nameConstraints)] : []),
+    ...(template.nameConstraints ? [nameConstraints(template.nameConstraints)] : []),
     ...(lists ? [lists] : []),
-    ...(wish.extensions ?? []),
+    ...(template.extensions ?? []),
   ];
 }
 
-function constraintFindings({ issuer, wish }: Order): Finding[] {
+function constraintFindings({ issuer, template }: IssuanceRequest): Finding[] {
   const violation =
     issuer &&
     violatesNameConstraints(
-      { subject: wish.subject, altNames: wish.altNames, isCa: wish.isCa },
+      { subject: template.subject, altNames: template.altNames, isCa: template.isCa },
       issuer.constraints,
     );
   return violation ? [findingOf(`name_constraints.${violation.rule}`, "altNames", violation.message)] : [];
@@ -162,17 +166,17 @@ function constraintFindings({ issuer, wish }: Order): Finding[] {
  * An authority with its issuer's name would pass for that one under a new key, and so use up no level of path length
  * (RFC 5280 6.1.4): whoever may certify one below could so go on without end.
  */
-function likenessFindings({ issuer, wish }: Order, subject: Buffer): Finding[] {
-  if (!wish.isCa || !issuer?.certificate.subject.der.equals(subject)) return [];
+function likenessFindings({ issuer, template }: IssuanceRequest, subject: Buffer): Finding[] {
+  if (!template.isCa || !issuer?.certificate.subject.der.equals(subject)) return [];
   const message = "An authority must have another name than the one that certifies it.";
   return [findingOf("subject.same_as_issuer", "subject", message)];
 }
 
-function purposeFindings({ issuer, wish }: Order): Finding[] {
+function purposeFindings({ issuer, template }: IssuanceRequest): Finding[] {
   const allowed = issuer?.purposes;
-  if (!allowed || wish.isCa) return [];
+  if (!allowed || template.isCa) return [];
   const limits = [...allowed].join(", ") || "nothing";
-  return wish.extendedKeyUsages
+  return template.extendedKeyUsages
     .map((each) => extendedKeyUsageName(extendedKeyUsageOid(each)))
     .filter((purpose) => !allowed.has(purpose))
     .map((purpose) => ({
@@ -184,24 +188,24 @@ function purposeFindings({ issuer, wish }: Order): Finding[] {
 }
 
 /** The bytes to sign and everything that speaks against signing them. */
-export function draft(order: Order, base: string): Draft {
+export function prepareTbs(request: IssuanceRequest, base: string): PreparedTbs {
   const serialNumber = serialFromRandom(randomBytes(SERIAL_OCTETS));
-  const signer = signerOf(order);
-  const shard = shardOf(serialNumber, order.issuer?.crlShards ?? 1);
-  const subject = encodeName(order.wish.subject);
+  const signer = signerOf(request);
+  const shard = shardOf(serialNumber, request.issuer?.crlShards ?? 1);
+  const subject = encodeName(request.template.subject);
   const fields: CertificateFields = {
     serialNumber,
-    issuer: order.issuer?.certificate.subject.der ?? subject,
+    issuer: request.issuer?.certificate.subject.der ?? subject,
     subject,
-    notBefore: order.wish.notBefore,
-    notAfter: order.wish.notAfter,
-    publicKey: order.publicKey,
-    extensions: extensionsOf(order, base, shard),
+    notBefore: request.template.notBefore,
+    notAfter: request.template.notAfter,
+    publicKey: request.publicKey,
+    extensions: extensionsOf(request, base, shard),
   };
   const tbs = buildTbs(fields, signer.algorithm);
-  const { findings, parsed } = inspectTbs(tbs, order.issuer?.certificate ?? "self-signed", {
-    isKnownWeak: () => order.isBlockedKey,
-    levelsBelowIssuer: order.issuer?.levelsBelow,
+  const { findings, parsed } = inspectTbs(tbs, request.issuer?.certificate ?? "self-signed", {
+    isKnownWeak: () => request.isBlockedKey,
+    levelsBelowIssuer: request.issuer?.levelsBelow,
   });
   return {
     serialNumber,
@@ -210,10 +214,10 @@ export function draft(order: Order, base: string): Draft {
     signer,
     shard,
     findings: [
-      ...order.findings,
-      ...likenessFindings(order, subject),
-      ...constraintFindings(order),
-      ...purposeFindings(order),
+      ...request.findings,
+      ...likenessFindings(request, subject),
+      ...constraintFindings(request),
+      ...purposeFindings(request),
       ...findings,
     ],
   };
@@ -289,7 +293,7 @@ export function inventoryFacts(tbs: Buffer, parsed = readTbs(tbs)): InventoryFac
 /** When the server renews by itself; never before half of the lifetime has passed. */
 export function renewalTime(
   facts: Pick<InventoryFacts, "notBefore" | "notAfter">,
-  context: Context,
+  context: IssuanceContext,
 ): Date | null {
   if (context.autoRenew !== true) return null;
   const lifetime = (facts.notAfter.getTime() - facts.notBefore.getTime()) / 1000;

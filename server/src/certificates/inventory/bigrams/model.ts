@@ -16,7 +16,7 @@ const classAt = (text: string, at: number): number => classes[text.charCodeAt(at
 const pairOf = (first: number, second: number): number => CLASSES + first * CLASSES + second;
 
 /** Numbered as PostgreSQL's get_bit does: from the lowest bit of the first octet. */
-export function lettersOf(texts: readonly string[]): Buffer {
+export function bigramsOf(texts: readonly string[]): Buffer {
   const letters = Buffer.alloc(BITS / 8);
   const mark = (bit: number): void => {
     letters[bit >> 3] = (letters[bit >> 3] ?? 0) | (1 << (bit & 7));

@@ -38,7 +38,7 @@ const undescribed = slowSql<{
 const textsOf = slowSql<{ text: string }>(`
   SELECT c.search_text AS text FROM certificates c WHERE c.profile_id = $1 AND (c.created_at, c.id) <= ($2::timestamptz, $3::uuid)
     AND ($4::timestamptz IS NULL OR (c.created_at, c.id) > ($4, $5::uuid))`);
-const setLetters = sql(
+const setBigrams = sql(
   `UPDATE certificate_blocks SET letters = $4 WHERE profile_id = $1 AND until_at = $2 AND until_id = $3`,
 );
 const loose = `FROM certificate_blocks b WHERE b.profile_id = f.id AND NOT EXISTS (
@@ -92,14 +92,14 @@ export function addBlock(
   tx.defer(lockToFold, [after.profileId]);
   tx.defer(insertBlock, [after.profileId, until.untilAt, until.untilId, after.untilAt, after.untilId]);
 }
-export const blocksWithoutLetters = (q: SlowQuery, most: number) => q.rows(undescribed, [most]);
-type UndescribedBlock = Awaited<ReturnType<typeof blocksWithoutLetters>>[number];
+export const blocksWithoutBigrams = (q: SlowQuery, most: number) => q.rows(undescribed, [most]);
+type UndescribedBlock = Awaited<ReturnType<typeof blocksWithoutBigrams>>[number];
 export const readBlockTexts = async (q: SlowQuery, block: UndescribedBlock): Promise<string[]> =>
   (await q.rows(textsOf, [block.profileId, block.untilAt, block.untilId, block.afterAt, block.afterId])).map(
     ({ text }) => text,
   );
-export const storeLetters = (tx: Tx, block: UndescribedBlock, letters: Buffer): void =>
-  tx.defer(setLetters, [block.profileId, block.untilAt, block.untilId, letters]);
+export const storeBigrams = (tx: Tx, block: UndescribedBlock, letters: Buffer): void =>
+  tx.defer(setBigrams, [block.profileId, block.untilAt, block.untilId, letters]);
 export const profilesWithFullChapters = (q: SlowQuery) => q.rows(fullChapters);
 /** True if there were blocks enough for one. */
 export async function addChapter(tx: Tx, profileId: string): Promise<boolean> {

@@ -1,6 +1,6 @@
 /**
- * The one gate into the signer. Whatever asks for a certificate (the API, a renewal, an authority for itself, later
- * ACME and EST) hands an order in here, and nothing else holds a signer:
+ * The one signing into the signer. Whatever asks for a certificate (the API, a renewal, an authority for itself, later
+ * ACME and EST) hands an issuance request in here, and nothing else holds a signer:
  *
  *   policy → draft with a fresh serial → name constraints and lint → record → sign → compare → store, with the facts
  *
@@ -29,7 +29,14 @@ import {
 } from "../../x509/index.ts";
 import { shardOf, type Issuer } from "../../authorities/issuers/model.ts";
 import type { Issuers } from "../../authorities/issuers/service.ts";
-import { draft, inventoryFacts, renewalTime, type Draft, type InventoryFacts, type Order } from "./model.ts";
+import {
+  prepareTbs,
+  inventoryFacts,
+  renewalTime,
+  type PreparedTbs,
+  type InventoryFacts,
+  type IssuanceRequest,
+} from "./model.ts";
 import {
   addCertificate,
   findRequestByKey,
@@ -42,7 +49,7 @@ import {
   type NewRequest,
 } from "./store.ts";
 
-export interface GateNeeds {
+export interface SigningNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly keyring: Keyring;
@@ -57,7 +64,7 @@ export interface Issued {
   readonly der: Buffer | undefined;
 }
 
-export const certificateKeyPlace = (certificateId: string): EncryptionContext => ({
+export const certificateKeyContext = (certificateId: string): EncryptionContext => ({
   table: "certificates",
   row: certificateId,
   column: "private_key",
@@ -70,10 +77,10 @@ export async function openCertificateKey(
 ): Promise<KeyObject | undefined> {
   if (row.dataKeyId === null || row.sealedKey === null) return undefined;
   const dataKey = await keyring.dataKeyById(row.dataKeyId);
-  return importPrivateKey(dataKey.decrypt(row.sealedKey, certificateKeyPlace(row.id)));
+  return importPrivateKey(dataKey.decrypt(row.sealedKey, certificateKeyContext(row.id)));
 }
 
-export type Gate = ReturnType<typeof createGate>;
+export type Signing = ReturnType<typeof createSigning>;
 
 type Recorded = Omit<NewRequest, "idempotencyKey">;
 interface Signed {
@@ -98,32 +105,32 @@ async function succeed(
 const keyReused = () =>
   invalidField(["Idempotency-Key"], "this Idempotency-Key was used for another request");
 
-export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
-  const record = async (order: Order, made: Draft): Promise<Recorded> => {
+export function createSigning({ db, clock, keyring, issuers }: SigningNeeds) {
+  const record = async (request: IssuanceRequest, made: PreparedTbs): Promise<Recorded> => {
     const certificateId = newId(clock.millis());
     const dataKey =
-      order.keepsKey && order.privateKey
-        ? await keyring.dataKeyOf({ projectId: order.projectId })
+      request.keepsKey && request.privateKey
+        ? await keyring.dataKeyOf({ projectId: request.projectId })
         : undefined;
     const sealedKey =
-      dataKey && order.privateKey
-        ? dataKey.encrypt(order.privateKey, certificateKeyPlace(certificateId))
+      dataKey && request.privateKey
+        ? dataKey.encrypt(request.privateKey, certificateKeyContext(certificateId))
         : null;
     const row: NewRequest = {
       id: newId(clock.millis()),
-      projectId: order.projectId,
-      profileId: order.profileId,
-      applicationId: order.applicationId,
-      authorityId: order.issuer?.authorityId ?? null,
-      authorityCertificateId: order.issuer?.certificateId ?? null,
+      projectId: request.projectId,
+      profileId: request.profileId,
+      applicationId: request.applicationId,
+      authorityId: request.issuer?.authorityId ?? null,
+      authorityCertificateId: request.issuer?.certificateId ?? null,
       certificateId,
       serialNumber: made.serialNumber,
       tbs: made.tbs,
-      context: order.context,
+      context: request.context,
       dataKeyId: dataKey?.keyId ?? null,
       sealedKey,
-      idempotencyKey: order.idempotency?.key ?? null,
-      requestDigest: order.idempotency?.digest ?? null,
+      idempotencyKey: request.idempotency?.key ?? null,
+      requestDigest: request.idempotency?.digest ?? null,
       createdAt: clock.now(),
     };
     await db.groupCommit((tx) => insertRequest(tx, row), { audited: false });
@@ -214,13 +221,16 @@ export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
     return { der, parsed };
   };
 
-  const signerFor = async (row: Recorded, { issuer, privateKey, ...order }: Order): Promise<SigningKey> => {
+  const signerFor = async (
+    row: Recorded,
+    { issuer, privateKey, ...request }: IssuanceRequest,
+  ): Promise<SigningKey> => {
     const { algorithmIdentifier, publicKey } = readTbs(row.tbs ?? Buffer.alloc(0));
     const algorithm = schemeOfIdentifier(algorithmIdentifier)?.name;
     if (algorithm === undefined) throw new Error("a recorded request names an unknown algorithm");
     if (issuer) return { key: issuer.signer.key, algorithm };
     // An authority's own key is not kept with the request: the repeat brings it along, unless it was to be a new one.
-    if (privateKey && order.publicKey.equals(publicKey))
+    if (privateKey && request.publicKey.equals(publicKey))
       return { key: importPrivateKey(privateKey), algorithm };
     if (row.dataKeyId === null || row.sealedKey === null)
       throw conflict(
@@ -228,16 +238,16 @@ export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
       );
     const dataKey = await keyring.dataKeyById(row.dataKeyId);
     return {
-      key: importPrivateKey(dataKey.decrypt(row.sealedKey, certificateKeyPlace(row.certificateId))),
+      key: importPrivateKey(dataKey.decrypt(row.sealedKey, certificateKeyContext(row.certificateId))),
       algorithm,
     };
   };
 
   /** Finishes what an earlier call under the same key began. */
-  const resume = async (order: Order, digest: Buffer): Promise<Issued | undefined> => {
+  const resume = async (request: IssuanceRequest, digest: Buffer): Promise<Issued | undefined> => {
     const known =
-      order.idempotency &&
-      (await db.read((q) => findRequestByKey(q, order.projectId, order.idempotency?.key ?? "")));
+      request.idempotency &&
+      (await db.read((q) => findRequestByKey(q, request.projectId, request.idempotency?.key ?? "")));
     if (!known) return undefined;
     if (known.requestDigest === null || !known.requestDigest.equals(digest)) throw keyReused();
     const answer = {
@@ -250,46 +260,48 @@ export function createGate({ db, clock, keyring, issuers }: GateNeeds) {
       throw conflict(
         `The earlier request under this Idempotency-Key failed: ${known.error ?? "it was interrupted."}`,
       );
-    const issuer = order.issuer;
+    const issuer = request.issuer;
     if ((issuer?.certificateId ?? null) !== known.authorityCertificateId)
       throw conflict(
         "The authority's certificate changed since the request under this Idempotency-Key began.",
       );
-    return store(known, await sign(known, await signerFor(known, order)), issuer, order);
+    return store(known, await sign(known, await signerFor(known, request)), issuer, request);
   };
 
-  const prepare = async (order: Order): Promise<Draft> => {
+  const prepare = async (request: IssuanceRequest): Promise<PreparedTbs> => {
     // A key made a moment ago cannot be on the list.
     const isBlocked =
-      (order.privateKey === undefined || order.reusesKey === true) &&
-      (await db.read((q) => isBlockedKey(q, order.orgId, order.publicKey)));
-    return judged("certificate", () => draft({ ...order, isBlockedKey: isBlocked }, issuers.revocationUrl));
+      (request.privateKey === undefined || request.reusesKey === true) &&
+      (await db.read((q) => isBlockedKey(q, request.orgId, request.publicKey)));
+    return judged("certificate", () =>
+      prepareTbs({ ...request, isBlockedKey: isBlocked }, issuers.revocationUrl),
+    );
   };
 
   return {
     /** What would be signed and everything that speaks for or against it; nothing is recorded. */
-    rehearse: prepare,
+    dryRun: prepare,
 
     /** What an earlier call under this key led to, before any key is made again. */
-    replay: (order: Order): Promise<Issued | undefined> =>
-      order.idempotency ? resume(order, order.idempotency.digest) : Promise.resolve(undefined),
+    replay: (request: IssuanceRequest): Promise<Issued | undefined> =>
+      request.idempotency ? resume(request, request.idempotency.digest) : Promise.resolve(undefined),
 
-    async issue(order: Order): Promise<Issued> {
+    async issue(request: IssuanceRequest): Promise<Issued> {
       requireTrustedClock(clock);
-      const made = await prepare(order);
+      const made = await prepare(request);
       if (hasErrors(made.findings)) throw refused(made.findings);
       let row: Recorded;
       try {
-        row = await record(order, made);
+        row = await record(request, made);
       } catch (error) {
-        if (order.idempotency && isUniqueViolation(error, "certificate_requests_idempotent")) {
-          const earlier = await resume(order, order.idempotency.digest);
-          // Its key is the recorded one, not the one that came with this order: the caller has to look.
+        if (request.idempotency && isUniqueViolation(error, "certificate_requests_idempotent")) {
+          const earlier = await resume(request, request.idempotency.digest);
+          // Its key is the recorded one, not the one that came with this issuance request: the caller has to look.
           if (earlier) return { ...earlier, der: undefined };
         }
         throw error;
       }
-      return store(row, await sign(row, made.signer, made.parsed), order.issuer, order);
+      return store(row, await sign(row, made.signer, made.parsed), request.issuer, request);
     },
   };
 }

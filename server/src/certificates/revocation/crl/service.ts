@@ -13,7 +13,7 @@ import type { Issuers } from "../../authorities/issuers/service.ts";
 import type { Authorities } from "../../authorities/service.ts";
 import { addSeconds, beginning, latest, toSecond } from "../../model.ts";
 import { crlToPem, signCrl } from "../../x509/index.ts";
-import { isFreshList, LIST_LIFE_SECONDS, SMALL_STEP_MS } from "../model.ts";
+import { isFreshCrl, CRL_LIFE_SECONDS, SMALL_STEP_MS } from "../model.ts";
 import { createListTurns, nameOf } from "./service/take-turns.ts";
 import {
   ageingLists,
@@ -32,7 +32,7 @@ import {
   type SignedList,
 } from "../store.ts";
 
-export interface ListNeeds {
+export interface CrlNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly log: Log;
@@ -69,9 +69,9 @@ const deadlineBy =
     return () => clock.elapsed() > until;
   };
 
-export type RevocationLists = ReturnType<typeof createRevocationLists>;
+export type Crls = ReturnType<typeof createCrls>;
 
-export function createRevocationLists({ db, clock, log, issuers, authorities }: ListNeeds) {
+export function createCrls({ db, clock, log, issuers, authorities }: CrlNeeds) {
   const underway = new Map<string, Promise<CrlRow>>();
   const deadline = deadlineBy(clock);
   const turns = createListTurns(clock);
@@ -83,16 +83,16 @@ export function createRevocationLists({ db, clock, log, issuers, authorities }: 
     requireTrustedClock(clock);
     const number = before.number + 1;
     const now = toSecond(clock.now());
-    const nextUpdate = addSeconds(now, LIST_LIFE_SECONDS);
+    const nextUpdate = addSeconds(now, CRL_LIFE_SECONDS);
     // A revoked certificate must stand in a list that was made after its end (RFC 5280 3.3): one is, within a list's life.
     const { entries, latestAt } = await db.read(
-      (q) => listEntries(q, place, addSeconds(now, -LIST_LIFE_SECONDS)),
+      (q) => listEntries(q, place, addSeconds(now, -CRL_LIFE_SECONDS)),
       { tenant: issuer.orgId },
     );
     // Neither before what it says nor before the list it replaces, whichever node's clock that was made by.
     const soon = new Date(now.getTime() + SMALL_STEP_MS);
     const others = [latestAt, before.thisUpdate].flatMap((at) => (at !== null && at <= soon ? [at] : []));
-    const thisUpdate = toSecond(latest(beginning(now, LIST_LIFE_SECONDS), ...others));
+    const thisUpdate = toSecond(latest(beginning(now, CRL_LIFE_SECONDS), ...others));
     const own = crlUrl(issuers.revocationUrl, place.keyId, place.shard);
     const urls = [...new Set([own, ...issuer.crlUrls, ...before.urls])].slice(0, NAMED_URLS);
     const der = await signCrl(
@@ -148,7 +148,7 @@ export function createRevocationLists({ db, clock, log, issuers, authorities }: 
   const current = async (place: ListPlace): Promise<CrlRow> => {
     const known = await db.read((q) => findList(q, place));
     const now = clock.now();
-    if (known && isFreshList(known, now)) return known;
+    if (known && isFreshCrl(known, now)) return known;
     const renewing = renew(place);
     // A database without room is no reason to keep back what is still true.
     return known && known.thisUpdate <= now && now < known.nextUpdate

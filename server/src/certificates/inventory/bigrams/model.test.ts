@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import { bitsOf, lettersOf } from "./model.ts";
+import { bitsOf, bigramsOf } from "./model.ts";
 
 const hasAll = (letters: Buffer, bits: readonly number[]) =>
   bits.every((bit) => ((letters[bit >> 3] ?? 0) >> (bit & 7)) & 1);
@@ -18,14 +18,14 @@ describe("the letters of a block", () => {
         (texts, which, from, length) => {
           const chosen = texts[which % texts.length] ?? "";
           const term = chosen.slice(from % chosen.length).slice(0, length);
-          assert.ok(hasAll(lettersOf(texts), bitsOf(term)), JSON.stringify([texts, term]));
+          assert.ok(hasAll(bigramsOf(texts), bitsOf(term)), JSON.stringify([texts, term]));
         },
       ),
     );
   });
 
   test("what no name holds is told from what some do", () => {
-    const letters = lettersOf(["api-1.example.com\n40ab", "web"]);
+    const letters = bigramsOf(["api-1.example.com\n40ab", "web"]);
     for (const term of ["a", "e", "-1", "ex", "b", "0a", "eb"])
       assert.ok(hasAll(letters, bitsOf(term)), term);
     for (const term of ["q", "zq", "7", "ba", "_", "*.", "ü", "1-"])

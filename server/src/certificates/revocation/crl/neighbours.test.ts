@@ -7,7 +7,7 @@ import { withClient } from "../../../../test/postgres.ts";
 import { silentLog } from "../../../platform/log.ts";
 import type { Issuers } from "../../authorities/issuers/service.ts";
 import type { Authorities } from "../../authorities/service.ts";
-import { createRevocationLists } from "./service.ts";
+import { createCrls } from "./service.ts";
 
 let house: TestHouse;
 before(async () => {
@@ -44,7 +44,7 @@ async function aStage(slowMs: number) {
       return undefined;
     },
   } as unknown as Issuers;
-  const lists = createRevocationLists({
+  const lists = createCrls({
     db: house.house.database,
     clock,
     log: silentLog,

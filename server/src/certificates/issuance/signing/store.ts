@@ -1,6 +1,6 @@
 import { slowSql, sql, type WriteTx, type Query, type Tx } from "../../../platform/db/index.ts";
 import { keyFingerprint } from "../../x509/index.ts";
-import type { Context, InventoryFacts } from "./model.ts";
+import type { IssuanceContext, InventoryFacts } from "./model.ts";
 
 export interface RequestRow {
   readonly id: string;
@@ -15,7 +15,7 @@ export interface RequestRow {
   readonly status: "pending" | "issued" | "failed";
   readonly error: string | null;
   readonly tbs: Buffer | null;
-  readonly context: Context | null;
+  readonly context: IssuanceContext | null;
   readonly dataKeyId: string | null;
   readonly sealedKey: Buffer | null;
   readonly requestDigest: Buffer | null;

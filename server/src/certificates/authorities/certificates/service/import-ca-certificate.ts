@@ -11,8 +11,8 @@ import { newId } from "../../../../platform/ids.ts";
 import { badRequest } from "../../../../platform/problem.ts";
 import { certificateImported } from "../../../events.ts";
 import { requireStorable } from "../../../inventory/imports/service.ts";
-import { inventoryFacts, type InventoryFacts } from "../../../issuance/gate/model.ts";
-import { addCertificate, linkSuccessor } from "../../../issuance/gate/store.ts";
+import { inventoryFacts, type InventoryFacts } from "../../../issuance/signing/model.ts";
+import { addCertificate, linkSuccessor } from "../../../issuance/signing/store.ts";
 import { asRefusal, findingOf, refused } from "../../../model.ts";
 import { certificatesFromPem, verifyChain, type Certificate } from "../../../x509/index.ts";
 import type { AuthorityRow } from "../../model.ts";
@@ -27,7 +27,7 @@ export interface OwnKey {
   readonly isNew: boolean;
 }
 
-export interface TakingInNeeds {
+export interface CaCertificateImportNeeds {
   readonly room: CertificateRoom;
   readonly clock: Clock;
   readonly authorities: Authorities;
@@ -36,12 +36,12 @@ export interface TakingInNeeds {
   withoutSuccessor(id: string): Promise<string | undefined>;
 }
 
-export interface Given {
+export interface GivenCaCertificate {
   readonly certificate: string;
   readonly certificateChain: string;
 }
 
-interface Newcomer {
+interface ImportedCaCertificate {
   readonly id: string;
   readonly facts: InventoryFacts;
   readonly der: Buffer;
@@ -63,7 +63,7 @@ async function chainAbove(certificate: Certificate, text: string, now: Date): Pr
   );
 }
 
-async function readGiven(given: Given, row: AuthorityRow, key: OwnKey, now: Date) {
+async function readGiven(given: GivenCaCertificate, row: AuthorityRow, key: OwnKey, now: Date) {
   const [certificate] = certificatesFromPem(given.certificate);
   if (!certificate?.publicKey.equals(key.row.publicKey))
     throw badRequest("The certificate is for another key than this authority's.");
@@ -79,10 +79,10 @@ async function readGiven(given: Given, row: AuthorityRow, key: OwnKey, now: Date
   return { certificate, facts, above: await chainAbove(certificate, given.certificateChain, now) };
 }
 
-export function createTakingIn(needs: TakingInNeeds) {
+export function createCaCertificateImport(needs: CaCertificateImportNeeds) {
   const { clock, authorities } = needs;
 
-  const enlist = (tx: Tx, row: AuthorityRow, { id, facts, der, chain }: Newcomer): void => {
+  const enlist = (tx: Tx, row: AuthorityRow, { id, facts, der, chain }: ImportedCaCertificate): void => {
     addCertificate(tx, {
       id,
       projectId: row.projectId,
@@ -106,7 +106,7 @@ export function createTakingIn(needs: TakingInNeeds) {
     tx.emit(certificateImported({ orgId: row.orgId, projectId: row.projectId, certificateId: id }));
   };
 
-  return async (actor: MemberActor, authorityId: string, given: Given): Promise<void> => {
+  return async (actor: MemberActor, authorityId: string, given: GivenCaCertificate): Promise<void> => {
     const row = await authorities.find(actor, authorityId, "issue-ca-certificate");
     const key = await needs.ownKey(row);
     const { certificate, facts, above } = await readGiven(given, row, key, clock.now()).catch(
