@@ -20,7 +20,7 @@ import {
 import { createCertificates } from "./certificates/index.ts";
 import { createEvents, createStreamQuota, eventRoutes, type Events } from "./events/index.ts";
 import {
-  createIdentityControl,
+  createImpersonationGuard,
   createIdentityMemberships,
   createOrgIdentities,
   createProjectIdentities,
@@ -136,7 +136,7 @@ interface Post {
 /** Who there is, how they prove it, and what they belong to. */
 function openPeople(core: Core & Post) {
   const { permissions, memberships } = core;
-  const control = createIdentityControl(core);
+  const control = createImpersonationGuard(core);
   const accessTokens = createAccessTokens(core);
   const sessions = createSessions(core);
   const auth: AuthServices = {

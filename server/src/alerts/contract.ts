@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { endpoint, moment, queryInteger, uuid } from "../platform/http/endpoint.ts";
 import { projectRef } from "../projects/contract.ts";
-import { filter, filtersInput, type Filter } from "./filters/contract.ts";
+import { filter, filtersInput, type CertificateFilter } from "./filters/contract.ts";
 
 const room = "alerts";
 export const ALERTS_PATH = "/api/v1/cert-manager/alerts";
@@ -9,7 +9,7 @@ export const ALERTS_PATH = "/api/v1/cert-manager/alerts";
 /** `renewal-failed` is Keyward's own: a certificate that should have been replaced by now and was not. */
 export const EVENT_TYPES = ["expiration", "renewal", "issuance", "revocation", "renewal-failed"] as const;
 export const eventType = z.enum(EVENT_TYPES);
-export type EventType = z.output<typeof eventType>;
+export type AlertEventType = z.output<typeof eventType>;
 
 const BEFORE_RULE = "must be a number from 1 to 9999 with h, d, w, m or y: 12h, 30d, 4w, 3m, 1y";
 /** Clients send "" when they mean nothing. */
@@ -41,7 +41,7 @@ const notificationConfigChange = notificationConfigInput.extend({
 });
 
 interface Watched {
-  readonly filters: readonly Filter[];
+  readonly filters: readonly CertificateFilter[];
   readonly applicationId?: string | null | undefined;
 }
 const canMatch = ({ filters, applicationId }: Watched, context: z.RefinementCtx): void => {

@@ -4,8 +4,8 @@ import { after, before, describe, test } from "node:test";
 import { inventory } from "../../test/alert-receiver.ts";
 import { aProject } from "../../test/builders.ts";
 import { openTestHouse, type Tenant, type TestHouse } from "../../test/harness.ts";
-import { createOccasions } from "./occasions/service.ts";
-import { createFactReader } from "./occasions/service/take-facts.ts";
+import { createPendingNotices } from "./notices/service.ts";
+import { createFactReader } from "./notices/service/take-facts.ts";
 
 const PATH = "/api/v1/cert-manager/alerts";
 const DAY = 86_400_000;
@@ -80,8 +80,8 @@ describe("H4 alerts that cost much", () => {
         projectId,
       ])
     ).length;
-  const newOccasions = (elapsed: () => number) =>
-    createOccasions({
+  const newNotices = (elapsed: () => number) =>
+    createPendingNotices({
       db: house.house.database,
       clock: { now: () => house.clock.now(), millis: () => house.clock.millis(), elapsed },
       publicUrl: "https://keyward.example",
@@ -97,7 +97,7 @@ describe("H4 alerts that cost much", () => {
       const tenant = await house.newTenant();
       const projectId = await watchWith(tenant, costly(valueOf, operator));
       await seed(tenant, projectId, [[...MANY_NAMES, "lastone"]]);
-      const longest = await longestStretch(() => newOccasions(() => performance.now()).lookForDue());
+      const longest = await longestStretch(() => newNotices(() => performance.now()).scanForDue());
       assert.equal(await told(projectId), 1);
       assert.ok(longest < 200, `one stretch of ${Math.round(longest)} ms`);
     });
@@ -115,12 +115,12 @@ describe("H4 alerts that cost much", () => {
     const unseen = async () =>
       (await sql(`SELECT 1 FROM alerts WHERE project_id = $1 AND looked_at IS NULL`, [crowded])).length;
     let elapsed = 0;
-    const occasions = newOccasions(() => (elapsed += 10));
-    await occasions.lookForDue(50);
+    const notices = newNotices(() => (elapsed += 10));
+    await notices.scanForDue(50);
     assert.equal(await unseen(), 3, "a page of 1500 is too much for this budget");
-    await occasions.lookForDue(50);
+    await notices.scanForDue(50);
     assert.equal(await told(other), 1);
-    for (let look = 0; look < 2000 && (await unseen()) > 0; look += 1) await occasions.lookForDue(5000);
+    for (let look = 0; look < 2000 && (await unseen()) > 0; look += 1) await notices.scanForDue(5000);
     assert.equal(await unseen(), 0, "it comes to an end");
   });
 

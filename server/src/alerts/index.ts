@@ -11,7 +11,7 @@ import { createDeliveries } from "./deliveries/service.ts";
 import { createDeliveryHistory } from "./deliveries/history/service.ts";
 import { createAlertWork, type AlertWork } from "./jobs.ts";
 import { createMatches } from "./matches/service.ts";
-import { createOccasions } from "./occasions/service.ts";
+import { createPendingNotices } from "./notices/service.ts";
 import { alertRoutes } from "./routes.ts";
 import { createScopes } from "./scopes/service.ts";
 import { createAlerts } from "./service.ts";
@@ -56,7 +56,7 @@ export function openAlerts(
     ...(settings.chance ? { chance: settings.chance } : {}),
   });
   const resolvingTypes = notifications.types.filter((type) => notifications.get(type)?.resolves);
-  const occasions = createOccasions({ db, clock, publicUrl, resolvingTypes });
+  const notices = createPendingNotices({ db, clock, publicUrl, resolvingTypes });
   const routes = alertRoutes({
     alerts,
     matches: createMatches({ db, clock, permissions, scopes, alerts }),
@@ -74,7 +74,7 @@ export function openAlerts(
       clock,
       log,
       onCommitted: db.onCommitted,
-      occasions,
+      notices,
       deliveries,
       onStop: settings.onStop,
     }),

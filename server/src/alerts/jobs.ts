@@ -5,14 +5,14 @@ import type { Log } from "../platform/log.ts";
 import type { Measure } from "../platform/measure.ts";
 import type { Fact } from "../platform/outbox/index.ts";
 import type { Deliveries } from "./deliveries/service.ts";
-import type { Occasions } from "./occasions/service.ts";
+import type { PendingNotices } from "./notices/service.ts";
 
 export interface AlertWorkNeeds {
   readonly clock: Clock;
   readonly log: Log;
   /** Told of the facts of this node's own commits. */
   readonly onCommitted: (listener: (facts: readonly Fact[]) => void) => void;
-  readonly occasions: Occasions;
+  readonly notices: PendingNotices;
   readonly deliveries: Deliveries;
   readonly onStop?: (() => void) | undefined;
 }
@@ -43,7 +43,7 @@ export function createAlertWork({
   clock,
   log,
   onCommitted,
-  occasions,
+  notices,
   deliveries,
   onStop,
 }: AlertWorkNeeds): AlertWork {
@@ -53,12 +53,12 @@ export function createAlertWork({
 
   /** Answers in how many milliseconds there is more to take, if somebody has to wait for their turn. */
   const takeFacts = async (): Promise<number | undefined> => {
-    const { taken, nextMs } = await occasions.takeFacts();
+    const { taken, nextMs } = await notices.takeFacts();
     if (taken > 0) deliveries.wake();
     return nextMs;
   };
   const look = async (): Promise<void> => {
-    await occasions.lookForDue(LOOK_BUDGET_MS);
+    await notices.scanForDue(LOOK_BUDGET_MS);
     deliveries.wake();
   };
 
@@ -108,7 +108,7 @@ export function createAlertWork({
         },
       },
       { name: "alert-due", everySeconds: LOOK_SECONDS, leaseSeconds: 300, run: look },
-      { name: "alert-sweep", everySeconds: 6 * 3600, run: () => occasions.sweep(clock.now()) },
+      { name: "alert-sweep", everySeconds: 6 * 3600, run: () => notices.sweep(clock.now()) },
     ],
     measures: deliveries.measures,
     start() {
@@ -123,8 +123,8 @@ export function createAlertWork({
       onStop?.();
     },
     async runNow() {
-      await occasions.takeFacts({ isPatient: false });
-      await occasions.lookForDue();
+      await notices.takeFacts({ isPatient: false });
+      await notices.scanForDue();
       await deliveries.sendDue();
     },
   };

@@ -6,8 +6,8 @@
  * due first, by hours. So a window over the end dates is a little wider around the last days of a month, and
  * `dueFrom` has the last word on each certificate.
  */
-import type { EventType } from "./contract.ts";
-import type { Filter } from "./filters/contract.ts";
+import type { AlertEventType } from "./contract.ts";
+import type { CertificateFilter } from "./filters/contract.ts";
 
 export type Digest = "hourly" | "daily" | null;
 
@@ -18,9 +18,9 @@ export interface AlertRow {
   readonly applicationId: string | null;
   readonly name: string;
   readonly description: string;
-  readonly eventType: EventType;
+  readonly eventType: AlertEventType;
   readonly alertBefore: string;
-  readonly filters: Filter[];
+  readonly filters: CertificateFilter[];
   readonly enabled: boolean;
   readonly isDaily: boolean;
   readonly digest: Digest;

@@ -4,7 +4,7 @@ import { after, before, describe, test } from "node:test";
 import { inventory } from "../../test/alert-receiver.ts";
 import { aProject } from "../../test/builders.ts";
 import { openTestHouse, type Tenant, type TestHouse } from "../../test/harness.ts";
-import { createOccasions } from "./occasions/service.ts";
+import { createPendingNotices } from "./notices/service.ts";
 
 const PATH = "/api/v1/cert-manager/alerts";
 const DAY = 86_400_000;
@@ -60,8 +60,8 @@ describe("H4 alerts of many tenants", () => {
   const waiting = async (projectId: string): Promise<number> =>
     (await sql<{ count: number }>(`SELECT count(*) FROM alert_inbox WHERE project_id = $1`, [projectId]))[0]
       ?.count ?? 0;
-  const newOccasions = (elapsed: () => number) =>
-    createOccasions({
+  const newNotices = (elapsed: () => number) =>
+    createPendingNotices({
       db: house.house.database,
       clock: { now: () => house.clock.now(), millis: () => house.clock.millis(), elapsed },
       publicUrl: "https://keyward.example",
@@ -73,8 +73,8 @@ describe("H4 alerts of many tenants", () => {
     const [crowded, other] = [await aWatch(noisy, {}, 400), await aWatch(quiet)];
     await issue(noisy, crowded, 620);
     await issue(quiet, other, 1);
-    const occasions = newOccasions(() => 0);
-    const { nextMs } = await occasions.takeFacts();
+    const notices = newNotices(() => 0);
+    const { nextMs } = await notices.takeFacts();
     assert.deepEqual((await messages(other)).length, 1);
     assert.ok((await waiting(crowded)) > 0, "the others have a rest after some turns");
     assert.ok(nextMs !== undefined && nextMs > 0);
@@ -85,9 +85,9 @@ describe("H4 alerts of many tenants", () => {
     const crowded = await aWatch(noisy, {}, 400);
     await issue(noisy, crowded, 620);
     let now = 0;
-    const occasions = newOccasions(() => now);
+    const notices = newNotices(() => now);
     for (let turn = 0; turn < 20 && (await waiting(crowded)) > 0; turn += 1) {
-      const { nextMs = 0 } = await occasions.takeFacts();
+      const { nextMs = 0 } = await notices.takeFacts();
       now += nextMs;
     }
     const told = await messages(crowded);
@@ -119,18 +119,18 @@ describe("H4 alerts of many tenants", () => {
       },
     );
     let elapsed = 0;
-    const occasions = newOccasions(() => (elapsed += 1));
-    await occasions.lookForDue(600);
+    const notices = newNotices(() => (elapsed += 1));
+    await notices.scanForDue(600);
     assert.deepEqual(await messages(other), [{ total: 1 }]);
     assert.deepEqual(await messages(crowded), [], "not before all is found");
-    for (let look = 0; look < 10; look += 1) await occasions.lookForDue(600);
+    for (let look = 0; look < 10; look += 1) await notices.scanForDue(600);
     assert.deepEqual(
       await messages(crowded),
       Array.from({ length: 10 }, () => ({ total: 1500 })),
     );
     assert.deepEqual(await messages(other), [{ total: 1 }]);
     // Another node, without a bookmark, finds nothing more.
-    await newOccasions(() => 0).lookForDue();
+    await newNotices(() => 0).scanForDue();
     assert.equal((await messages(crowded)).length, 10);
   });
 

@@ -7,11 +7,18 @@ import { Pace } from "../platform/pace.ts";
 import { badRequest, conflict, invalidField, notFound, Problem } from "../platform/problem.ts";
 import { orgOf, type Permissions } from "../permissions/index.ts";
 import type { Channels } from "./channels/service.ts";
-import type { AlertChange, AlertQuery, AlertView, EventType, ListedAlert, NewAlert } from "./contract.ts";
-import { hastenDeliveries, rehomeDeliveries } from "./deliveries/store.ts";
+import type {
+  AlertChange,
+  AlertQuery,
+  AlertView,
+  AlertEventType,
+  ListedAlert,
+  NewAlert,
+} from "./contract.ts";
+import { retryNowDeliveries, reassignDeliveries } from "./deliveries/store.ts";
 import { includesAuthorities } from "./filters/model.ts";
 import { DEFAULT_BEFORE, type AlertRow } from "./model.ts";
-import { dropWaitingExpiries, forgetHistoryOf } from "./occasions/store.ts";
+import { dropWaitingExpiries, forgetHistoryOf } from "./notices/store.ts";
 import type { Scopes, ScopeWish } from "./scopes/service.ts";
 import {
   countAlerts,
@@ -53,7 +60,7 @@ const areSame = (before: readonly ChannelRow[], now: readonly ChannelRow[]): boo
     return other !== undefined && row.id === other.id && row.settings.equals(other.settings);
   });
 
-const beforeOf = (type: EventType, given: string | null | undefined): string =>
+const beforeOf = (type: AlertEventType, given: string | null | undefined): string =>
   type === "expiration" ? given || DEFAULT_BEFORE : "";
 
 function toView(row: AlertRow, channels: AlertView["channels"]): AlertView {
@@ -97,7 +104,7 @@ function changed(before: AlertRow, change: AlertChange): AlertRow {
   };
 }
 
-interface Change {
+interface AlertEdit {
   readonly before: AlertRow;
   readonly alert: AlertRow;
   readonly current: readonly ChannelRow[];
@@ -106,7 +113,7 @@ interface Change {
   readonly isChanged: ReadonlySet<string>;
 }
 
-function writeChange(tx: Tx, { before, alert, current, rows, isChanged }: Change): void {
+function writeChange(tx: Tx, { before, alert, current, rows, isChanged }: AlertEdit): void {
   const at = alert.updatedAt;
   updateAlertRow(tx, alert);
   if (rows !== current) {
@@ -116,13 +123,13 @@ function writeChange(tx: Tx, { before, alert, current, rows, isChanged }: Change
       rows.map((channel) => channel.id),
     );
     for (const channel of rows) putChannel(tx, channel);
-    rehomeDeliveries(tx, alert.id, rows, at);
+    reassignDeliveries(tx, alert.id, rows, at);
   }
   const wasSpeaking = new Map(current.map((row) => [row.id, before.enabled && row.enabled]));
   for (const row of rows) {
     const speaksAnew = alert.enabled && row.enabled && wasSpeaking.get(row.id) === false;
     const hasChanged = isChanged.has(row.id);
-    if (speaksAnew || hasChanged) hastenDeliveries(tx, { ...row, isChanged: hasChanged }, at);
+    if (speaksAnew || hasChanged) retryNowDeliveries(tx, { ...row, isChanged: hasChanged }, at);
   }
   const isAboutOthers =
     before.alertBefore !== alert.alertBefore ||

@@ -307,21 +307,21 @@ test(
     await house.house.alertWork.runNow();
     expect(house.clock.millis());
 
-    const occasions = await house.house.database.read((q) =>
-      q.rows<{ alertId: string; certificateId: string; occasion: string; deliveryId: string | null }>({
+    const notices = await house.house.database.read((q) =>
+      q.rows<{ alertId: string; certificateId: string; notice: string; deliveryId: string | null }>({
         name: undefined,
         isSlow: false,
-        text: `SELECT o.alert_id AS "alertId", o.certificate_id AS "certificateId", o.occasion, d.id AS "deliveryId" FROM alert_occasions o LEFT JOIN alert_deliveries d ON d.message_id = o.message_id`,
+        text: `SELECT o.alert_id AS "alertId", o.certificate_id AS "certificateId", o.occasion AS notice, d.id AS "deliveryId" FROM alert_occasions o LEFT JOIN alert_deliveries d ON d.message_id = o.message_id`,
       }),
     );
     const told = new Set<string>();
     const members = new Map<string, Set<string>>();
-    for (const { alertId, certificateId, occasion, deliveryId } of occasions) {
+    for (const { alertId, certificateId, notice, deliveryId } of notices) {
       assert.ok(
         deliveryId !== null && sent.has(deliveryId),
-        `${alertId} ${certificateId} ${occasion} was never sent`,
+        `${alertId} ${certificateId} ${notice} was never sent`,
       );
-      told.add(`${alertId} ${certificateId} ${occasion}`);
+      told.add(`${alertId} ${certificateId} ${notice}`);
       members.set(deliveryId, (members.get(deliveryId) ?? new Set()).add(certificateId));
     }
     const isDueAt = (ids: Iterable<string>, at: number): boolean =>

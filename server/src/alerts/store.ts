@@ -1,4 +1,4 @@
-/** Alerts and their channels. What they decide is remembered in occasions/, what they send in deliveries/. */
+/** Alerts and their channels. What they decide is remembered in pending notices/, what they send in deliveries/. */
 import {
   escapeLike,
   searchSql,
@@ -8,7 +8,7 @@ import {
   type SlowQuery,
   type Tx,
 } from "../platform/db/index.ts";
-import type { EventType } from "./contract.ts";
+import type { AlertEventType } from "./contract.ts";
 import type { AlertRow } from "./model.ts";
 
 export interface ChannelRow {
@@ -153,7 +153,7 @@ export interface AlertSearch {
   readonly projectIds: readonly string[];
   readonly applicationId: string | undefined;
   readonly search: string | undefined;
-  readonly eventType: EventType | undefined;
+  readonly eventType: AlertEventType | undefined;
   readonly enabled: boolean | undefined;
   readonly limit: number;
   readonly offset: number;

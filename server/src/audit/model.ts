@@ -4,7 +4,7 @@ import { AUDIT_DEFAULT_DAYS, type AuditLogView, type AuditQuery } from "./contra
 
 const DAY_MS = 86_400_000;
 
-export interface AuditRow {
+export interface AuditLogRow {
   readonly id: string;
   readonly at: Date;
   readonly orgId: string | null;
@@ -61,7 +61,7 @@ const AGENTS: readonly (readonly [RegExp, string])[] = [
 export const agentTypeOf = (userAgent: string | null): string =>
   AGENTS.find(([pattern]) => pattern.test(userAgent ?? ""))?.[1] ?? "other";
 
-export function toAuditLog(row: AuditRow): AuditLogView {
+export function toAuditLog(row: AuditLogRow): AuditLogView {
   const { id, event, metadata, actorType, actorId, actorName } = row;
   const named =
     actorId === null

@@ -24,7 +24,7 @@ export interface AuditPage {
   readonly nextCursor: string | null;
 }
 
-type Scope = Pick<AuditFilter, "orgId" | "projectId" | "after">;
+type AuditScope = Pick<AuditFilter, "orgId" | "projectId" | "after">;
 
 const afterOf = ({ cursor }: AuditQuery): Position | undefined =>
   cursor === undefined ? undefined : fromCursor(cursor);
@@ -42,7 +42,7 @@ export function createAudit(needs: AuditNeeds): Audit {
     if (!(await permissions.inOrganization(actor)).can(READ.action, READ.subject)) deny(inProject, READ);
   };
 
-  const read = async (query: AuditQuery, of: Scope): Promise<AuditPage> => {
+  const read = async (query: AuditQuery, of: AuditScope): Promise<AuditPage> => {
     const { actorType, actorId, userAgent, offset, limit } = query;
     const who = { actorType, actorId, userAgent, events: query.eventType };
     const filter = { ...of, ...periodOf(query, clock.now()), ...who, offset };

@@ -1,5 +1,5 @@
 import { escapeLike, searchSql, type SlowQuery } from "../platform/db/index.ts";
-import type { AuditRow, Position } from "./model.ts";
+import type { AuditLogRow, Position } from "./model.ts";
 
 const COLUMNS = `id, at, org_id AS "orgId", project_id AS "projectId", event, actor_type AS "actorType", actor_id AS "actorId",
   actor_name AS "actorName", ip, user_agent AS "userAgent", request_id AS "requestId", metadata`;
@@ -49,7 +49,7 @@ export function auditPageQuery(filter: AuditFilter): { readonly text: string; re
   return { text, values };
 }
 
-export function pageOfAudit(q: SlowQuery, filter: AuditFilter): Promise<AuditRow[]> {
+export function pageOfAudit(q: SlowQuery, filter: AuditFilter): Promise<AuditLogRow[]> {
   const { text, values } = auditPageQuery(filter);
-  return q.rows(searchSql<AuditRow>(text), values);
+  return q.rows(searchSql<AuditLogRow>(text), values);
 }

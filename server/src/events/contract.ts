@@ -9,7 +9,7 @@ export const EVENT_TYPES = [
   "secret:import-mutation",
 ] as const;
 export const eventType = z.enum(EVENT_TYPES);
-export type EventType = z.output<typeof eventType>;
+export type SecretEventType = z.output<typeof eventType>;
 
 /** A condition that is absent does not restrict. */
 export const eventFilter = z.object({

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import type { Problem } from "../platform/problem.ts";
 import { MAX_DEPTH, MAX_PATH_LENGTH } from "../secrets/paths/contract.ts";
-import { choicesOf, MAX_CHOICES, readRegister, type Filter } from "./model.ts";
+import { choicesOf, MAX_CHOICES, readRegister, type EventGlobFilter } from "./model.ts";
 
 /** The longest paths there are, of letters that the globs below are full of. */
 const PATHS = [
@@ -37,7 +37,7 @@ const patternAndAll = fc
   .tuple(pattern, fc.boolean())
   .map(([text, isAll]) => (isAll ? `${text.slice(0, 508)}/**`.replace(/\/{2,}/g, "/") : text));
 
-const read = (globs: readonly string[]): readonly Filter[] | undefined => {
+const read = (globs: readonly string[]): readonly EventGlobFilter[] | undefined => {
   try {
     return readRegister(globs.map((secretPath) => ({ event: "secret:create", conditions: { secretPath } })));
   } catch (error) {
@@ -45,7 +45,7 @@ const read = (globs: readonly string[]): readonly Filter[] | undefined => {
     return undefined;
   }
 };
-const stepsOf = (filters: readonly Filter[], path: string): number =>
+const stepsOf = (filters: readonly EventGlobFilter[], path: string): number =>
   filters.reduce((sum, { glob }) => {
     const { shape } = glob ?? {};
     return shape?.kind === "general" && path.startsWith(shape.stem)

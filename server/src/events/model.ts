@@ -1,12 +1,12 @@
 /** Which right an event needs, what a subscription asks for, and the words with which a stream is refused or ended. */
 import { compileGlob, MAX_GLOB_LENGTH, type Glob } from "../platform/glob.ts";
 import { invalid, Problem, tooManyRequests, type Issue } from "../platform/problem.ts";
-import { EVENT_TYPES, type EventFilter, type EventType } from "./contract.ts";
+import { EVENT_TYPES, type EventFilter, type SecretEventType } from "./contract.ts";
 
 export const SUBJECT = "secret-events";
 export const FEATURE = "eventSubscriptions";
 
-export const ACTION_OF: Readonly<Record<EventType, string>> = {
+export const ACTION_OF: Readonly<Record<SecretEventType, string>> = {
   "secret:create": "create",
   "secret:update": "update",
   "secret:delete": "delete",
@@ -15,7 +15,7 @@ export const ACTION_OF: Readonly<Record<EventType, string>> = {
 
 /** Something that happened to a folder, as the outbox told it. */
 export interface SecretEvent {
-  readonly type: EventType;
+  readonly type: SecretEventType;
   readonly projectId: string;
   readonly environment: string;
   readonly path: string;
@@ -31,8 +31,8 @@ const KEY_BYTES = 32;
 export const weightOf = ({ keys }: Pick<SecretEvent, "keys">): number =>
   (keys ?? []).reduce((sum, key) => sum + KEY_BYTES + key.length, EVENT_BYTES);
 
-export interface Filter {
-  readonly event: EventType;
+export interface EventGlobFilter {
+  readonly event: SecretEventType;
   /** Null: any. */
   readonly environment: string | null;
   readonly glob: Glob | null;
@@ -47,13 +47,17 @@ export const MAX_CHOICES = 512;
 export const MAX_CHOICES_OF_ACTOR = 4 * MAX_CHOICES;
 
 /** A `/**` at the end takes whatever comes and leaves no choice; but whatever is matched costs something. */
-export const choicesOf = ({ glob }: Pick<Filter, "glob">): number => {
+export const choicesOf = ({ glob }: Pick<EventGlobFilter, "glob">): number => {
   if (glob?.shape.kind !== "general") return 0;
   const beforeTheEnd = glob.pattern.replace(/\/\*\*\/?$/, "");
   return Math.max(1, beforeTheEnd.match(/\*+|,/g)?.length ?? 0);
 };
 
-const EVERYTHING: readonly Filter[] = EVENT_TYPES.map((event) => ({ event, environment: null, glob: null }));
+const EVERYTHING: readonly EventGlobFilter[] = EVENT_TYPES.map((event) => ({
+  event,
+  environment: null,
+  glob: null,
+}));
 
 const MOST_ENTRIES = 100;
 
@@ -78,10 +82,12 @@ const globFault = (index: number, message: string): Issue => ({
 });
 
 /** All of them are looked at before any is refused. */
-export function readRegister(register: readonly EventFilter[] | null | undefined): readonly Filter[] {
+export function readRegister(
+  register: readonly EventFilter[] | null | undefined,
+): readonly EventGlobFilter[] {
   if (!register || register.length === 0) return EVERYTHING;
   const issues: Issue[] = [];
-  const filters = register.map(({ event, conditions }, index): Filter => {
+  const filters = register.map(({ event, conditions }, index): EventGlobFilter => {
     const pattern = conditions?.secretPath ?? null;
     const environment = conditions?.environmentSlug ?? null;
     const compiled = pattern === null ? undefined : compileGlob(pattern, "path");

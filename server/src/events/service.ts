@@ -26,7 +26,7 @@ import {
   readRegister,
   SUBJECT,
   tooManyGlobs,
-  type Filter,
+  type EventGlobFilter,
   type Since,
 } from "./model.ts";
 import { EventRouter, rightsEpochOf } from "./service/route-facts.ts";
@@ -71,9 +71,9 @@ interface Admission {
   readonly standing: EffectiveRights;
 }
 
-interface OpenOrder extends Admission {
+interface StreamOrder extends Admission {
   readonly actor: MemberActor;
-  readonly filters: readonly Filter[];
+  readonly filters: readonly EventGlobFilter[];
   readonly since: Since;
 }
 
@@ -89,7 +89,11 @@ export function createEvents(needs: EventNeeds): Events {
     if (heartbeat.isBehind()) throw nodeBehind();
   };
 
-  const admit = async (actor: MemberActor, ref: string, filters: readonly Filter[]): Promise<Admission> => {
+  const admit = async (
+    actor: MemberActor,
+    ref: string,
+    filters: readonly EventGlobFilter[],
+  ): Promise<Admission> => {
     checkNode();
     if (!(await authentication.isLive(actor))) throw unauthorized(END.tokenRevoked);
     const project = await projects.resolve(actor, ref);
@@ -103,7 +107,7 @@ export function createEvents(needs: EventNeeds): Events {
   };
 
   /** In one go: whoever has the headers misses nothing that is committed from then on. */
-  const open = ({ actor, project, filters, since, standing }: OpenOrder, door: StreamDoor): void => {
+  const open = ({ actor, project, filters, since, standing }: StreamOrder, door: StreamDoor): void => {
     const tokenEndsAt = authentication.endOf(door.header);
     const channel = streams.openChannel(project);
     const load = () => permissions.standingInProject(actor, project.id);

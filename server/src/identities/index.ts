@@ -10,4 +10,4 @@ export {
   type NewIdentityRow,
   type NewPlace,
 } from "./store.ts";
-export { createIdentityControl, type IdentityControl } from "./control/service.ts";
+export { createImpersonationGuard, type ImpersonationGuard } from "./impersonation/service.ts";

@@ -8,14 +8,15 @@ export const identityProtected = () =>
 /** The project, the identity or a role that is to be given was deleted while we looked. */
 export const goneMeanwhile = () => notFound("The project, the identity or one of the roles");
 
-export interface MetadataItem {
+export interface IdentityMetadataItem {
   readonly id: string;
   readonly key: string;
   readonly value: string;
 }
 
-export const withIds = (items: readonly { readonly key: string; readonly value: string }[]): MetadataItem[] =>
-  items.map(({ key, value }) => ({ id: newId(), key, value }));
+export const withIds = (
+  items: readonly { readonly key: string; readonly value: string }[],
+): IdentityMetadataItem[] => items.map(({ key, value }) => ({ id: newId(), key, value }));
 
 /**
  * A list shows, and counts, what its reader could read one by one. Null = all of them: the common case, in which no

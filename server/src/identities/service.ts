@@ -4,7 +4,7 @@ import type { Clock } from "../platform/clock.ts";
 import { isForeignKeyViolation, type Db } from "../platform/db/index.ts";
 import { newId } from "../platform/ids.ts";
 import { notFound } from "../platform/problem.ts";
-import type { Memberships, NewRole } from "../memberships/index.ts";
+import type { Memberships, NewRoleRow } from "../memberships/index.ts";
 import { accessChanged, type Permissions } from "../permissions/index.ts";
 import type { ProjectRow, Projects } from "../projects/index.ts";
 import type { IdentityChange, NewProjectIdentity, ProjectIdentityView } from "./contract.ts";
@@ -29,7 +29,7 @@ export interface IdentityNeeds {
   readonly projects: Projects;
 }
 
-export const noAccess = (): NewRole => ({
+export const noAccess = (): NewRoleRow => ({
   id: newId(),
   role: "no-access",
   roleId: null,

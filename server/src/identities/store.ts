@@ -8,9 +8,9 @@ import {
   type SlowQuery,
   type Tx,
 } from "../platform/db/index.ts";
-import { ROLE_COLUMNS, ROLE_RECORD, ROLE_VALUES, type NewRole } from "../memberships/index.ts";
+import { ROLE_COLUMNS, ROLE_RECORD, ROLE_VALUES, type NewRoleRow } from "../memberships/index.ts";
 import { NONE, totalOf, type Total } from "./counts/store.ts";
-import type { MetadataItem } from "./model.ts";
+import type { IdentityMetadataItem } from "./model.ts";
 
 export interface IdentityRow {
   readonly id: string;
@@ -20,7 +20,7 @@ export interface IdentityRow {
   readonly hasDeleteProtection: boolean;
   readonly isInstanceAdmin: boolean;
   readonly authMethods: string[];
-  readonly metadata: MetadataItem[];
+  readonly metadata: IdentityMetadataItem[];
   readonly lastLoginMethod: string | null;
   readonly lastLoginAt: Date | null;
   readonly createdAt: Date;
@@ -75,14 +75,14 @@ export interface NewIdentityRow {
   readonly name: string;
   readonly hasDeleteProtection: boolean;
   readonly isInstanceAdmin: boolean;
-  readonly metadata: readonly MetadataItem[];
+  readonly metadata: readonly IdentityMetadataItem[];
   readonly at: Date;
 }
 
 export interface NewPlace {
   readonly membershipId: string;
   readonly projectId: string | null;
-  readonly roles: readonly NewRole[];
+  readonly roles: readonly NewRoleRow[];
 }
 
 export function createIdentity(tx: WriteTx, row: NewIdentityRow, places: readonly NewPlace[]): void {
@@ -141,7 +141,7 @@ export async function pageOfProject(
 export interface IdentityPatch {
   readonly name?: string | undefined;
   readonly hasDeleteProtection?: boolean | undefined;
-  readonly metadata?: readonly MetadataItem[] | undefined;
+  readonly metadata?: readonly IdentityMetadataItem[] | undefined;
 }
 
 export const updateIdentity = (tx: Tx, id: string, patch: IdentityPatch, at: Date) =>

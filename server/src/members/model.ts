@@ -4,7 +4,7 @@ import type { Ability } from "../permissions/index.ts";
 export const lastAdmin = () =>
   badRequest("This is the last admin of the organisation. Make someone else an admin first.");
 
-export interface Page {
+export interface MemberPage {
   readonly offset: number;
   readonly limit: number;
 }

@@ -10,5 +10,5 @@ export {
   ROLE_VALUES,
   toHeldRole,
   type HeldRoleJson,
-  type NewRole,
+  type NewRoleRow,
 } from "./store.ts";

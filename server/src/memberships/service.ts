@@ -13,7 +13,7 @@ import {
   type Rule,
 } from "../permissions/index.ts";
 import { rangeSeconds, type RoleAssignment } from "./contract.ts";
-import { findCustomRoles, type NewRole } from "./store.ts";
+import { findCustomRoles, type NewRoleRow } from "./store.ts";
 
 export interface GrantScope {
   readonly orgId: string;
@@ -26,7 +26,7 @@ export interface GrantScope {
 
 export interface Memberships {
   /** Checks that the granter may give each role and may give what it holds; answers rows to store. */
-  prepareRoles(scope: GrantScope, wanted: readonly RoleAssignment[]): Promise<NewRole[]>;
+  prepareRoles(scope: GrantScope, wanted: readonly RoleAssignment[]): Promise<NewRoleRow[]>;
 }
 
 export function createMemberships(needs: {
@@ -36,7 +36,7 @@ export function createMemberships(needs: {
 }): Memberships {
   const { db, clock, permissions } = needs;
 
-  const toRow = (assignment: RoleAssignment, roleId: string | null): NewRole => {
+  const toRow = (assignment: RoleAssignment, roleId: string | null): NewRoleRow => {
     const base = { id: newId(), role: roleId === null ? assignment.role : "custom", roleId };
     if (!assignment.isTemporary)
       return { ...base, isTemporary: false, range: null, startsAt: null, endsAt: null };

@@ -2,7 +2,7 @@ import { isForeignKeyViolation, sql, type Query, type Tx } from "../platform/db/
 import { notFound } from "../platform/problem.ts";
 import type { Rule } from "../permissions/index.ts";
 
-export interface NewRole {
+export interface NewRoleRow {
   readonly id: string;
   readonly role: string;
   readonly roleId: string | null;
@@ -64,7 +64,7 @@ const orGone = <T>(written: Promise<T>): Promise<T> =>
 export async function addMembership(
   tx: Tx,
   membership: NewMembership,
-  roles: readonly NewRole[],
+  roles: readonly NewRoleRow[],
 ): Promise<void> {
   const { id, orgId, projectId, userId, identityId, at } = membership;
   // Sent together: neither needs the other's answer.
@@ -79,7 +79,7 @@ export async function addMembership(
 export async function replaceRoles(
   tx: Tx,
   membershipId: string,
-  roles: readonly NewRole[],
+  roles: readonly NewRoleRow[],
   at: Date,
 ): Promise<void> {
   // The membership first: its row lets one replacement through at a time. The next one's deletion begins after that and

@@ -40,7 +40,7 @@ export interface Notice extends NoticeContent {
   /** The delivery's id: the same however often it is sent. */
   readonly id: string;
   /** Of several recipients only those at these places in the channel's list: the others have it. */
-  readonly leftTo?: readonly number[] | null;
+  readonly remainingRecipients?: readonly number[] | null;
 }
 
 /** A message shows so many certificates and says how many more there are. */
@@ -50,16 +50,16 @@ export const SHOWN = 20;
  * taken    the receiver has it; a remark names those of several who did not take it
  * refused  it will never take this one: trying again is pointless
  * later    not now: try again, not before `afterSeconds` if the receiver asked for that, and of several recipients only
- *          for those at the places `leftTo`
+ *          for those at the places `remaining recipients`
  * unready  this house cannot send through this channel yet (no mail server is set): keep it, say why
  */
-export type Outcome =
+export type DeliveryOutcome =
   | { readonly kind: "taken"; readonly remark?: string }
   | { readonly kind: "refused"; readonly reason: string }
   | {
       readonly kind: "later";
       readonly reason: string;
       readonly afterSeconds?: number;
-      readonly leftTo?: readonly number[];
+      readonly remainingRecipients?: readonly number[];
     }
   | { readonly kind: "unready"; readonly reason: string };

@@ -6,7 +6,7 @@ export {
   type NoticeCertificate,
   type NoticeContent,
   type NoticeKind,
-  type Outcome,
+  type DeliveryOutcome,
 } from "./contract.ts";
-export { writeLetter } from "./letters/model.ts";
+export { renderMail } from "./mail-template/model.ts";
 export { createNotifications, Notifications, type NotificationNeeds } from "./service.ts";

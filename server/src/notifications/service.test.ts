@@ -482,15 +482,22 @@ describe("e-mail", () => {
     const all = ["a@example.com", "busy@example.com", "gone@example.com"];
     const first = await sendTo(plain(), all);
     assert.deepEqual([first.kind, mails[0]?.to], ["later", ["a@example.com"]]);
-    const leftTo = first.kind === "later" ? first.leftTo : undefined;
-    assert.deepEqual(leftTo, [1, 2]);
-    assert.equal((await sendTo(plain(), all, notice({ leftTo: [1, 2] }))).kind, "later");
+    const remainingRecipients = first.kind === "later" ? first.remainingRecipients : undefined;
+    assert.deepEqual(remainingRecipients, [1, 2]);
+    assert.equal((await sendTo(plain(), all, notice({ remainingRecipients: [1, 2] }))).kind, "later");
     assert.equal(mails.length, 0);
-    assert.deepEqual(await sendTo(plain(), ["a@example.com", "b@example.com"], notice({ leftTo: [1] })), {
-      kind: "taken",
-    });
+    assert.deepEqual(
+      await sendTo(plain(), ["a@example.com", "b@example.com"], notice({ remainingRecipients: [1] })),
+      {
+        kind: "taken",
+      },
+    );
     assert.deepEqual(mails[0]?.to, ["b@example.com"]);
-    assert.equal((await sendTo(plain(), all, notice({ leftTo: [2] }))).kind, "taken", "the others have it");
+    assert.equal(
+      (await sendTo(plain(), all, notice({ remainingRecipients: [2] }))).kind,
+      "taken",
+      "the others have it",
+    );
   });
 
   test("a refusal of the sender, the login or the relaying is the operator's to mend", async () => {

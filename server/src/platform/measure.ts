@@ -6,10 +6,10 @@ export interface Measure {
   readonly kind: "gauge" | "counter";
   /** Names of the labels, when there are several readings; never a value that a caller chose. */
   readonly labels?: readonly string[];
-  read(): readonly Reading[] | Promise<readonly Reading[]>;
+  read(): readonly MeasureReading[] | Promise<readonly MeasureReading[]>;
 }
 
-export interface Reading {
+export interface MeasureReading {
   readonly value: number;
   /** One for each of the measure's labels. */
   readonly of?: readonly string[];

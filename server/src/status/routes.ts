@@ -1,8 +1,8 @@
 import { docsPage, docsPageCsp, Raw, servePublic, type Route } from "../platform/http/index.ts";
 import { getDocs, getLive, getOpenApi, getReady, getStatus } from "./contract.ts";
-import type { Status } from "./service.ts";
+import type { StatusService } from "./service.ts";
 
-export const statusRoutes = (status: Status, routes: () => readonly Route[]): Route[] => [
+export const statusRoutes = (status: StatusService, routes: () => readonly Route[]): Route[] => [
   servePublic(getStatus, () => status.check()),
   servePublic(getLive, async () => ({ status: "live" as const })),
   servePublic(getReady, () => status.ready()),

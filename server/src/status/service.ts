@@ -34,7 +34,7 @@ async function answered<T>(look: Promise<T>): Promise<T> {
   }
 }
 
-export type Status = ReturnType<typeof createStatus>;
+export type StatusService = ReturnType<typeof createStatus>;
 
 export function createStatus({ db, clock, config, obstacles }: StatusNeeds) {
   let document: Promise<string> | undefined;

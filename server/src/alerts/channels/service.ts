@@ -9,7 +9,7 @@ import { invalid, type Issue } from "../../platform/problem.ts";
 import type { AnyChannel, Notifications } from "../../notifications/index.ts";
 import { channelInput, MOST_CHANNELS, type AlertView, type ChannelInput } from "../contract.ts";
 import type { ChannelRow } from "../store.ts";
-import { matchChannels, type Given, type Stored } from "./service/match-channels.ts";
+import { matchChannels, type GivenChannel, type Stored } from "./service/match-channels.ts";
 
 export interface ChannelNeeds {
   readonly keyring: Keyring;
@@ -63,7 +63,7 @@ export function createChannels({ keyring, clock, notifications }: ChannelNeeds) 
     );
   };
 
-  const parseOne = (input: ChannelInput, index: number): Given | Issue[] => {
+  const parseOne = (input: ChannelInput, index: number): GivenChannel | Issue[] => {
     const path = ["channels", index];
     const channel = channelFor(input, path);
     if ("path" in channel) return [channel];
@@ -81,7 +81,7 @@ export function createChannels({ keyring, clock, notifications }: ChannelNeeds) 
   };
 
   /** The given settings over those of the stored channel they are for, if there is one. */
-  const settle = (given: Given, match: Stored | undefined): Parsed | Issue[] => {
+  const settle = (given: GivenChannel, match: Stored | undefined): Parsed | Issue[] => {
     const { channel, input, index } = given;
     const settings = match ? channel.merge(match.settings, given.settings, input.config) : given.settings;
     const objection = channel.objection(settings);
@@ -117,7 +117,7 @@ export function createChannels({ keyring, clock, notifications }: ChannelNeeds) 
       const given = inputs.map(parseOne);
       const known = await Promise.all(stored.map(async (row) => ({ row, settings: await open(row) })));
       const matches = matchChannels(
-        given.filter((one): one is Given => !Array.isArray(one)),
+        given.filter((one): one is GivenChannel => !Array.isArray(one)),
         known,
       );
       const all = given.map((one) => (Array.isArray(one) ? one : settle(one, matches.get(one))));

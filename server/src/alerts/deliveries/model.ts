@@ -3,7 +3,7 @@
  * that a receiver which comes back is not greeted by everyone at once, for a day from the first attempt; the last one
  * falls on the end of that day.
  */
-import type { Outcome } from "../../notifications/contract.ts";
+import type { DeliveryOutcome } from "../../notifications/contract.ts";
 
 const FIRST_DELAY_MS = 15_000;
 const LONGEST_DELAY_MS = 3 * 3_600_000;
@@ -20,7 +20,7 @@ const LONGEST_WAIT_MS = 60_000;
 /** How long a claim holds; a node that has not said anything by then is taken for dead. */
 export const CLAIM_MS = 120_000;
 
-export interface Attempt {
+export interface DeliveryAttempt {
   /** This one included. */
   readonly attempts: number;
   readonly firstAttemptAt: Date;
@@ -31,7 +31,7 @@ export interface Attempt {
   readonly chance: number;
 }
 
-export type Verdict =
+export type DeliveryVerdict =
   /** `remark`: it was taken, but not by everyone it was meant for. */
   | { readonly status: "delivered"; readonly remark?: string | undefined }
   | { readonly status: "failed"; readonly error: string }
@@ -42,7 +42,7 @@ export type Verdict =
       readonly error: string;
       readonly nextAt: Date;
       readonly counts: boolean;
-      readonly leftTo?: readonly number[] | undefined;
+      readonly remainingRecipients?: readonly number[] | undefined;
     };
 
 export function backOffMs(attempts: number, chance: number): number {
@@ -56,12 +56,12 @@ export function waitForOlder(busyUntil: Date, now: Date): Date {
   return new Date(now.getTime() + Math.min(LONGEST_WAIT_MS, Math.max(SHORTEST_WAIT_MS, wish)));
 }
 
-function unreadyMs({ createdAt, now, chance }: Attempt): number {
+function unreadyMs({ createdAt, now, chance }: DeliveryAttempt): number {
   const age = (now.getTime() - createdAt.getTime()) * UNREADY_PER_AGE * (0.5 + chance);
   return Math.round(Math.min(UNREADY_LONGEST_MS, Math.max(UNREADY_DELAY_MS, age)));
 }
 
-export function judge(outcome: Outcome, attempt: Attempt): Verdict {
+export function judge(outcome: DeliveryOutcome, attempt: DeliveryAttempt): DeliveryVerdict {
   const { now } = attempt;
   switch (outcome.kind) {
     case "taken":
@@ -85,7 +85,9 @@ export function judge(outcome: Outcome, attempt: Attempt): Verdict {
         error: outcome.reason,
         nextAt: new Date(Math.min(now.getTime() + wish, deadline)),
         counts: true,
-        ...(outcome.leftTo === undefined ? {} : { leftTo: outcome.leftTo }),
+        ...(outcome.remainingRecipients === undefined
+          ? {}
+          : { remainingRecipients: outcome.remainingRecipients }),
       };
     }
   }

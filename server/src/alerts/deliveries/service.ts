@@ -7,12 +7,12 @@
 import type { Clock } from "../../platform/clock.ts";
 import { type Db, type Tx, MAINTENANCE_TURN } from "../../platform/db/index.ts";
 import type { Log } from "../../platform/log.ts";
-import type { Measure, Reading } from "../../platform/measure.ts";
-import type { AnyChannel, Notifications, Outcome } from "../../notifications/index.ts";
+import type { Measure, MeasureReading } from "../../platform/measure.ts";
+import type { AnyChannel, Notifications, DeliveryOutcome } from "../../notifications/index.ts";
 import type { Channels } from "../channels/service.ts";
 import { findChannel, findChannels, type ChannelRow } from "../store.ts";
-import { CLAIM_MS, judge, type Verdict } from "./model.ts";
-import { findObstacle } from "./service/find-obstacle.ts";
+import { CLAIM_MS, judge, type DeliveryVerdict } from "./model.ts";
+import { findSuppression } from "./service/find-suppression.ts";
 import {
   claimDeliveries,
   markDelivered,
@@ -20,7 +20,7 @@ import {
   markFailed,
   postpone,
   readWaiting,
-  rehomeDeliveries,
+  reassignDeliveries,
   type ClaimedDelivery,
 } from "./store.ts";
 
@@ -63,7 +63,7 @@ class Sender implements Deliveries {
   /** Destinations that had no place left for all that wait. */
   readonly #crowded = new Set<string>();
   readonly #sends = new Map<string, Promise<void>>();
-  readonly #attempts = new Map<string, Reading>();
+  readonly #attempts = new Map<string, MeasureReading>();
   #timer: NodeJS.Timeout | undefined;
   #claiming: Promise<number> | undefined;
   #isRunning = false;
@@ -216,7 +216,7 @@ class Sender implements Deliveries {
     const { log } = this.#needs;
     try {
       const verdict = await this.#attempt(delivery);
-      if (!verdict) return await this.#rehome(delivery);
+      if (!verdict) return await this.#reassign(delivery);
       await this.#note(delivery, verdict);
       this.#count(delivery.channelType, verdict.status === "pending" ? "postponed" : verdict.status);
       const seen = {
@@ -234,7 +234,7 @@ class Sender implements Deliveries {
     }
   }
 
-  #note(delivery: ClaimedDelivery, verdict: Verdict): Promise<void> {
+  #note(delivery: ClaimedDelivery, verdict: DeliveryVerdict): Promise<void> {
     const now = this.#needs.clock.now();
     return this.#writeDown(async (tx) => {
       if (verdict.status === "delivered") await markDelivered(tx, delivery, now, verdict.remark);
@@ -245,22 +245,25 @@ class Sender implements Deliveries {
   }
 
   /** The channel went away between the making of the message and now: others of the alert may take it. */
-  async #rehome({ alertId }: ClaimedDelivery): Promise<void> {
+  async #reassign({ alertId }: ClaimedDelivery): Promise<void> {
     const now = this.#needs.clock.now();
     await this.#writeDown(async (tx) =>
-      rehomeDeliveries(tx, alertId, await findChannels(tx, [alertId]), now),
+      reassignDeliveries(tx, alertId, await findChannels(tx, [alertId]), now),
     );
   }
 
   /** What became of it; nothing if its channel is gone. */
-  async #attempt(delivery: ClaimedDelivery): Promise<Verdict | undefined> {
+  async #attempt(delivery: ClaimedDelivery): Promise<DeliveryVerdict | undefined> {
     const { db, clock, notifications, chance = Math.random } = this.#needs;
     const row = await db.read((q) => findChannel(q, delivery.channelId));
     if (!row) return undefined;
     const channel = notifications.get(row.channelType);
     if (!channel) return { status: "failed", error: "This kind of channel is unknown here." };
-    const obstacle = await db.read((q) => findObstacle(q, delivery, row, clock.now()), MAINTENANCE_TURN);
-    if (obstacle) return obstacle;
+    const suppression = await db.read(
+      (q) => findSuppression(q, delivery, row, clock.now()),
+      MAINTENANCE_TURN,
+    );
+    if (suppression) return suppression;
     const outcome = await this.#send(channel, row, delivery);
     return judge(outcome, {
       attempts: delivery.attempts,
@@ -285,14 +288,18 @@ class Sender implements Deliveries {
     await this.#needs.db.write(note, MAINTENANCE);
   }
 
-  async #send(channel: AnyChannel, row: ChannelRow, delivery: ClaimedDelivery): Promise<Outcome> {
+  async #send(channel: AnyChannel, row: ChannelRow, delivery: ClaimedDelivery): Promise<DeliveryOutcome> {
     let timer: NodeJS.Timeout | undefined;
-    const limit = new Promise<Outcome>((settle) => {
+    const limit = new Promise<DeliveryOutcome>((settle) => {
       timer = setTimeout(() => settle({ kind: "later", reason: "sending took too long" }), SEND_LIMIT_MS);
     });
     try {
       const settings = await this.#needs.channels.open(row);
-      const notice = { id: delivery.id, leftTo: delivery.leftTo, ...delivery.content };
+      const notice = {
+        id: delivery.id,
+        remainingRecipients: delivery.remainingRecipients,
+        ...delivery.content,
+      };
       return await Promise.race([channel.send(settings, notice), limit]);
     } catch (error) {
       // Settings that cannot be opened, for example: for a day somebody may mend it, and the reason is to be seen.

@@ -1,6 +1,6 @@
 import { slowSql, sql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 import type { NoticeContent } from "../../notifications/index.ts";
-import type { Verdict } from "./model.ts";
+import type { DeliveryVerdict } from "./model.ts";
 
 export interface DeliveryRow {
   readonly id: string;
@@ -17,7 +17,7 @@ export interface DeliveryRow {
   readonly deliveredAt: Date | null;
   readonly lastError: string | null;
   /** Of several recipients those that still have to take it, by their place; null for all. */
-  readonly leftTo: number[] | null;
+  readonly remainingRecipients: number[] | null;
   readonly createdAt: Date;
 }
 
@@ -34,7 +34,7 @@ export interface ListedDelivery extends DeliveryRow {
 
 const COLUMNS = `d.id, d.alert_id AS "alertId", d.message_id AS "messageId", d.channel_id AS "channelId", d.channel_type AS "channelType", d.destination, d.status,
   d.attempts, d.next_at AS "nextAt", d.first_attempt_at AS "firstAttemptAt", d.last_attempt_at AS "lastAttemptAt", d.delivered_at AS "deliveredAt",
-  d.last_error AS "lastError", d.left_to AS "leftTo", d.created_at AS "createdAt"`;
+  d.last_error AS "lastError", d.left_to AS "remainingRecipients", d.created_at AS "createdAt"`;
 
 // A few per destination, whichever came due first there: a thousand for a dead receiver do not stand in the way of one
 // for a living. And by turns among organisations, who has the fewest under way first: a hundred dead receivers of one do
@@ -114,7 +114,7 @@ const again = sql<{ id: string }>(`
   UPDATE alert_deliveries d SET status = 'pending', next_at = $2, first_attempt_at = NULL, updated_at = $2
   WHERE d.id = $1 AND NOT ${isBeingSent("d", "$2")} RETURNING d.id`);
 // The channel's settings changed or it may speak again: whoever waits for it need not wait longer, and has a day anew.
-const hasten = sql(`
+const retryNow = sql(`
   UPDATE alert_deliveries d SET destination = $2, next_at = CASE WHEN ${isBeingSent("d", "$3")} THEN d.next_at ELSE $3 END, first_attempt_at = NULL,
     left_to = CASE WHEN $4 THEN NULL ELSE d.left_to END
   WHERE d.channel_id = $1 AND d.status = 'pending'`);
@@ -139,12 +139,12 @@ const AUTHORITIES = `authority_certificates c JOIN certificate_authorities a ON 
 const anyLive = sql<{ isLive: boolean }>(`
   SELECT EXISTS (SELECT 1 FROM certificates c WHERE c.id = ANY($2::uuid[]) AND ${LIVE})
     OR EXISTS (SELECT 1 FROM ${AUTHORITIES} WHERE c.id = ANY($2::uuid[])) AS "isLive"`);
-const anyLiveTold = slowSql<{ isLive: boolean }>(`
+const anyLiveNotified = slowSql<{ isLive: boolean }>(`
   SELECT EXISTS (SELECT 1 FROM alert_occasions o JOIN certificates c ON c.id = o.certificate_id WHERE o.alert_id = $2 AND o.message_id = $3 AND ${LIVE})
     OR EXISTS (SELECT 1 FROM alert_occasions o JOIN ${AUTHORITIES} ON c.id = o.certificate_id WHERE o.alert_id = $2 AND o.message_id = $3) AS "isLive"`);
 // An attempt counts as told: what a receiver made of a request that failed half-way is not known. So does a message that
 // is so old that it was forgotten: telling the end of what was never begun does no harm.
-const toldThere = sql<{ isTold: boolean; busyUntil: Date | null }>(`
+const notifiedThere = sql<{ isTold: boolean; busyUntil: Date | null }>(`
   SELECT EXISTS (
       SELECT 1 FROM alert_occasions o WHERE o.certificate_id = ANY($3::uuid[]) AND o.alert_id = $1 AND o.message_id IS NOT NULL AND (
         NOT EXISTS (SELECT 1 FROM alert_messages m WHERE m.id = o.message_id)
@@ -188,24 +188,33 @@ export const postpone = (
   tx: Tx,
   d: ClaimedDelivery,
   now: Date,
-  to: Extract<Verdict, { readonly status: "pending" }>,
-) => tx.first(postponed, [d.id, d.attempts, now, to.nextAt, to.error, to.counts, to.leftTo ?? null]);
+  to: Extract<DeliveryVerdict, { readonly status: "pending" }>,
+) =>
+  tx.first(postponed, [
+    d.id,
+    d.attempts,
+    now,
+    to.nextAt,
+    to.error,
+    to.counts,
+    to.remainingRecipients ?? null,
+  ]);
 export const markEnded = (tx: Tx, d: ClaimedDelivery, now: Date, error: string) =>
   tx.first(ended, [d.id, d.attempts, now, error]);
 /** Is any of these certificates in force, without a successor and not over? */
 export const isAnyLive = async (q: Query, ids: readonly string[], now: Date): Promise<boolean> =>
   (await q.first(anyLive, [now, ids]))?.isLive ?? false;
 /** The same of all certificates that a message is about, also of those it does not show. */
-export const isAnyToldLive = async (q: SlowQuery, d: DeliveryRow, now: Date): Promise<boolean> =>
-  (await q.first(anyLiveTold, [now, d.alertId, d.messageId]))?.isLive ?? false;
+export const isAnyNotifiedLive = async (q: SlowQuery, d: DeliveryRow, now: Date): Promise<boolean> =>
+  (await q.first(anyLiveNotified, [now, d.alertId, d.messageId]))?.isLive ?? false;
 /** Was this channel told of these certificates, and until when is it busy with what is older than this delivery? */
-export const findToldThere = (q: Query, d: DeliveryRow, certificateIds: readonly string[]) =>
-  q.first(toldThere, [d.alertId, d.channelId, certificateIds, d.createdAt]);
-export const hastenDeliveries = (
+export const findNotifiedThere = (q: Query, d: DeliveryRow, certificateIds: readonly string[]) =>
+  q.first(notifiedThere, [d.alertId, d.channelId, certificateIds, d.createdAt]);
+export const retryNowDeliveries = (
   tx: Tx,
   channel: { readonly id: string; readonly destination: string; readonly isChanged: boolean },
   at: Date,
-) => tx.defer(hasten, [channel.id, channel.destination, at, channel.isChanged]);
+) => tx.defer(retryNow, [channel.id, channel.destination, at, channel.isChanged]);
 
 export interface Home {
   readonly id: string;
@@ -218,7 +227,7 @@ export interface Home {
  * What waits for channels that are gone moves, under its id, to those the alert has: the same kind first, and those
  * that may speak. Only what all of them know already ends here.
  */
-export function rehomeDeliveries(tx: Tx, alertId: string, channels: readonly Home[], at: Date): void {
+export function reassignDeliveries(tx: Tx, alertId: string, channels: readonly Home[], at: Date): void {
   const homes = [...channels].sort((a, b) => Number(b.enabled) - Number(a.enabled));
   for (const isAnyKindFine of [false, true])
     for (const home of homes)

@@ -73,4 +73,4 @@ export const filter = z.object({
   operator: z.enum(FILTER_OPERATORS),
   value: z.union([z.string(), z.array(z.string()), z.boolean()]),
 });
-export type Filter = z.output<typeof filter>;
+export type CertificateFilter = z.output<typeof filter>;

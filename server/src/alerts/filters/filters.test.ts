@@ -6,12 +6,12 @@ import fc from "fast-check";
 import { openTestHouse, type TestHouse } from "../../../test/harness.ts";
 import { findMatches } from "../matches/store.ts";
 import { inventory } from "../../../test/alert-receiver.ts";
-import type { Filter } from "./contract.ts";
+import type { CertificateFilter } from "./contract.ts";
 import {
   compileFilters,
   compileWildcard,
   prepare,
-  type Candidate,
+  type FilterCandidate,
   type Prepared,
   type Steps,
 } from "./model.ts";
@@ -24,7 +24,7 @@ function atOnce<T>(steps: Steps<T>): T {
     if (done) return value;
   }
 }
-const prepared = (candidate: Candidate): Prepared => atOnce(prepare(candidate));
+const prepared = (candidate: FilterCandidate): Prepared => atOnce(prepare(candidate));
 
 const WORDS = [
   "",
@@ -49,7 +49,7 @@ const WORDS = [
   "'",
 ];
 const word = fc.constantFrom(...WORDS);
-const filter: fc.Arbitrary<Filter> = fc.oneof(
+const filter: fc.Arbitrary<CertificateFilter> = fc.oneof(
   fc.record({
     field: fc.constantFrom("any" as const, "profile_name" as const, "common_name" as const, "san" as const),
     operator: fc.constantFrom(
@@ -106,7 +106,7 @@ test("SQL and code agree on which certificates a filter means", async () => {
   const projectId = randomUUID();
   const now = house.clock.now();
   const { database } = house.house;
-  const candidates: (Candidate & { id: string })[] = [];
+  const candidates: (FilterCandidate & { id: string })[] = [];
   const store = inventory(database, house.owner.orgId);
   for (const [index, commonName] of WORDS.entries()) {
     for (const isCa of [false, true]) {
@@ -185,7 +185,7 @@ test("a shortlist leaves out no alert that matches, and most that do not", () =>
     }),
     { numRuns: 3000 },
   );
-  const thousand = Array.from({ length: 1000 }, (_, index): Filter[] => [
+  const thousand = Array.from({ length: 1000 }, (_, index): CertificateFilter[] => [
     { field: "any", operator: "contains", value: `team-${index}.internal.example.com` },
   ]);
   const ready = prepared({

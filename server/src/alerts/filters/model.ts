@@ -4,9 +4,9 @@
  * together. Letters are compared without case in ASCII only: both sides can do that alike on every database.
  */
 import type { Issue } from "../../platform/problem.ts";
-import { filtersInput, SINGLE_FIELDS, type Filter } from "./contract.ts";
+import { filtersInput, SINGLE_FIELDS, type CertificateFilter } from "./contract.ts";
 
-export interface Candidate {
+export interface FilterCandidate {
   readonly commonName: string;
   readonly san: readonly string[];
   readonly profileName: string | null;
@@ -20,7 +20,7 @@ export type Matcher = (candidate: Prepared) => Steps<boolean>;
 
 export const fold = (text: string): string => text.replace(/[A-Z]+/g, (part) => part.toLowerCase());
 
-export const includesAuthorities = (filters: readonly Filter[]): boolean =>
+export const includesAuthorities = (filters: readonly CertificateFilter[]): boolean =>
   filters.some((filter) => filter.field === "include_cas" && filter.value === true);
 
 const SURROGATE = /[\ud800-\udfff]/;
@@ -127,10 +127,10 @@ function* namesOf(all: readonly string[]): Steps<Names> {
 /** A certificate made ready to be asked by many alerts: its names are folded and joined once, not once per alert. */
 export interface Prepared {
   readonly isCa: boolean;
-  readonly names: Readonly<Record<Exclude<Filter["field"], "include_cas">, readonly Names[]>>;
+  readonly names: Readonly<Record<Exclude<CertificateFilter["field"], "include_cas">, readonly Names[]>>;
 }
 
-export function* prepare({ commonName, san, profileName, isCa }: Candidate): Steps<Prepared> {
+export function* prepare({ commonName, san, profileName, isCa }: FilterCandidate): Steps<Prepared> {
   const profile = profileName === null ? [] : [yield* namesOf([profileName])];
   const name = [yield* namesOf([commonName])];
   const names = [yield* namesOf(san)];
@@ -153,7 +153,7 @@ function wildcardTest(wanted: string): PieceTest {
     joined.includes(needed) && names.some((name) => name.includes(needed) && matches(name));
 }
 
-function pieceTest(operator: Exclude<Filter["operator"], "equals">, value: string): PieceTest {
+function pieceTest(operator: Exclude<CertificateFilter["operator"], "equals">, value: string): PieceTest {
   const wanted = fold(value);
   if (wanted.includes(EDGE)) return () => false;
   if (operator === "matches") return wildcardTest(wanted);
@@ -163,10 +163,10 @@ function pieceTest(operator: Exclude<Filter["operator"], "equals">, value: strin
   return ({ joined }) => joined.includes(within);
 }
 
-const valuesOf = ({ value }: Filter): readonly string[] => [value].flat().map(String);
+const valuesOf = ({ value }: CertificateFilter): readonly string[] => [value].flat().map(String);
 
 /** Each value is made ready when it is first asked for: an alert may have thousands, and most certificates ask for few. */
-function compileFilter(filter: Filter): (names: Names) => Steps<boolean> {
+function compileFilter(filter: CertificateFilter): (names: Names) => Steps<boolean> {
   const { operator } = filter;
   const values = valuesOf(filter);
   if (operator === "equals")
@@ -185,7 +185,7 @@ function compileFilter(filter: Filter): (names: Names) => Steps<boolean> {
   };
 }
 
-export function compileFilters(filters: readonly Filter[]): Matcher {
+export function compileFilters(filters: readonly CertificateFilter[]): Matcher {
   const withAuthorities = includesAuthorities(filters);
   const tests = filters.flatMap((filter) =>
     filter.field === "include_cas" ? [] : [{ field: filter.field, passes: compileFilter(filter) }],
@@ -214,7 +214,10 @@ export function filterFaults(body: unknown): Issue[] {
 const WORTH_COMPARING = 4_000_000;
 const lengthOf = (texts: readonly string[]): number => texts.reduce((sum, { length }) => sum + length, 0);
 
-function contradictionsOn(field: (typeof SINGLE_FIELDS)[number], filters: readonly Filter[]): Issue[] {
+function contradictionsOn(
+  field: (typeof SINGLE_FIELDS)[number],
+  filters: readonly CertificateFilter[],
+): Issue[] {
   const own = filters.flatMap((filter, index) => (filter.field === field ? [{ filter, index }] : []));
   const exact = own.find(({ filter }) => filter.operator === "equals");
   const others = own.filter(({ filter: { operator } }) => operator !== "matches" && operator !== "equals");

@@ -1,6 +1,6 @@
 /** The same rules as in model.ts, said in SQL over `certificates c` and its profile `p`. Values are always parameters. */
 import { escapeLike } from "../../platform/db/index.ts";
-import type { Filter } from "./contract.ts";
+import type { CertificateFilter } from "./contract.ts";
 import { fold, includesAuthorities } from "./model.ts";
 
 /** Collects parameters in the order in which the text names them. */
@@ -17,7 +17,7 @@ export function parameters(...first: unknown[]): Parameters {
 /** The "C" collation makes lower() touch ASCII letters only, as the model does. */
 const folded = (expression: string): string => `lower(${expression} COLLATE "C")`;
 
-function patternOf(operator: Filter["operator"], value: string): string {
+function patternOf(operator: CertificateFilter["operator"], value: string): string {
   const plain = escapeLike(fold(value));
   switch (operator) {
     case "contains":
@@ -33,7 +33,7 @@ function patternOf(operator: Filter["operator"], value: string): string {
   }
 }
 
-function condition(filter: Filter, params: Parameters): string {
+function condition(filter: CertificateFilter, params: Parameters): string {
   const values = (Array.isArray(filter.value) ? filter.value : [String(filter.value)]) as readonly string[];
   const isExact = filter.operator === "equals";
   const list = params.add(isExact ? values : values.map((value) => patternOf(filter.operator, value)));
@@ -48,7 +48,7 @@ function condition(filter: Filter, params: Parameters): string {
   return filter.field === "include_cas" ? "true" : parts[filter.field];
 }
 
-export function filterConditions(filters: readonly Filter[], params: Parameters): string {
+export function filterConditions(filters: readonly CertificateFilter[], params: Parameters): string {
   const texts = filters
     .filter((filter) => filter.field !== "include_cas")
     .map((filter) => condition(filter, params));

@@ -6,13 +6,13 @@ import { escapeHtml } from "../../platform/html.ts";
 
 export const linkPageCsp = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-interface Page {
+interface LinkPage {
   readonly title: string;
   readonly words: string;
   readonly lines: readonly string[];
 }
 
-const pageOf = ({ title, words, lines }: Page): string => `<!doctype html>
+const pageOf = ({ title, words, lines }: LinkPage): string => `<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="robots" content="noindex"><title>${escapeHtml(title)}</title></head>
 <body>

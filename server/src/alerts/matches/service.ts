@@ -21,7 +21,7 @@ export interface MatchNeeds {
 /** More than this are not looked through one by one; a conditional reader sees those that end first. */
 const MOST_LOOKED_THROUGH = 10_000;
 
-interface Page {
+interface MatchPage {
   readonly limit: number;
   readonly offset: number;
 }
@@ -52,7 +52,7 @@ export function createMatches({ db, clock, permissions, scopes, alerts }: MatchN
   };
 
   return {
-    async ofAlert(actor: MemberActor, alertId: string, page: Page) {
+    async ofAlert(actor: MemberActor, alertId: string, page: MatchPage) {
       const { projectId, applicationId, filters, alertBefore } = await alerts.enter(actor, alertId, "read");
       return find(actor, { projectId, applicationId, filters, ...page }, alertBefore);
     },

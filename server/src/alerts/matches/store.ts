@@ -1,6 +1,6 @@
 /** Which certificates an alert is about, asked in SQL: one alert against the whole inventory. */
 import { searchSql, type SlowQuery } from "../../platform/db/index.ts";
-import type { Filter } from "../filters/contract.ts";
+import type { CertificateFilter } from "../filters/contract.ts";
 import { filterConditions, parameters } from "../filters/store.ts";
 import type { EndWindow } from "../model.ts";
 
@@ -18,7 +18,7 @@ export interface MatchRow {
 export interface MatchWish {
   readonly projectId: string;
   readonly applicationId: string | null;
-  readonly filters: readonly Filter[];
+  readonly filters: readonly CertificateFilter[];
   /** Certificates that end here; undefined for all in force. */
   readonly window: EndWindow | undefined;
   /** Of those, the ones for which so many months before the end is not after now; 0 for all. */

@@ -10,7 +10,7 @@ import { orgOf } from "../../permissions/index.ts";
 import type { Projects } from "../../projects/index.ts";
 import { findApplicationProject, findCertificateProject } from "../store.ts";
 
-export interface Scope {
+export interface AlertScope {
   readonly orgId: string;
   readonly projectId: string;
   readonly applicationId: string | null;
@@ -30,7 +30,7 @@ export function createScopes({ db, projects }: { readonly db: Db; readonly proje
   const certificateProjectOf = async (actor: MemberActor): Promise<string | undefined> =>
     (await db.read((q) => findCertificateProject(q, orgOf(actor), actor.id), { tenant: orgOf(actor) }))?.id;
 
-  const resolve = async (actor: MemberActor, wish: ScopeWish): Promise<Scope> => {
+  const resolve = async (actor: MemberActor, wish: ScopeWish): Promise<AlertScope> => {
     const orgId = orgOf(actor);
     const named = wish.projectId === undefined ? undefined : await projects.resolve(actor, wish.projectId);
     if (wish.applicationId) {
@@ -66,7 +66,7 @@ export function createScopes({ db, projects }: { readonly db: Db; readonly proje
   return {
     resolve,
 
-    async resolveOrCreate(actor: MemberActor, wish: ScopeWish): Promise<Scope> {
+    async resolveOrCreate(actor: MemberActor, wish: ScopeWish): Promise<AlertScope> {
       const isOpen = wish.projectId === undefined && !wish.applicationId;
       if (isOpen && (await certificateProjectOf(actor)) === undefined) await makeCertificateProject(actor);
       return resolve(actor, wish);

@@ -5,7 +5,7 @@
 import type { MemberActor } from "../../platform/actor.ts";
 import { createAuditGroups, type AuditGroupNeeds } from "../groups/service.ts";
 
-export interface Refusal {
+export interface RefusedRequest {
   readonly actor: MemberActor;
   readonly endpoint: string;
   readonly projectId: string | null;
@@ -26,7 +26,7 @@ export function createRefusals(needs: Omit<AuditGroupNeeds, "what" | "maxGroups"
   return {
     flush: groups.flush,
 
-    note({ actor, endpoint, projectId, reason }: Refusal): void {
+    note({ actor, endpoint, projectId, reason }: RefusedRequest): void {
       if (actor.orgId === null) return;
       const key = `${actor.id} ${endpoint} ${projectId ?? ""} ${actor.caller.ip}`;
       const entry = {

@@ -10,7 +10,7 @@ export interface LockoutPolicy {
   readonly resetSeconds: number;
 }
 
-export interface Attempt {
+export interface LoginAttempt {
   readonly subjectId: string;
   readonly method: string;
   readonly address: string;
@@ -42,8 +42,8 @@ const sweep = sql(
   `DELETE FROM lockouts WHERE last_failed_at < $1 AND (locked_until IS NULL OR locked_until < $1)`,
 );
 
-export const findLockout = (q: Query, a: Attempt) => q.first(find, [a.subjectId, a.method, a.address]);
-export const countFailure = (tx: Tx, a: Attempt, policy: LockoutPolicy, at: Date) =>
+export const findLockout = (q: Query, a: LoginAttempt) => q.first(find, [a.subjectId, a.method, a.address]);
+export const countFailure = (tx: Tx, a: LoginAttempt, policy: LockoutPolicy, at: Date) =>
   tx.first(fail, [
     a.subjectId,
     a.method,
@@ -54,7 +54,7 @@ export const countFailure = (tx: Tx, a: Attempt, policy: LockoutPolicy, at: Date
     policy.resetSeconds,
   ]);
 /** Takes back what was counted before it turned out that nothing was tried. */
-export const uncountFailure = (tx: Tx, a: Attempt, policy: LockoutPolicy) =>
+export const uncountFailure = (tx: Tx, a: LoginAttempt, policy: LockoutPolicy) =>
   tx.rows(uncount, [a.subjectId, a.method, a.address, policy.threshold]);
 /** `address` null = all of them; answers how many were forgotten. */
 export const forgetFailures = async (tx: Tx, subjectId: string, method: string, address: string | null) =>

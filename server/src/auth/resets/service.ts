@@ -12,7 +12,7 @@ import { newId } from "../../platform/ids.ts";
 import type { Log } from "../../platform/log.ts";
 import { badRequest, unauthorized, type Problem } from "../../platform/problem.ts";
 import type { Redacted } from "../../platform/redacted.ts";
-import { writeLetter, type Mailer } from "../../notifications/index.ts";
+import { renderMail, type Mailer } from "../../notifications/index.ts";
 import { findUser, findUserByEmail, setPasswordHash, type UserRow } from "../../users/index.ts";
 import { sessionsChanged } from "../events.ts";
 import { forgetFailures } from "../lockouts/store.ts";
@@ -66,7 +66,7 @@ export function createPasswordResets({ db, clock, log, keyring, mailer, publicUr
     createHmac("sha256", keyring.instanceKey("credential-lookup")).update(`${METHOD}:${token}`).digest();
 
   const letterTo = (email: string, token: string) =>
-    writeLetter({
+    renderMail({
       subject: "Replace your password",
       sentences: [
         `Somebody, hopefully you, asked for a new password for the account ${email} at ${publicUrl}.`,

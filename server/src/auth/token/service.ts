@@ -4,7 +4,7 @@ import type { Clock } from "../../platform/clock.ts";
 import { isUniqueViolation, type Db } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { conflict, notFound } from "../../platform/problem.ts";
-import type { IdentityControl } from "../../identities/index.ts";
+import type { ImpersonationGuard } from "../../identities/index.ts";
 import { orgOf } from "../../permissions/index.ts";
 import type { GrantedToken } from "../access-tokens/contract.ts";
 import type { AccessTokens } from "../access-tokens/service.ts";
@@ -35,7 +35,7 @@ const METHOD = "token-auth";
 export interface TokenAuthNeeds {
   readonly db: Db;
   readonly clock: Clock;
-  readonly control: IdentityControl;
+  readonly control: ImpersonationGuard;
   readonly tokens: AccessTokens;
 }
 

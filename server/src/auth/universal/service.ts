@@ -10,7 +10,7 @@ import type { Clock } from "../../platform/clock.ts";
 import type { Keyring } from "../../platform/crypto/index.ts";
 import { isForeignKeyViolation, isUniqueViolation, type Db } from "../../platform/db/index.ts";
 import { badRequest, conflict, notFound } from "../../platform/problem.ts";
-import type { IdentityControl } from "../../identities/index.ts";
+import type { ImpersonationGuard } from "../../identities/index.ts";
 import { dropTokensOfMethod } from "../access-tokens/store.ts";
 import { tokensChanged } from "../events.ts";
 import { forgetFailures } from "../lockouts/store.ts";
@@ -45,7 +45,7 @@ export interface UniversalAuthNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly keyring: Keyring;
-  readonly control: IdentityControl;
+  readonly control: ImpersonationGuard;
 }
 
 export const toView = (row: UniversalAuthRow): UniversalAuthView => ({

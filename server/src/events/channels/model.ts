@@ -4,11 +4,11 @@
  * same folder changes again and again pays for the writes to its streams and for nothing more.
  */
 import { SubscriptionIndex } from "../subscription-index/model.ts";
-import type { Filter, SecretEvent } from "../model.ts";
+import type { EventGlobFilter, SecretEvent } from "../model.ts";
 
 /** As much of a subscription as matters here. */
 interface Recipient {
-  readonly filters: readonly Filter[];
+  readonly filters: readonly EventGlobFilter[];
   /** The last event that was considered for it: several of its filters may meet one event. */
   considered: SecretEvent | undefined;
   readonly stream: { readonly isOpen: boolean };

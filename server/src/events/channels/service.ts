@@ -19,7 +19,7 @@ import {
   isAfter,
   MAX_CHOICES_OF_ACTOR,
   SUBJECT,
-  type Filter,
+  type EventGlobFilter,
   type SecretEvent,
   type Since,
   weightOf,
@@ -54,7 +54,7 @@ export interface SubscriptionInput {
   readonly actor: MemberActor;
   readonly channel: ProjectChannel;
   readonly rights: SubscriberRights;
-  readonly filters: readonly Filter[];
+  readonly filters: readonly EventGlobFilter[];
   readonly since: Since;
   readonly tokenEndsAt: number;
   readonly pingedWith: Set<Subscription>;
@@ -69,7 +69,7 @@ export class Subscription {
   readonly actor: MemberActor;
   readonly channel: ProjectChannel;
   readonly rights: SubscriberRights;
-  readonly filters: readonly Filter[];
+  readonly filters: readonly EventGlobFilter[];
   since: Since;
   readonly tokenEndsAt: number;
   readonly pingedWith: Set<Subscription>;
@@ -92,7 +92,7 @@ export class Subscription {
 }
 
 /** The filters whose globs have to be matched, by what makes two of them the same entry of the index. */
-const costly = (filters: readonly Filter[]) =>
+const costly = (filters: readonly EventGlobFilter[]) =>
   filters.flatMap((one) => {
     const choices = choicesOf(one);
     if (choices === 0) return [];
@@ -149,7 +149,7 @@ export class SubscriberRights {
   }
 
   /** May so much more be asked of every event? */
-  hasRoomFor(filters: readonly Filter[]): boolean {
+  hasRoomFor(filters: readonly EventGlobFilter[]): boolean {
     const more = costly(filters).filter(({ filter }) => !this.#globs.has(filter));
     return more.reduce((sum, { choices }) => sum + choices, this.#choices) <= MAX_CHOICES_OF_ACTOR;
   }
@@ -165,7 +165,7 @@ export class SubscriberRights {
   }
 
   /** Is there any event left that such a subscription could hear of? */
-  carries(filters: readonly Filter[]): boolean {
+  carries(filters: readonly EventGlobFilter[]): boolean {
     return filters.some((filter) => this.#ability.can(ACTION_OF[filter.event], SUBJECT));
   }
 

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { compileGlob, type Glob } from "../../platform/glob.ts";
 import { EVENT_TYPES } from "../contract.ts";
-import type { Filter } from "../model.ts";
+import type { EventGlobFilter } from "../model.ts";
 import { SubscriptionIndex } from "./model.ts";
 
 const glob = (pattern: string): Glob => {
@@ -36,7 +36,7 @@ const PATTERNS = [
 const PATHS = ["/", "/a", "/b", "/ab", "/a/b", "/a/c", "/b/b", "/a/b/c", "/ab/b", "/a/x/b", "/a/bb/c", "/c"];
 const ENVIRONMENTS = ["dev", "prod"];
 
-const filter: fc.Arbitrary<Filter> = fc.record({
+const filter: fc.Arbitrary<EventGlobFilter> = fc.record({
   event: fc.constantFrom(...EVENT_TYPES),
   environment: fc.constantFrom(null, ...ENVIRONMENTS),
   glob: fc.constantFrom(null, ...PATTERNS).map((pattern) => (pattern === null ? null : glob(pattern))),
@@ -48,7 +48,7 @@ const event = fc.record({
 });
 
 interface Member {
-  readonly filters: readonly Filter[];
+  readonly filters: readonly EventGlobFilter[];
 }
 type Heard = { readonly type: string; readonly environment: string; readonly path: string };
 const wants = ({ filters }: Member, { type, environment, path }: Heard): boolean =>
@@ -91,7 +91,9 @@ describe("finding the index of an event", () => {
       return compiled;
     };
     const join = (pattern: string) => {
-      const filters: Filter[] = [{ event: "secret:create", environment: null, glob: count(pattern) }];
+      const filters: EventGlobFilter[] = [
+        { event: "secret:create", environment: null, glob: count(pattern) },
+      ];
       const member = { filters };
       for (const wish of filters) index.add(member, wish);
     };
@@ -113,7 +115,7 @@ describe("finding the index of an event", () => {
       const compiled = glob("/a*/**");
       const original = compiled.matchesCanonical.bind(compiled);
       compiled.matchesCanonical = (text) => ((asked += 1), original(text));
-      const filters: Filter[] = [{ event: "secret:create", environment: null, glob: compiled }];
+      const filters: EventGlobFilter[] = [{ event: "secret:create", environment: null, glob: compiled }];
       for (const wish of filters) index.add({ filters }, wish);
     }
     const found = [...index.matching({ type: "secret:create", environment: "dev", path: "/ab/c" })].flatMap(

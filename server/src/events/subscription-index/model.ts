@@ -5,7 +5,7 @@
  * one entry. So an event costs what its matches cost, however many other streams are open.
  */
 import type { Glob } from "../../platform/glob.ts";
-import type { Filter, SecretEvent } from "../model.ts";
+import type { EventGlobFilter, SecretEvent } from "../model.ts";
 
 interface Pattern<Member> {
   readonly glob: Glob;
@@ -27,7 +27,7 @@ const newBucket = <Member>(): FolderBucket<Member> => ({
   general: new Map(),
 });
 
-const bucketName = (filter: Pick<Filter, "event" | "environment">): string =>
+const bucketName = (filter: Pick<EventGlobFilter, "event" | "environment">): string =>
   filter.environment === null ? filter.event : `${filter.event} ${filter.environment}`;
 
 /** The root is the folder of zero segments. */
@@ -55,7 +55,7 @@ function dropFrom<Member>(map: Map<string, Set<Member>>, key: string, member: Me
 export class SubscriptionIndex<Member extends object> {
   readonly #shelves = new Map<string, FolderBucket<Member>>();
 
-  add(member: Member, filter: Filter): void {
+  add(member: Member, filter: EventGlobFilter): void {
     const name = bucketName(filter);
     const shelf = this.#shelves.get(name) ?? newBucket<Member>();
     this.#shelves.set(name, shelf);
@@ -66,7 +66,7 @@ export class SubscriptionIndex<Member extends object> {
     else this.#addPattern(shelf, member, filter.glob, shape.stem);
   }
 
-  remove(member: Member, filter: Filter): void {
+  remove(member: Member, filter: EventGlobFilter): void {
     const name = bucketName(filter);
     const shelf = this.#shelves.get(name);
     if (!shelf) return;

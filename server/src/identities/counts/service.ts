@@ -5,12 +5,12 @@ import { moveMoment, type Counted, type Total } from "./store.ts";
 /** Counting this many takes about a millisecond. */
 const MANY = 5_000;
 
-export interface Counts {
+export interface IdentityCounts {
   /** The whole, and a thought for the next one who asks. */
   sum(counted: Counted, placeId: string, total: Total): number;
 }
 
-export function createCounts(db: Db): Counts {
+export function createCounts(db: Db): IdentityCounts {
   const moving = new Set<string>();
   const move = async (counted: Counted, placeId: string): Promise<void> => {
     const name = `${counted} ${placeId}`;

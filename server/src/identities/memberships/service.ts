@@ -34,7 +34,7 @@ export interface IdentityMembershipNeeds {
   readonly projects: Projects;
 }
 
-interface Announced {
+interface AnnouncedMembership {
   readonly project: ProjectRow;
   readonly identityId: string;
   readonly roles?: readonly RoleAssignment[];
@@ -106,7 +106,7 @@ export function createIdentityMemberships({
     tx: Tx,
     actor: MemberActor,
     event: string,
-    { project, identityId, roles }: Announced,
+    { project, identityId, roles }: AnnouncedMembership,
   ): void => {
     tx.audit(actor, {
       event,

@@ -1,7 +1,7 @@
 import { escapeLike, searchSql, slowSql, sql, type Query, type SlowQuery } from "../../platform/db/index.ts";
 import { HELD_ROLES, type HeldRoleJson } from "../../memberships/index.ts";
 import { NONE, totalOf, type Total } from "../counts/store.ts";
-import type { MetadataItem } from "../model.ts";
+import type { IdentityMetadataItem } from "../model.ts";
 import { amongOnly, type IdentityPage } from "../store.ts";
 
 export interface IdentityMembershipRow {
@@ -16,7 +16,7 @@ export interface IdentityMembershipRow {
   readonly hasDeleteProtection: boolean;
   readonly authMethods: string[];
   readonly activeLockoutAuthMethods: string[];
-  readonly metadata: MetadataItem[];
+  readonly metadata: IdentityMetadataItem[];
   readonly lastLoginMethod: string | null;
   readonly lastLoginAt: Date | null;
   readonly roles: HeldRoleJson[];

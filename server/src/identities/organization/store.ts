@@ -1,6 +1,6 @@
 import { escapeLike, searchSql, slowSql, sql, type Query, type SlowQuery } from "../../platform/db/index.ts";
 import { NONE, totalOf, type Total } from "../counts/store.ts";
-import type { MetadataItem } from "../model.ts";
+import type { IdentityMetadataItem } from "../model.ts";
 import { amongOnly, type IdentityPage } from "../store.ts";
 
 /** An identity as a member of its organisation, with its first role there. */
@@ -17,7 +17,7 @@ export interface OrgIdentityRow {
   readonly hasDeleteProtection: boolean;
   readonly authMethods: string[];
   readonly activeLockoutAuthMethods: string[];
-  readonly metadata: MetadataItem[];
+  readonly metadata: IdentityMetadataItem[];
   readonly lastLoginMethod: string | null;
   readonly lastLoginAt: Date | null;
   readonly createdAt: Date;

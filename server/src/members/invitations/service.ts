@@ -13,11 +13,11 @@ import type { Keyring } from "../../platform/crypto/index.ts";
 import type { Db } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { badRequest, notFound, Problem } from "../../platform/problem.ts";
-import { writeLetter, type Mailer } from "../../notifications/index.ts";
+import { renderMail, type Mailer } from "../../notifications/index.ts";
 import { findOrganization } from "../../organizations/index.ts";
 import { orgOf, type Permissions, visiblePart } from "../../permissions/index.ts";
 import type { Projects } from "../../projects/index.ts";
-import { maySee, MOST_LOOKED_THROUGH, type Page } from "../model.ts";
+import { maySee, MOST_LOOKED_THROUGH, type MemberPage } from "../model.ts";
 import type { InvitationView, NewInvitation } from "./contract.ts";
 import { createMailBudget, type MailBudget } from "./budget/service.ts";
 import type { InvitationGrants } from "./grants/service.ts";
@@ -125,7 +125,7 @@ export class Invitations {
 
   async list(
     actor: MemberActor,
-    asked: Page,
+    asked: MemberPage,
   ): Promise<{ invitations: InvitationView[]; totalCount: number }> {
     const { db, clock, permissions } = this.#needs;
     const orgId = orgOf(actor);
@@ -161,7 +161,7 @@ export class Invitations {
   async #mail(mailer: Mailer, actor: MemberActor, row: InvitationRow, token: string): Promise<void> {
     const { db, publicUrl } = this.#needs;
     const organization = await db.read((q) => findOrganization(q, row.orgId));
-    const letter = writeLetter({
+    const letter = renderMail({
       subject: `You are invited to ${organization?.name ?? "an organisation"}`,
       sentences: [
         `${actor.name} invites you to the organisation "${organization?.name ?? ""}" at ${publicUrl}.`,

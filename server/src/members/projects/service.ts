@@ -10,7 +10,7 @@ import {
   replaceRoles,
   toHeldRole,
   type Memberships,
-  type NewRole,
+  type NewRoleRow,
   type RoleAssignment,
 } from "../../memberships/index.ts";
 import { accessChanged, type Ability, type Permissions, visiblePart } from "../../permissions/index.ts";
@@ -156,12 +156,12 @@ export class ProjectMembers {
     return { project, row, ability: await this.#require(actor, project, action, row.email) };
   }
 
-  #prepare(project: ProjectRow, granter: Ability, wanted: readonly RoleAssignment[]): Promise<NewRole[]> {
+  #prepare(project: ProjectRow, granter: Ability, wanted: readonly RoleAssignment[]): Promise<NewRoleRow[]> {
     const scope = { ...scopeOf(project), granter, subject: "member" as const };
     return this.#needs.memberships.prepareRoles(scope, wanted);
   }
 
-  async #insert(tx: Tx, project: ProjectRow, userIds: readonly string[], roles: readonly NewRole[]) {
+  async #insert(tx: Tx, project: ProjectRow, userIds: readonly string[], roles: readonly NewRoleRow[]) {
     const at = this.#needs.clock.now();
     const added = userIds.map((userId) => ({ id: newId(), userId, ...scopeOf(project), at }));
     await Promise.all(

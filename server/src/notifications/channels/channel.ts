@@ -4,7 +4,7 @@
  * house knows which channels there are.
  */
 import type { z } from "zod";
-import type { Notice, Outcome } from "../contract.ts";
+import type { Notice, DeliveryOutcome } from "../contract.ts";
 
 export interface Channel<Settings> {
   readonly type: string;
@@ -24,7 +24,7 @@ export interface Channel<Settings> {
   destination(settings: Settings): string;
   /** Why these settings cannot work here, or undefined: asked when they are stored. */
   objection(settings: Settings): { readonly field: string; readonly message: string } | undefined;
-  send(settings: Settings, notice: Notice): Promise<Outcome>;
+  send(settings: Settings, notice: Notice): Promise<DeliveryOutcome>;
 }
 
 /** Settings of a channel whose type is known only at run time. */

@@ -2,8 +2,8 @@
 import { z } from "zod";
 import type { Channel } from "./channel.ts";
 import { htmlBody, subjectOf, textBody } from "./email-message.ts";
-import type { Outcome } from "../contract.ts";
-import type { Mailer, Refusal } from "./smtp.ts";
+import type { DeliveryOutcome } from "../contract.ts";
+import type { Mailer, SmtpRefusal } from "./smtp.ts";
 
 export interface EmailSettings {
   readonly recipients: readonly string[];
@@ -33,7 +33,7 @@ export function emailChannel({ mailer }: { readonly mailer: Mailer | undefined }
     objection: () => undefined,
     async send({ recipients }, notice) {
       if (!mailer) return { kind: "unready", reason: "No mail server is configured: set KEYWARD_SMTP_URL." };
-      const places = notice.leftTo ?? [...recipients.keys()];
+      const places = notice.remainingRecipients ?? [...recipients.keys()];
       const to = places.flatMap((place) => recipients[place] ?? []);
       const { refusals = [], ...outcome } = await mailer.send({
         id: notice.id,
@@ -51,13 +51,13 @@ export function emailChannel({ mailer }: { readonly mailer: Mailer | undefined }
 }
 
 /** Those who have it are not sent to again. Who never will is asked along with those who may: so all stay visible. */
-function partlyTaken(recipients: readonly string[], refusals: readonly Refusal[]): Outcome {
+function partlyTaken(recipients: readonly string[], refusals: readonly SmtpRefusal[]): DeliveryOutcome {
   const names = refusals.map(({ address, reason }) => `${address}: ${reason}`).join("; ");
   const text = `not taken by ${names}`.slice(0, 1000);
   if (!refusals.some((one) => one.isPassing)) return { kind: "taken", remark: text };
-  const leftTo = refusals.flatMap(({ address }) => {
+  const remainingRecipients = refusals.flatMap(({ address }) => {
     const place = recipients.findIndex((one) => one.toLowerCase() === address.toLowerCase());
     return place < 0 ? [] : [place];
   });
-  return { kind: "later", reason: text, leftTo };
+  return { kind: "later", reason: text, remainingRecipients };
 }

@@ -1,11 +1,11 @@
 /** How an HTTP receiver's answer, or the lack of one, decides about the next attempt. */
 import { OutboundRefused, type Outbound, type OutboundRequest } from "../../platform/outbound.ts";
-import type { Outcome } from "../contract.ts";
+import type { DeliveryOutcome } from "../contract.ts";
 
 /** 408 and 429 are the two of the 4xx that mean "not now" instead of "never". */
 const PASSING = new Set([408, 429]);
 
-export async function postOutcome(outbound: Outbound, request: OutboundRequest): Promise<Outcome> {
+export async function postOutcome(outbound: Outbound, request: OutboundRequest): Promise<DeliveryOutcome> {
   try {
     const { status, retryAfterSeconds } = await outbound.post(request);
     if (status >= 200 && status < 300) return { kind: "taken" };

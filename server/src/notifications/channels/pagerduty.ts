@@ -5,7 +5,7 @@
  */
 import { z } from "zod";
 import type { Outbound } from "../../platform/outbound.ts";
-import type { Outcome } from "../contract.ts";
+import type { DeliveryOutcome } from "../contract.ts";
 import { masked, type Channel } from "./channel.ts";
 import { postOutcome } from "./http-outcome.ts";
 import type { Notice, NoticeCertificate } from "../contract.ts";
@@ -90,12 +90,12 @@ export function pagerEvents(notice: Notice, key: string): PagerEvent[] {
   );
 }
 
-interface Refusal {
+interface PagerDutyRefusal {
   readonly key: string;
   readonly reason: string;
 }
 
-function outcomeOf(sent: number, refusals: readonly Refusal[]): Outcome {
+function outcomeOf(sent: number, refusals: readonly PagerDutyRefusal[]): DeliveryOutcome {
   const [first] = refusals;
   if (!first) return { kind: "taken" };
   if (refusals.length === sent) return { kind: "refused", reason: first.reason };
@@ -131,7 +131,7 @@ export function pagerDutyChannel({
         : undefined,
     async send({ integrationKey }, notice) {
       const events = pagerEvents(notice, integrationKey);
-      const refusals: Refusal[] = [];
+      const refusals: PagerDutyRefusal[] = [];
       for (const event of events) {
         const outcome = await postOutcome(outbound, {
           url,

@@ -5,7 +5,7 @@
 import { createTransport } from "nodemailer";
 import type { Redacted } from "../../platform/redacted.ts";
 import { createFairQueue } from "../../platform/fair-queue.ts";
-import type { Outcome } from "../contract.ts";
+import type { DeliveryOutcome } from "../contract.ts";
 import { reasonOf } from "./http-outcome.ts";
 
 export interface Mail {
@@ -19,7 +19,7 @@ export interface Mail {
 }
 
 /** Someone who did not take a mail that others took. */
-export interface Refusal {
+export interface SmtpRefusal {
   readonly address: string;
   readonly reason: string;
   /** May take it later. */
@@ -28,7 +28,7 @@ export interface Refusal {
 
 export interface Mailer {
   /** Besides the outcome, who among several did not take it. */
-  send(mail: Mail): Promise<Outcome & { readonly refusals?: readonly Refusal[] }>;
+  send(mail: Mail): Promise<DeliveryOutcome & { readonly refusals?: readonly SmtpRefusal[] }>;
   close(): void;
 }
 
@@ -57,7 +57,7 @@ const isFinal = (error: SmtpError): boolean =>
   (error.responseCode ?? 0) >= 500 &&
   !isAboutUs(error);
 
-const refusalOf = (error: SmtpError): Refusal => ({
+const refusalOf = (error: SmtpError): SmtpRefusal => ({
   address: error.recipient ?? "",
   reason: reasonOf({ message: error.response ?? "refused" }),
   isPassing: !isFinal(error),

@@ -1,5 +1,5 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { Measure, Reading } from "../measure.ts";
+import type { Measure, MeasureReading } from "../measure.ts";
 
 /** What Prometheus sees. Labels hold route patterns and status codes, never a value that a caller chose. */
 export interface Metrics {
@@ -10,9 +10,9 @@ export interface Metrics {
 /** Less than a scrape's usual patience: what a database that is away cannot tell is left out, the rest is told. */
 const PATIENCE_MS = 2000;
 
-async function readOrNothing(measure: Measure): Promise<readonly Reading[]> {
+async function readOrNothing(measure: Measure): Promise<readonly MeasureReading[]> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<readonly Reading[]>((resolve) => {
+  const late = new Promise<readonly MeasureReading[]>((resolve) => {
     timer = setTimeout(() => resolve([]), PATIENCE_MS);
   });
   try {

@@ -52,7 +52,7 @@ export type EnvironmentRename = (
   environment: EnvironmentRow,
 ) => Promise<(renamed: EnvironmentRow) => Promise<void>>;
 
-interface Announced {
+interface AnnouncedEnvironment {
   readonly project: ProjectRow;
   readonly row: EnvironmentRow;
 }
@@ -102,7 +102,12 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
       ? conflict("The environment has just been given another slug; try again.")
       : notFound("The environment", id);
 
-  const announce = (tx: Tx, actor: MemberActor, event: string, { project, row }: Announced): void => {
+  const announce = (
+    tx: Tx,
+    actor: MemberActor,
+    event: string,
+    { project, row }: AnnouncedEnvironment,
+  ): void => {
     tx.audit(actor, {
       event,
       orgId: project.orgId,

@@ -7,7 +7,7 @@ import type { AnyChannel } from "../../../notifications/index.ts";
 import type { ChannelInput } from "../../contract.ts";
 import type { ChannelRow } from "../../store.ts";
 
-export interface Given {
+export interface GivenChannel {
   readonly channel: AnyChannel;
   readonly settings: unknown;
   readonly input: ChannelInput;
@@ -19,7 +19,7 @@ export interface Stored {
   readonly settings: unknown;
 }
 
-type IsFor = (given: Given, stored: Stored) => boolean;
+type IsFor = (given: GivenChannel, stored: Stored) => boolean;
 
 const isNamed: IsFor = ({ input }, { row }) => input.id === row.id;
 /** Over the stored settings: a masked address that is sent back is the stored one. */
@@ -32,12 +32,15 @@ const isSameDestination: IsFor = ({ channel, settings }, stored) =>
   channel.destination(settings) === channel.destination(stored.settings);
 const isSameKind: IsFor = () => true;
 
-export function matchChannels(all: readonly Given[], known: readonly Stored[]): ReadonlyMap<Given, Stored> {
-  const matches = new Map<Given, Stored>();
+export function matchChannels(
+  all: readonly GivenChannel[],
+  known: readonly Stored[],
+): ReadonlyMap<GivenChannel, Stored> {
+  const matches = new Map<GivenChannel, Stored>();
   const free = new Set(known);
-  const candidates = (given: Given, isFor: IsFor): Stored[] =>
+  const candidates = (given: GivenChannel, isFor: IsFor): Stored[] =>
     [...free].filter((one) => one.row.channelType === given.channel.type && isFor(given, one));
-  const match = (given: Given, stored: Stored): void => {
+  const match = (given: GivenChannel, stored: Stored): void => {
     matches.set(given, stored);
     free.delete(stored);
   };

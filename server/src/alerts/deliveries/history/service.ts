@@ -4,11 +4,11 @@ import type { Clock } from "../../../platform/clock.ts";
 import type { Db } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
 import { badRequest, conflict, invalidField, notFound } from "../../../platform/problem.ts";
-import type { NoticeContent, Notifications, Outcome } from "../../../notifications/index.ts";
+import type { NoticeContent, Notifications, DeliveryOutcome } from "../../../notifications/index.ts";
 import type { Permissions } from "../../../permissions/index.ts";
 import type { Channels } from "../../channels/service.ts";
 import type { ChannelResult } from "../../contract.ts";
-import { alertViewUrl } from "../../occasions/model.ts";
+import { alertViewUrl } from "../../notices/model.ts";
 import type { Scopes } from "../../scopes/service.ts";
 import type { Alerts } from "../../service.ts";
 import { findChannels } from "../../store.ts";
@@ -16,7 +16,7 @@ import type { DeliveryView } from "../contract.ts";
 import type { Deliveries } from "../service.ts";
 import { findDelivery, listDeliveriesOf, recordTest, sendAgain, type ListedDelivery } from "../store.ts";
 
-export interface HistoryNeeds {
+export interface DeliveryHistoryNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly alerts: Alerts;
@@ -47,7 +47,7 @@ const toView = (row: ListedDelivery): DeliveryView => ({
   createdAt: row.createdAt,
 });
 
-const errorOf = (outcome: Outcome): string | undefined =>
+const errorOf = (outcome: DeliveryOutcome): string | undefined =>
   outcome.kind === "taken" ? undefined : outcome.reason;
 
 /** A certificate that does not exist, so that a receiver can be tried out on the real shape. */
@@ -70,7 +70,7 @@ function testContent(alert: NoticeContent["alert"], now: Date, viewUrl: string):
 
 export type DeliveryHistory = ReturnType<typeof createDeliveryHistory>;
 
-export function createDeliveryHistory(needs: HistoryNeeds, { scopes, publicUrl }: HistoryPlaces) {
+export function createDeliveryHistory(needs: DeliveryHistoryNeeds, { scopes, publicUrl }: HistoryPlaces) {
   const { db, clock, alerts, channels, notifications, permissions } = needs;
 
   return {

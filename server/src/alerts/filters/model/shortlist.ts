@@ -3,13 +3,13 @@
  * an alert is filed under three letters that a certificate must contain; a certificate then asks only the alerts filed
  * under the threes it has, not all thousand. Who makes the shortlist is still asked properly.
  */
-import type { Filter } from "../contract.ts";
+import type { CertificateFilter } from "../contract.ts";
 import { fold, longestRun, type Prepared, type Steps } from "../model.ts";
 
 const LENGTH = 3;
 
 /** Texts of which a certificate must contain one to pass this filter; undefined if it may pass without any. */
-function demandsOf({ field, operator, value }: Filter): string[] | undefined {
+function demandsOf({ field, operator, value }: CertificateFilter): string[] | undefined {
   if (field === "include_cas" || typeof value === "boolean") return undefined;
   const literals = [value].flat().map((one) => {
     const folded = fold(one);
@@ -25,7 +25,7 @@ function* threesOf(text: string): Generator<string> {
 /** Answers a question: which of the items may match this certificate? It names all that do, and few that do not. */
 export function* shortlistOf<Item>(
   items: readonly Item[],
-  filtersOf: (item: Item) => readonly Filter[],
+  filtersOf: (item: Item) => readonly CertificateFilter[],
 ): Steps<(certificate: Prepared) => Steps<Iterable<Item>>> {
   const always: Item[] = [];
   const filed = new Map<string, Item[]>();

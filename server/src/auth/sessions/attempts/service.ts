@@ -14,7 +14,7 @@ import { networkOf, regionOf } from "../../../platform/http/index.ts";
 import type { Problem } from "../../../platform/problem.ts";
 import type { Redacted } from "../../../platform/redacted.ts";
 import type { UserRow } from "../../../users/index.ts";
-import { countFailure, findLockout, uncountFailure, type Attempt } from "../../lockouts/store.ts";
+import { countFailure, findLockout, uncountFailure, type LoginAttempt } from "../../lockouts/store.ts";
 import { credentialsWrong, lockedOut } from "../../model.ts";
 import { auditAccount } from "../../trail/service.ts";
 import { isKnownNetwork } from "./store.ts";
@@ -67,7 +67,9 @@ export function createPasswordAttempts(needs: {
     );
   };
 
-  const reserve = async (attempt: Attempt): Promise<{ locked?: Problem | undefined; isKnown: boolean }> => {
+  const reserve = async (
+    attempt: LoginAttempt,
+  ): Promise<{ locked?: Problem | undefined; isKnown: boolean }> => {
     const now = clock.now();
     // The same looks whether or not there is such an account.
     const [lockout, isKnown] = await db.read((q) =>
@@ -80,7 +82,7 @@ export function createPasswordAttempts(needs: {
   };
 
   /** What came of it stands, whether or not this can be written down. */
-  const takeBack = (attempt: Attempt): Promise<unknown> =>
+  const takeBack = (attempt: LoginAttempt): Promise<unknown> =>
     db.write((tx) => uncountFailure(tx, attempt, LOCKOUT), { audited: false }).catch(() => undefined);
 
   const refused = (user: UserRow | undefined, caller: Caller, reason: string): Promise<void> =>

@@ -70,7 +70,7 @@ const asActor = (user: UserRow, orgId: string, caller: Caller): UserActor => ({
 });
 
 /** One attempt to come in. */
-interface Attempt {
+interface AcceptanceAttempt {
   readonly invitation: InvitationRow;
   readonly granted: PreparedGrants;
   readonly given: GivenAcceptance;
@@ -132,7 +132,7 @@ export class Acceptances {
     }
   }
 
-  async #admit(attempt: Attempt): Promise<Admitted> {
+  async #admit(attempt: AcceptanceAttempt): Promise<Admitted> {
     const { email } = attempt.invitation;
     const look = () => this.#needs.db.read((q) => findUserByEmail(q, email));
     const user = await look();
@@ -147,13 +147,13 @@ export class Acceptances {
     }
   }
 
-  async #admitKnown(attempt: Attempt, user: UserRow): Promise<Admitted> {
+  async #admitKnown(attempt: AcceptanceAttempt, user: UserRow): Promise<Admitted> {
     const session = await this.#needs.sessions.login(user.email, attempt.given.password, attempt.caller);
     await this.#enter(attempt, user, false);
     return { user, session };
   }
 
-  async #admitNew(attempt: Attempt): Promise<Admitted> {
+  async #admitNew(attempt: AcceptanceAttempt): Promise<Admitted> {
     const { invitation, given, caller } = attempt;
     const user: UserRow = {
       id: newId(),
@@ -168,7 +168,7 @@ export class Acceptances {
   }
 
   /** Everything that becomes true with an acceptance, or nothing of it. */
-  #enter({ invitation, granted, caller }: Attempt, user: UserRow, isNew: boolean): Promise<void> {
+  #enter({ invitation, granted, caller }: AcceptanceAttempt, user: UserRow, isNew: boolean): Promise<void> {
     const { db, clock } = this.#needs;
     const { id: invitationId, orgId, role } = invitation;
     const actor = asActor(user, orgId, caller);

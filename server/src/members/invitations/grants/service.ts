@@ -1,12 +1,12 @@
 /** What an invitation gives, worked out by the rights that its inviter holds now. */
 import type { MemberActor } from "../../../platform/actor.ts";
-import type { Memberships, NewRole } from "../../../memberships/index.ts";
+import type { Memberships, NewRoleRow } from "../../../memberships/index.ts";
 import { orgOf, type Permissions } from "../../../permissions/index.ts";
 import type { InvitedPlace } from "../store.ts";
 
 export interface PreparedGrants {
-  readonly roles: readonly NewRole[];
-  readonly places: readonly { readonly projectId: string; readonly roles: readonly NewRole[] }[];
+  readonly roles: readonly NewRoleRow[];
+  readonly places: readonly { readonly projectId: string; readonly roles: readonly NewRoleRow[] }[];
 }
 
 export interface Promised {

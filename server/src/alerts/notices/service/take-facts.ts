@@ -1,5 +1,5 @@
 /**
- * From facts about certificates to messages, waiting occasions and resolutions: one transaction per batch of one
+ * From facts about certificates to messages, waiting pending notices and resolutions: one transaction per batch of one
  * project. What a batch costs is bounded, however many alerts wait for however many certificates.
  */
 import { LRUCache } from "lru-cache";
@@ -13,22 +13,22 @@ import {
   certificateRevoked,
 } from "../../../certificates/index.ts";
 import { SHOWN, type NoticeKind } from "../../../notifications/index.ts";
-import type { EventType } from "../../contract.ts";
+import type { AlertEventType } from "../../contract.ts";
 import { isDue, type AlertRow } from "../../model.ts";
 import {
   contentOf,
-  expiryOccasion,
-  factOccasion,
-  failureOccasion,
+  expiryNotice,
+  factNotice,
+  failureNotice,
   isFailure,
-  type CertificateRow,
+  type NoticeCertificateRow,
 } from "../model.ts";
 import * as store from "../store.ts";
-import type { InboxRow, MessageRow, Waiting } from "../store.ts";
-import { audienceOf, groupBy, type Audience, type OccasionNeeds } from "./ready.ts";
+import type { InboxRow, MessageRow, PendingNotice } from "../store.ts";
+import { audienceOf, groupBy, type AlertAudience, type NoticeNeeds } from "./ready.ts";
 
 const FACT_BATCH = 200;
-/** So many occasions are written in one transaction, and whatever the last fact adds. */
+/** So many pending notices are written in one transaction, and whatever the last fact adds. */
 const WRITTEN_AT_ONCE = 5000;
 /** For how long one batch is gone through; others' facts wait for it, and the database ends transactions that idle. */
 const BATCH_MS = 1000;
@@ -38,7 +38,7 @@ const BATCH_MS = 1000;
  */
 const MOST_MESSAGES = 1000;
 
-const EVENT_OF: ReadonlyMap<string, EventType> = new Map<string, EventType>([
+const EVENT_OF: ReadonlyMap<string, AlertEventType> = new Map<string, AlertEventType>([
   [certificateIssued.factName, "issuance"],
   [certificateRenewed.factName, "renewal"],
   [certificateRevoked.factName, "revocation"],
@@ -48,13 +48,13 @@ const EVENT_OF: ReadonlyMap<string, EventType> = new Map<string, EventType>([
 /** The alerts of a project, filed by what they wait for, so that a fact does not walk past all the others. */
 interface Roster {
   readonly stamp: number;
-  readonly audiences: ReadonlyMap<string, Audience>;
+  readonly audiences: ReadonlyMap<string, AlertAudience>;
 }
 
-const nobody: Audience = async () => [];
+const nobody: AlertAudience = async () => [];
 
 async function rosterOf(stamp: number, alerts: readonly AlertRow[]): Promise<Roster> {
-  const audiences = new Map<string, Audience>();
+  const audiences = new Map<string, AlertAudience>();
   for (const [type, group] of groupBy(alerts, (alert) => alert.eventType))
     audiences.set(type, await audienceOf(group));
   return { stamp, audiences };
@@ -88,20 +88,20 @@ const overBy = (fact: InboxRow): string | undefined => {
     : undefined;
 };
 
-interface Found {
+interface TakenCertificate {
   readonly fact: InboxRow;
-  readonly certificate: CertificateRow;
+  readonly certificate: NoticeCertificateRow;
   readonly now: Date;
 }
 
 /** What follows from some facts, before it is written down. */
 class Consequences {
-  waiting: Waiting[] = [];
-  readonly #told = new Map<AlertRow, Found[]>();
-  readonly #over = new Map<AlertRow, Found[]>();
+  waiting: PendingNotice[] = [];
+  readonly #told = new Map<AlertRow, TakenCertificate[]>();
+  readonly #over = new Map<AlertRow, TakenCertificate[]>();
 
   /** `over`: what was told of needs no more attention. */
-  tell(alert: AlertRow, found: Found, over = false): void {
+  tell(alert: AlertRow, found: TakenCertificate, over = false): void {
     const lists = over ? this.#over : this.#told;
     const list = lists.get(alert);
     if (list) list.push(found);
@@ -111,10 +111,10 @@ class Consequences {
   messages = (publicUrl: string): MessageRow[] => messagesOf(this.#told, publicUrl, false);
   resolutions = (publicUrl: string): MessageRow[] => messagesOf(this.#over, publicUrl, true);
 
-  wait(alert: AlertRow, occasion: string, { certificate, fact }: Found): void {
+  wait(alert: AlertRow, notice: string, { certificate, fact }: TakenCertificate): void {
     const detail = EVENT_OF.get(fact.name) === alert.eventType ? reasonOf(fact) : undefined;
     const { id: certificateId, notAfter } = certificate;
-    this.waiting.push({ certificateId, alertId: alert.id, occasion, notAfter, detail });
+    this.waiting.push({ certificateId, alertId: alert.id, notice, notAfter, detail });
   }
 
   /** A renewal that failed and then succeeded needs nobody's attention. */
@@ -126,7 +126,7 @@ class Consequences {
 function messageOf(
   alert: AlertRow,
   kind: NoticeKind,
-  found: readonly Found[],
+  found: readonly TakenCertificate[],
   publicUrl: string,
 ): MessageRow[] {
   const [first] = found;
@@ -152,7 +152,7 @@ function messageOf(
  * closes an incident for each certificate that is shown, so none is left out there.
  */
 function messagesOf(
-  byAlert: ReadonlyMap<AlertRow, readonly Found[]>,
+  byAlert: ReadonlyMap<AlertRow, readonly TakenCertificate[]>,
   publicUrl: string,
   isOver: boolean,
 ): MessageRow[] {
@@ -168,32 +168,32 @@ function messagesOf(
   });
 }
 
-async function follow({ audiences }: Roster, found: Found, into: Consequences): Promise<void> {
+async function follow({ audiences }: Roster, found: TakenCertificate, into: Consequences): Promise<void> {
   const { fact, certificate, now } = found;
   const type = EVENT_OF.get(fact.name);
   // Facts of this kind wait to be told together: one broken authority has thousands of them.
   for (const alert of type === undefined ? [] : await (audiences.get(type) ?? nobody)(certificate)) {
-    if (alert.eventType === "renewal-failed") into.wait(alert, failureOccasion(now), found);
+    if (alert.eventType === "renewal-failed") into.wait(alert, failureNotice(now), found);
     else if (alert.digest === null) into.tell(alert, found);
-    else into.wait(alert, factOccasion(alert.eventType, fact.id), found);
+    else into.wait(alert, factNotice(alert.eventType, fact.id), found);
   }
   // Also one that was imported, or let go from hold: it may be past the moment at which a look would find it.
   const isNew = type !== "revocation" && type !== "renewal-failed" && certificate.revokedAt === null;
   for (const alert of isNew ? await (audiences.get("expiration") ?? nobody)(certificate) : [])
     if (isDue(certificate.notAfter, alert.alertBefore, now))
-      into.wait(alert, expiryOccasion(alert, now), found);
+      into.wait(alert, expiryNotice(alert, now), found);
 }
 
-export function createFactReader({ clock, publicUrl, resolvingTypes }: OccasionNeeds) {
+export function createFactReader({ clock, publicUrl, resolvingTypes }: NoticeNeeds) {
   const alertsOf = rememberAlerts();
 
   /**
    * Who was told of certificates that are now replaced or revoked, by certificate. Also if nobody may be told at this
    * moment: what is said then waits, as everything does, and an incident must not stay open for good.
    */
-  const findTold = async (tx: Tx, overIds: readonly string[]): Promise<Map<string, AlertRow[]>> => {
+  const findNotified = async (tx: Tx, overIds: readonly string[]): Promise<Map<string, AlertRow[]>> => {
     if (overIds.length === 0 || resolvingTypes.length === 0) return new Map();
-    const told = await store.findToldAlerts(tx, overIds, resolvingTypes);
+    const told = await store.findNotifiedAlerts(tx, overIds, resolvingTypes);
     if (told.length === 0) return new Map();
     const ids = [...new Set(told.map((one) => one.alertId))];
     const alerts = new Map((await store.readAlerts(tx, ids)).map((alert) => [alert.id, alert]));
@@ -211,7 +211,7 @@ export function createFactReader({ clock, publicUrl, resolvingTypes }: OccasionN
     const [messages, resolutions] = [what.messages(publicUrl), what.resolutions(publicUrl)];
     await store.addMessages(tx, messages, now, null);
     await store.addMessages(tx, resolutions, now, resolvingTypes);
-    if (what.waiting.length > 0) store.addOccasions(tx, what.waiting, now);
+    if (what.waiting.length > 0) store.addNotices(tx, what.waiting, now);
     store.removeFacts(
       tx,
       taken.map((fact) => fact.id),
@@ -225,7 +225,7 @@ export function createFactReader({ clock, publicUrl, resolvingTypes }: OccasionN
     if (facts.length === 0) return { taken: 0, written: 0 };
     const now = clock.now();
     const roster = await alertsOf(tx, projectId);
-    const told = await findTold(
+    const told = await findNotified(
       tx,
       facts.flatMap((fact) => overBy(fact) ?? []),
     );

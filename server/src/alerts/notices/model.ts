@@ -1,14 +1,14 @@
-/** From an alert and its certificates to what a message says; and which occasion an expiry is. */
+/** From an alert and its certificates to what a message says; and which pending notice an expiry is. */
 import {
   SHOWN,
   type NoticeCertificate,
   type NoticeContent,
   type NoticeKind,
 } from "../../notifications/contract.ts";
-import type { EventType } from "../contract.ts";
+import type { AlertEventType } from "../contract.ts";
 import { DAY_MS, utcDay, type AlertRow } from "../model.ts";
 
-export interface CertificateRow {
+export interface NoticeCertificateRow {
   readonly id: string;
   readonly projectId: string;
   readonly applicationId: string | null;
@@ -45,26 +45,25 @@ export function needsFullLook(alert: AlertRow, now: Date): boolean {
 }
 
 /** A fact that waits for a digest. What kind it is of is said, because the alert may be one of another kind by then. */
-export const factOccasion = (type: EventType, factId: number): string => `${type}:${factId}`;
+export const factNotice = (type: AlertEventType, factId: number): string => `${type}:${factId}`;
 
-export const expiryOccasion = (alert: Pick<AlertRow, "isDaily">, now: Date): string =>
+export const expiryNotice = (alert: Pick<AlertRow, "isDaily">, now: Date): string =>
   alert.isDaily ? `day:${utcDay(now)}` : "";
 
 /** One broken authority fails ten thousand renewals, several times in its first hours: each is told once a day. */
-export const failureOccasion = (now: Date): string => `failed:${utcDay(now)}`;
-export const isFailure = ({ occasion }: { readonly occasion: string }): boolean =>
-  occasion.startsWith("failed:");
+export const failureNotice = (now: Date): string => `failed:${utcDay(now)}`;
+export const isFailure = ({ notice }: { readonly notice: string }): boolean => notice.startsWith("failed:");
 
 export const alertViewUrl = (publicUrl: string, alert: Pick<AlertRow, "id" | "projectId">): string =>
   `${publicUrl}/projects/${alert.projectId}/alerts/${alert.id}`;
 
-function statusOf(certificate: CertificateRow, now: Date): NoticeCertificate["status"] {
+function statusOf(certificate: NoticeCertificateRow, now: Date): NoticeCertificate["status"] {
   if (certificate.revokedAt !== null) return "revoked";
   return certificate.notAfter <= now ? "expired" : "active";
 }
 
 function toNoticeCertificate(
-  certificate: CertificateRow,
+  certificate: NoticeCertificateRow,
   context: { readonly now: Date; readonly publicUrl: string; readonly failure: string | undefined },
 ): NoticeCertificate {
   const { now, publicUrl, failure } = context;
@@ -89,7 +88,7 @@ function toNoticeCertificate(
 export interface ContentWish {
   readonly alert: AlertRow;
   readonly kind: NoticeKind;
-  readonly certificates: readonly CertificateRow[];
+  readonly certificates: readonly NoticeCertificateRow[];
   readonly total: number;
   readonly now: Date;
   readonly publicUrl: string;

@@ -1,4 +1,4 @@
-/** From occasions that wait to messages: one per alert, with one delivery per channel. */
+/** From pending notices that wait to messages: one per alert, with one delivery per channel. */
 import { type Tx, MAINTENANCE_TURN } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
 import { SHOWN } from "../../../notifications/index.ts";
@@ -6,30 +6,30 @@ import { digestIsDue, type AlertRow } from "../../model.ts";
 import { contentOf } from "../model.ts";
 import * as store from "../store.ts";
 import type { MessageRow, UrgentRow, WaitingAlert } from "../store.ts";
-import { groupBy, MAINTENANCE, type OccasionNeeds } from "./ready.ts";
+import { groupBy, MAINTENANCE, type NoticeNeeds } from "./ready.ts";
 
 /** Gathered in one transaction: enough to hide its round trips, few enough not to hold alerts from their editors. */
 const ALERTS_AT_ONCE = 50;
-const OCCASIONS_AT_ONCE = 5000;
+const NOTICES_AT_ONCE = 5000;
 /** Transactions side by side; the others of the connections are for requests. */
 const SIDE_BY_SIDE = 2;
 
 function* portionsOf(waiting: readonly WaitingAlert[]): Generator<string[]> {
   let portion: string[] = [];
-  let occasions = 0;
+  let notices = 0;
   for (const { id, count } of waiting) {
-    if (portion.length >= ALERTS_AT_ONCE || (portion.length > 0 && occasions + count > OCCASIONS_AT_ONCE)) {
+    if (portion.length >= ALERTS_AT_ONCE || (portion.length > 0 && notices + count > NOTICES_AT_ONCE)) {
       yield portion;
       portion = [];
-      occasions = 0;
+      notices = 0;
     }
     portion.push(id);
-    occasions += count;
+    notices += count;
   }
   if (portion.length > 0) yield portion;
 }
 
-export function createGatherer({ db, clock, publicUrl }: OccasionNeeds) {
+export function createDigestComposer({ db, clock, publicUrl }: NoticeNeeds) {
   const compose = async (
     tx: Tx,
     alerts: readonly AlertRow[],
@@ -41,7 +41,7 @@ export function createGatherer({ db, clock, publicUrl }: OccasionNeeds) {
     const byAlert = groupBy(urgent, (one) => one.alertId);
     const speaking = alerts.filter((alert) => byAlert.has(alert.id));
     const ids = new Map(speaking.map((alert) => [alert.id, newId()]));
-    const totals = await store.assignOccasions(tx, ids);
+    const totals = await store.assignNotices(tx, ids);
     return speaking.map((alert) => {
       const own = byAlert.get(alert.id) ?? [];
       const total = totals.get(alert.id) ?? own.length;
@@ -60,16 +60,16 @@ export function createGatherer({ db, clock, publicUrl }: OccasionNeeds) {
     });
   };
 
-  const gatherSome = async (tx: Tx, alertIds: readonly string[], now: Date): Promise<void> => {
-    const alerts = (await store.lockForGathering(tx, alertIds)).filter(
+  const composeSome = async (tx: Tx, alertIds: readonly string[], now: Date): Promise<void> => {
+    const alerts = (await store.lockForDigest(tx, alertIds)).filter(
       (alert) => alert.enabled && digestIsDue(alert.digest, alert.gatheredAt, now),
     );
-    await store.dropOccasionsOfOtherKinds(
+    await store.dropNoticesOfOtherKinds(
       tx,
       alerts.map((alert) => alert.id),
     );
     const expiring = alerts.filter((alert) => alert.eventType === "expiration").map((alert) => alert.id);
-    if (expiring.length > 0) await store.dropOccasionsThatAreOver(tx, expiring, now);
+    if (expiring.length > 0) await store.dropNoticesThatAreOver(tx, expiring, now);
     const urgent = await store.readMostUrgent(
       tx,
       alerts.map((alert) => alert.id),
@@ -93,12 +93,12 @@ export function createGatherer({ db, clock, publicUrl }: OccasionNeeds) {
       (alert) => !unfinished.has(alert.id) && digestIsDue(alert.digest, alert.gatheredAt, now),
     );
     const portions = portionsOf(waiting);
-    const gatherNext = async (): Promise<void> => {
+    const composeNext = async (): Promise<void> => {
       for (const portion of portions) {
-        await db.write((tx) => gatherSome(tx, portion, now), MAINTENANCE);
+        await db.write((tx) => composeSome(tx, portion, now), MAINTENANCE);
         if (clock.elapsed() - startedAt > budgetMs) return;
       }
     };
-    await Promise.all(Array.from({ length: SIDE_BY_SIDE }, gatherNext));
+    await Promise.all(Array.from({ length: SIDE_BY_SIDE }, composeNext));
   };
 }

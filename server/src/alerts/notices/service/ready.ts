@@ -5,9 +5,9 @@ import { Pace } from "../../../platform/pace.ts";
 import { compileFilters, prepare, type Steps } from "../../filters/model.ts";
 import { shortlistOf } from "../../filters/model/shortlist.ts";
 import type { AlertRow } from "../../model.ts";
-import type { CertificateRow } from "../model.ts";
+import type { NoticeCertificateRow } from "../model.ts";
 
-export interface OccasionNeeds {
+export interface NoticeNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly publicUrl: string;
@@ -19,7 +19,7 @@ export interface OccasionNeeds {
 export const MAINTENANCE = { audited: false } as const;
 
 /** Those of some alerts that a certificate concerns. */
-export type Audience = (certificate: CertificateRow) => Promise<AlertRow[]>;
+export type AlertAudience = (certificate: NoticeCertificateRow) => Promise<AlertRow[]>;
 
 async function inSteps<T>(steps: Steps<T>, pace: Pace): Promise<T> {
   for (;;) {
@@ -29,7 +29,7 @@ async function inSteps<T>(steps: Steps<T>, pace: Pace): Promise<T> {
   }
 }
 
-export async function audienceOf(alerts: readonly AlertRow[]): Promise<Audience> {
+export async function audienceOf(alerts: readonly AlertRow[]): Promise<AlertAudience> {
   const compiled = alerts.map((alert) => ({ alert, matches: compileFilters(alert.filters) }));
   const shortlist = await inSteps(
     shortlistOf(compiled, ({ alert }) => alert.filters),

@@ -1,12 +1,12 @@
 /** Whose facts are taken next: one batch of one project of each organisation in turn, and a rest after much work. */
 import { MAINTENANCE_TURN } from "../../../platform/db/index.ts";
 import { createFactReader } from "./take-facts.ts";
-import { groupBy, MAINTENANCE, type OccasionNeeds } from "./ready.ts";
+import { groupBy, MAINTENANCE, type NoticeNeeds } from "./ready.ts";
 import * as store from "../store.ts";
 import type { WaitingProject } from "../store.ts";
 
 /**
- * So many messages and occasions an organisation may cause at once, and so many per second in the long run; who has caused
+ * So many messages and pending notices an organisation may cause at once, and so many per second in the long run; who has caused
  * more rests until that is made up for. Five hundred alerts that wait for every certificate speak every ten seconds then, of
  * all certificates since, and issuing does not feel it.
  */
@@ -21,7 +21,7 @@ export interface Taken {
 
 const ownerOf = ({ orgId, projectId }: WaitingProject): string => orgId ?? projectId;
 
-export function createFactTurns(needs: OccasionNeeds) {
+export function createFactTurns(needs: NoticeNeeds) {
   const { db, clock } = needs;
   const takeSome = createFactReader(needs);
   const restsUntil = new Map<string, number>();

@@ -2,14 +2,14 @@
 import { oneLine } from "../model.ts";
 import { escapeHtml } from "../../platform/html.ts";
 
-export interface Letter {
+export interface MailTemplate {
   readonly subject: string;
   readonly sentences: readonly string[];
   readonly link: { readonly words: string; readonly url: string };
   readonly after: readonly string[];
 }
 
-export interface WrittenLetter {
+export interface RenderedMail {
   readonly subject: string;
   readonly text: string;
   readonly html: string;
@@ -17,7 +17,7 @@ export interface WrittenLetter {
 
 const paragraph = (text: string): string => `<p>${escapeHtml(text)}</p>`;
 
-export function writeLetter({ subject, sentences, link, after }: Letter): WrittenLetter {
+export function renderMail({ subject, sentences, link, after }: MailTemplate): RenderedMail {
   const title = oneLine(`[Keyward] ${subject}`, 180);
   // Names that people chose stand in some of them: none may begin a line of its own.
   const [before, behind] = [sentences, after].map((list) => list.map((one) => oneLine(one, 1000))) as [

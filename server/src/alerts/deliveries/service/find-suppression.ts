@@ -3,8 +3,8 @@
  * attempt, and in the meantime its certificates may have been dealt with, or somebody asked for silence.
  */
 import type { Query, SlowQuery } from "../../../platform/db/index.ts";
-import { HELD_MS, PATIENCE_MS, waitForOlder, type Verdict } from "../model.ts";
-import { findToldThere, isAnyLive, isAnyToldLive, type ClaimedDelivery } from "../store.ts";
+import { HELD_MS, PATIENCE_MS, waitForOlder, type DeliveryVerdict } from "../model.ts";
+import { findNotifiedThere, isAnyLive, isAnyNotifiedLive, type ClaimedDelivery } from "../store.ts";
 
 export interface Speaker {
   readonly enabled: boolean;
@@ -13,7 +13,7 @@ export interface Speaker {
 
 const shownIds = ({ content }: ClaimedDelivery): string[] => content.certificates.map(({ id }) => id);
 
-const end = (delivery: ClaimedDelivery, reason: string): Verdict => ({
+const end = (delivery: ClaimedDelivery, reason: string): DeliveryVerdict => ({
   status: "ended",
   error: delivery.lastError === null ? reason : `${reason} Before that: ${delivery.lastError}`,
 });
@@ -21,19 +21,19 @@ const end = (delivery: ClaimedDelivery, reason: string): Verdict => ({
 async function expirationIsOver(q: SlowQuery, delivery: ClaimedDelivery, now: Date): Promise<boolean> {
   const shown = shownIds(delivery);
   if (await isAnyLive(q, shown, now)) return false;
-  return delivery.content.total <= shown.length || !(await isAnyToldLive(q, delivery, now));
+  return delivery.content.total <= shown.length || !(await isAnyNotifiedLive(q, delivery, now));
 }
 
 /** A pager that hears of the end before the beginning keeps its incident open for good. */
-async function obstacleToResolution(
+async function suppressionToResolution(
   q: Query,
   delivery: ClaimedDelivery,
   now: Date,
-): Promise<Verdict | undefined> {
+): Promise<DeliveryVerdict | undefined> {
   const ids = shownIds(delivery);
   if (await isAnyLive(q, ids, now))
     return end(delivery, "Not sent: the certificate needs attention once more.");
-  const there = await findToldThere(q, delivery, ids);
+  const there = await findNotifiedThere(q, delivery, ids);
   if (there?.busyUntil)
     return {
       status: "pending",
@@ -44,7 +44,11 @@ async function obstacleToResolution(
   return there?.isTold ? undefined : end(delivery, "Not sent: this channel was never told of it.");
 }
 
-function obstacleOfSilence(delivery: ClaimedDelivery, speaker: Speaker, now: Date): Verdict | undefined {
+function suppressionOfSilence(
+  delivery: ClaimedDelivery,
+  speaker: Speaker,
+  now: Date,
+): DeliveryVerdict | undefined {
   if (speaker.enabled && speaker.isAlertEnabled) return undefined;
   const reason = speaker.isAlertEnabled ? "The channel is disabled." : "The alert is disabled.";
   // An expiry stays worth telling until it is over, which was asked before; old news are told for a day.
@@ -55,15 +59,15 @@ function obstacleOfSilence(delivery: ClaimedDelivery, speaker: Speaker, now: Dat
 }
 
 /** What keeps a claimed delivery from being sent now, or undefined. */
-export async function findObstacle(
+export async function findSuppression(
   q: SlowQuery,
   delivery: ClaimedDelivery,
   speaker: Speaker,
   now: Date,
-): Promise<Verdict | undefined> {
+): Promise<DeliveryVerdict | undefined> {
   const { kind } = delivery.content;
   if (kind === "expiration" && (await expirationIsOver(q, delivery, now)))
     return end(delivery, "Not sent: its certificates were replaced or revoked or have ended.");
-  const obstacle = kind === "resolution" ? await obstacleToResolution(q, delivery, now) : undefined;
-  return obstacle ?? obstacleOfSilence(delivery, speaker, now);
+  const suppression = kind === "resolution" ? await suppressionToResolution(q, delivery, now) : undefined;
+  return suppression ?? suppressionOfSilence(delivery, speaker, now);
 }

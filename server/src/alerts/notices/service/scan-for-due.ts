@@ -1,5 +1,5 @@
 /**
- * From the passing of time to occasions: the index of live ends, from the last look until now. Organisations take turns:
+ * From the passing of time to pending notices: the index of live ends, from the last look until now. Organisations take turns:
  * everybody's first slice of time comes before anybody's second, whoever was served longest ago is first, and a look ends
  * after a while, in the midst of a page if need be: who has a million due certificates and hundreds of alerts for them
  * goes on in the next look, and the others are told in time.
@@ -9,15 +9,15 @@ import { Pace } from "../../../platform/pace.ts";
 import { Problem } from "../../../platform/problem.ts";
 import { includesAuthorities } from "../../filters/model.ts";
 import { endWindow, isDue, utcDay, type AlertRow } from "../../model.ts";
-import { expiryOccasion, needsFullLook, type CertificateRow } from "../model.ts";
+import { expiryNotice, needsFullLook, type NoticeCertificateRow } from "../model.ts";
 import * as store from "../store.ts";
-import type { DueWindow, Waiting } from "../store.ts";
-import { audienceOf, groupBy, MAINTENANCE, type Audience, type OccasionNeeds } from "./ready.ts";
+import type { DueWindow, PendingNotice } from "../store.ts";
+import { audienceOf, groupBy, MAINTENANCE, type AlertAudience, type NoticeNeeds } from "./ready.ts";
 
 const WINDOW_BATCH = 500;
-const OCCASION_BATCH = 2000;
+const NOTICE_BATCH = 2000;
 /** Of one window in one round; the rest of its page is read again. */
-const OCCASIONS_A_ROUND = 5000;
+const NOTICES_A_ROUND = 5000;
 /** Of one organisation in one round. */
 const SLICE_MS = 200;
 /**
@@ -30,13 +30,13 @@ const OVERLAP_MS = 5 * 60_000;
 const GREATEST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 
 /** Alerts that wait for the same ends: one project, one time ahead, one window; some of them where all ask for much. */
-interface Watch {
+interface ExpiryWatch {
   readonly key: string;
   readonly alerts: readonly AlertRow[];
   readonly window: DueWindow;
   readonly alertBefore: string;
   /** Made when the first certificate asks for it: most looks find none. */
-  readonly audience: () => Promise<Audience>;
+  readonly audience: () => Promise<AlertAudience>;
 }
 
 /** Where a look that took too long stopped, and for which alerts as they were then. */
@@ -51,7 +51,7 @@ interface Bookmark {
 /** After so many looks what has been found is told, though there is more: an hour is too long to wait for all of it. */
 const PATIENT_LOOKS = 90;
 
-/** Another day is another occasion for those that speak daily. */
+/** Another day is another pending notice for those that speak daily. */
 const versionOf = (alerts: readonly AlertRow[], now: Date): string =>
   [
     alerts.some(({ isDaily }) => isDaily) ? utcDay(now) : "",
@@ -63,21 +63,25 @@ function once<T>(make: () => T): () => T {
   return () => (made ??= { value: make() }).value;
 }
 
-async function occasionsOf(row: CertificateRow, audience: Audience, now: Date): Promise<Waiting[]> {
+async function noticesOf(
+  row: NoticeCertificateRow,
+  audience: AlertAudience,
+  now: Date,
+): Promise<PendingNotice[]> {
   return (await audience(row)).map((alert) => ({
     certificateId: row.id,
     alertId: alert.id,
-    occasion: expiryOccasion(alert, now),
+    notice: expiryNotice(alert, now),
     notAfter: row.notAfter,
   }));
 }
 
-const after = (watch: Watch, { notAfter, id }: CertificateRow): Watch => ({
+const after = (watch: ExpiryWatch, { notAfter, id }: NoticeCertificateRow): ExpiryWatch => ({
   ...watch,
   window: { ...watch.window, low: notAfter, lowId: id },
 });
 
-const ownerOf = ({ alerts: [first], window }: Watch): string => first?.orgId ?? window.projectId;
+const ownerOf = ({ alerts: [first], window }: ExpiryWatch): string => first?.orgId ?? window.projectId;
 
 const weightOf = ({ filters }: AlertRow): number =>
   filters.reduce((sum, { value }) => sum + (Array.isArray(value) ? value.length : 1), 0);
@@ -106,12 +110,12 @@ class Round {
     this.#endsAt = endsAt;
   }
 
-  isOverFor(watch: Watch): boolean {
+  isOverFor(watch: ExpiryWatch): boolean {
     return (this.#spent.get(ownerOf(watch)) ?? 0) >= SLICE_MS;
   }
 
   /** Work in steps, until it, the organisation's slice or the whole look is over. */
-  async serve(watch: Watch, step: () => Promise<boolean>): Promise<void> {
+  async serve(watch: ExpiryWatch, step: () => Promise<boolean>): Promise<void> {
     let before = this.#elapsed();
     for (let isMore = true; isMore && !this.isOverFor(watch) && before < this.#endsAt;) {
       isMore = await step();
@@ -122,23 +126,23 @@ class Round {
   }
 }
 
-const idsOf = (watches: readonly Watch[]): ReadonlySet<string> =>
+const idsOf = (watches: readonly ExpiryWatch[]): ReadonlySet<string> =>
   new Set(watches.flatMap(({ alerts }) => alerts.map(({ id }) => id)));
 
-export interface LookLimits {
+export interface ScanLimits {
   /** For how long one look may go on; what is left is for the next one. */
   readonly budgetMs: number;
   /** Called when everybody's first page is done, and between rounds, with those who have more: told when all is found. */
   readonly onRound: (unfinished: ReadonlySet<string>) => Promise<void>;
 }
 
-export function createLooker({ db, clock }: OccasionNeeds) {
+export function createExpiryScan({ db, clock }: NoticeNeeds) {
   const bookmarks = new Map<string, Bookmark>();
 
-  const write = async (waiting: Waiting[], now: Date): Promise<void> => {
+  const write = async (waiting: PendingNotice[], now: Date): Promise<void> => {
     while (waiting.length > 0) {
-      const part = waiting.splice(0, OCCASION_BATCH);
-      await db.write(async (tx) => store.addOccasions(tx, part, now), MAINTENANCE);
+      const part = waiting.splice(0, NOTICE_BATCH);
+      await db.write(async (tx) => store.addNotices(tx, part, now), MAINTENANCE);
     }
   };
 
@@ -146,7 +150,7 @@ export function createLooker({ db, clock }: OccasionNeeds) {
   const served = new Map<string, number>();
   let turn = 0;
   const servedAt = (key: string): number => served.get(key) ?? 0;
-  const inTurn = (watches: readonly Watch[]): Watch[] => {
+  const inTurn = (watches: readonly ExpiryWatch[]): ExpiryWatch[] => {
     const known = new Set(watches.flatMap((watch) => [watch.key, ownerOf(watch)]));
     for (const key of served.keys()) if (!known.has(key)) served.delete(key);
     return [...watches].sort(
@@ -159,10 +163,10 @@ export function createLooker({ db, clock }: OccasionNeeds) {
 
   /** Goes through what was read of a window; answers from where to go on, if there is more. */
   const readOne = async (
-    watch: Watch,
+    watch: ExpiryWatch,
     own: readonly store.DueRow[],
-    { round, now, waiting }: { readonly round: Round; readonly now: Date; readonly waiting: Waiting[] },
-  ): Promise<Watch | undefined> => {
+    { round, now, waiting }: { readonly round: Round; readonly now: Date; readonly waiting: PendingNotice[] },
+  ): Promise<ExpiryWatch | undefined> => {
     let written = 0;
     let last: store.DueRow | undefined;
     let at = 0;
@@ -171,12 +175,12 @@ export function createLooker({ db, clock }: OccasionNeeds) {
       if (!row) return false;
       [at, last] = [at + 1, row];
       if (isDue(row.notAfter, watch.alertBefore, now)) {
-        const found = await occasionsOf(row, await watch.audience(), now);
+        const found = await noticesOf(row, await watch.audience(), now);
         written += found.length;
         waiting.push(...found);
-        if (waiting.length >= OCCASION_BATCH) await write(waiting, now);
+        if (waiting.length >= NOTICE_BATCH) await write(waiting, now);
       }
-      return at < own.length && written < OCCASIONS_A_ROUND;
+      return at < own.length && written < NOTICES_A_ROUND;
     });
     if (!last) return watch;
     served.set(watch.key, (turn += 1)).set(ownerOf(watch), turn);
@@ -196,11 +200,15 @@ export function createLooker({ db, clock }: OccasionNeeds) {
   };
 
   /** A page of each window; answers those that have more, from where to go on. */
-  const readRound = async (watches: readonly Watch[], round: Round, now: Date): Promise<Watch[]> => {
+  const readRound = async (
+    watches: readonly ExpiryWatch[],
+    round: Round,
+    now: Date,
+  ): Promise<ExpiryWatch[]> => {
     const open = watches.filter((watch) => !round.isOverFor(watch));
     const rows = await readDue(open.map((watch) => watch.window));
     const byWindow = groupBy(rows, (row) => String(row.window));
-    const waiting: Waiting[] = [];
+    const waiting: PendingNotice[] = [];
     const goOn = watches.filter((watch) => round.isOverFor(watch));
     const pace = new Pace();
     for (const [index, watch] of open.entries()) {
@@ -215,10 +223,10 @@ export function createLooker({ db, clock }: OccasionNeeds) {
 
   /** Answers the windows that were not seen to their end. */
   const walk = async (
-    watches: readonly Watch[],
+    watches: readonly ExpiryWatch[],
     now: Date,
-    { budgetMs, onRound }: LookLimits,
-  ): Promise<Watch[]> => {
+    { budgetMs, onRound }: ScanLimits,
+  ): Promise<ExpiryWatch[]> => {
     const endsAt = clock.elapsed() + budgetMs;
     let open = watches;
     for (let isFirst = true; open.length > 0; isFirst = false) {
@@ -227,7 +235,7 @@ export function createLooker({ db, clock }: OccasionNeeds) {
         if (clock.elapsed() > endsAt) break;
       }
       const round = new Round(() => clock.elapsed(), endsAt);
-      const goOn: Watch[] = [];
+      const goOn: ExpiryWatch[] = [];
       const all = inTurn(open);
       for (let at = 0; at < all.length; at += WINDOW_BATCH) {
         const some = all.slice(at, at + WINDOW_BATCH);
@@ -245,24 +253,24 @@ export function createLooker({ db, clock }: OccasionNeeds) {
     );
     if (wishing.length === 0) return;
     const byProject = groupBy(wishing, (alert) => alert.projectId);
-    const audiences = new Map<string, Audience>();
+    const audiences = new Map<string, AlertAudience>();
     for (const [id, group] of byProject) audiences.set(id, await audienceOf(group));
     const rows = await db.read(
       (q) => store.readDueAuthorities(q, [...byProject.keys()], now),
       MAINTENANCE_TURN,
     );
     const pace = new Pace();
-    const waiting: Waiting[] = [];
+    const waiting: PendingNotice[] = [];
     for (const row of rows) {
       const audience = audiences.get(row.projectId) ?? (async () => []);
       waiting.push(
-        ...(await occasionsOf(
+        ...(await noticesOf(
           row,
           async (one) => (await audience(one)).filter((alert) => isDue(row.notAfter, alert.alertBefore, now)),
           now,
         )),
       );
-      if (waiting.length >= OCCASION_BATCH) await write(waiting, now);
+      if (waiting.length >= NOTICE_BATCH) await write(waiting, now);
       if (pace.isDue()) await pace.rest();
     }
     await write(waiting, now);
@@ -272,12 +280,12 @@ export function createLooker({ db, clock }: OccasionNeeds) {
     alerts: readonly AlertRow[],
     isFull: ReadonlySet<AlertRow>,
     { since, now }: { readonly since: Date | null; readonly now: Date },
-  ): Watch[] => {
+  ): ExpiryWatch[] => {
     const keyOf = (alert: AlertRow) => `${alert.projectId} ${alert.alertBefore} ${String(isFull.has(alert))}`;
     const groups = [...groupBy(alerts, keyOf)].flatMap(([key, all]) =>
       [...stepsOf(all)].map((group, at) => ({ key: `${at} ${key}`, group })),
     );
-    return groups.flatMap(({ key, group }): Watch[] => {
+    return groups.flatMap(({ key, group }): ExpiryWatch[] => {
       const [first] = group;
       if (!first) return [];
       const { projectId, alertBefore } = first;
@@ -291,7 +299,7 @@ export function createLooker({ db, clock }: OccasionNeeds) {
   };
 
   /** Answers the alerts of which more is to be found. */
-  return async (limits: LookLimits): Promise<ReadonlySet<string>> => {
+  return async (limits: ScanLimits): Promise<ReadonlySet<string>> => {
     const now = clock.now();
     const until = await db.read(store.readEvaluatedUntil);
     const since = until === null ? null : new Date(until.getTime() - OVERLAP_MS);
@@ -303,7 +311,7 @@ export function createLooker({ db, clock }: OccasionNeeds) {
     const unfinished = await walk(watches, now, limits);
     await lookAtAuthorities(alerts, now);
     // Not to its end: looked at from the beginning again, or from the bookmark if this node does it.
-    const late: Watch[] = [];
+    const late: ExpiryWatch[] = [];
     for (const watch of unfinished) {
       const [key, looks] = [watch.key.replace(/ false$/, " true"), (earlier.get(watch.key)?.looks ?? 0) + 1];
       bookmarks.set(key, { of: versionOf(watch.alerts, now), ...watch.window, looks: looks % PATIENT_LOOKS });

@@ -16,7 +16,7 @@ import {
 import { findIdentity, type IdentityRow } from "../store.ts";
 import { projectsOfIdentity } from "./store.ts";
 
-export interface IdentityControl {
+export interface ImpersonationGuard {
   /** The identity, if the actor may do this to its credentials. */
   require(
     actor: MemberActor,
@@ -29,11 +29,11 @@ export interface IdentityControl {
 const EMPOWERING = new Set(["edit-auth", "create-token"]);
 const EVERYTHING = [{ subject: EVERY_SUBJECT, action: EVERY_ACTION }];
 
-export function createIdentityControl(needs: {
+export function createImpersonationGuard(needs: {
   readonly db: Db;
   readonly clock: Clock;
   readonly permissions: Permissions;
-}): IdentityControl {
+}): ImpersonationGuard {
   const { db, clock, permissions } = needs;
 
   const requireAll = async (actor: MemberActor, identity: IdentityRow): Promise<void> => {

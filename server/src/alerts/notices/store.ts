@@ -1,8 +1,8 @@
-/** The due set, the facts that wait, the occasions and the messages made of them. */
+/** The due set, the facts that wait, the pending notices and the messages made of them. */
 import { sql, slowSql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
 import type { AlertRow } from "../model.ts";
 import { ALERT_COLUMNS } from "../store.ts";
-import type { CertificateRow } from "./model.ts";
+import type { NoticeCertificateRow } from "./model.ts";
 
 const NAMES = `ARRAY(SELECT alt ->> 'value' FROM jsonb_array_elements(c.alt_names) AS alt)`;
 const CERTIFICATE = `c.id, c.project_id AS "projectId", c.application_id AS "applicationId", c.serial_number AS "serialNumber", c.common_name AS "commonName",
@@ -31,7 +31,7 @@ const BYTES_AT_ONCE = 4 * 1024 * 1024;
 const PACKED = 64;
 const NAMES_BYTES = `CASE WHEN pg_column_size(l.alt_names) < 500 THEN 1 ELSE ${PACKED} END * pg_column_size(l.alt_names)`;
 
-export interface DueRow extends CertificateRow {
+export interface DueRow extends NoticeCertificateRow {
   readonly window: number;
   /** Behind this one there may be further ones in its window. */
   readonly hasMore: boolean;
@@ -53,10 +53,10 @@ const dueBy = (page: number) =>
     WHERE c.k = 1 OR c.bytes <= $5) d
   ORDER BY w.n, d."notAfter", d.id`);
 const due = PAGES.map((page) => ({ page, statement: dueBy(page) }));
-const dueAuthorities = slowSql<CertificateRow>(`
+const dueAuthorities = slowSql<NoticeCertificateRow>(`
   SELECT ${AUTHORITY} FROM ${AUTHORITIES} WHERE a.project_id = ANY($1::uuid[]) AND ac.not_after > $2
     AND NOT EXISTS (SELECT 1 FROM certificates c WHERE c.id = ac.id)`);
-const byIds = sql<CertificateRow>(`
+const byIds = sql<NoticeCertificateRow>(`
   SELECT ${CERTIFICATE} FROM certificates c LEFT JOIN certificate_profiles p ON p.id = c.profile_id WHERE c.id = ANY($1::uuid[])
   UNION ALL SELECT ${AUTHORITY} FROM ${AUTHORITIES} WHERE ac.id = ANY($1::uuid[]) AND NOT EXISTS (SELECT 1 FROM certificates c WHERE c.id = ac.id)`);
 
@@ -78,17 +78,17 @@ const moveCursor = sql(`
 const setLooked = sql(`
   UPDATE alerts a SET looked_at = $3::timestamptz FROM unnest($1::uuid[], $2::timestamptz[]) AS w(id, updated_at) WHERE a.id = w.id AND a.updated_at = w.updated_at`);
 
-export interface Waiting {
+export interface PendingNotice {
   readonly certificateId: string;
   readonly alertId: string;
-  readonly occasion: string;
+  readonly notice: string;
   readonly notAfter: Date;
   readonly detail?: string | undefined;
 }
 
-// An alert that was deleted since it was read takes its occasions with it; the join keeps that from being an error. What
+// An alert that was deleted since it was read takes its pending notices with it; the join keeps that from being an error. What
 // was told by the day is not told once more when the alert is made to speak once.
-const insertOccasions = sql(`
+const insertNotices = sql(`
   INSERT INTO alert_occasions (certificate_id, alert_id, occasion, not_after, detail, created_at)
   SELECT w.certificate_id, w.alert_id, w.occasion, w.not_after, w.detail, $6
   FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::timestamptz[], $5::text[]) AS w(certificate_id, alert_id, occasion, not_after, detail)
@@ -164,7 +164,7 @@ const waitingProjects = slowSql<WaitingProject>(`
     SELECT (SELECT i.project_id FROM alert_inbox i WHERE i.project_id > w.project_id ORDER BY i.project_id LIMIT 1) FROM w WHERE w.project_id IS NOT NULL
   ) SELECT w.project_id AS "projectId", p.org_id AS "orgId" FROM w LEFT JOIN projects p ON p.id = w.project_id WHERE w.project_id IS NOT NULL`);
 const removeInbox = sql(`DELETE FROM alert_inbox WHERE id = ANY($1::bigint[])`);
-const toldAlerts = sql<{ alertId: string; certificateId: string }>(`
+const notifiedAlerts = sql<{ alertId: string; certificateId: string }>(`
   SELECT DISTINCT o.alert_id AS "alertId", o.certificate_id AS "certificateId" FROM alert_occasions o JOIN alerts a ON a.id = o.alert_id AND a.event_type IN ('expiration', 'renewal-failed')
   WHERE o.certificate_id = ANY($1::uuid[]) AND o.message_id IS NOT NULL
     AND EXISTS (SELECT 1 FROM alert_channels c WHERE c.alert_id = o.alert_id AND c.channel_type = ANY($2::text[]))`);
@@ -175,7 +175,7 @@ const dropFailures = sql(`
   WHERE o.certificate_id = ANY($1::uuid[]) AND o.message_id IS NULL AND a.id = o.alert_id AND a.event_type = 'renewal-failed'`);
 
 // Some at a time, so that no statement and no transaction grows with what there is to forget.
-const sweepOccasions = slowSql<{ count: number }>(`
+const sweepNotices = slowSql<{ count: number }>(`
   WITH gone AS (
     DELETE FROM alert_occasions WHERE ctid = ANY(ARRAY(SELECT ctid FROM alert_occasions WHERE not_after < $1 LIMIT $2)) RETURNING 1)
   SELECT count(*) FROM gone`);
@@ -198,7 +198,7 @@ const forgetSome = slowSql<{ count: number }>(`
   SELECT greatest((SELECT count(*) FROM gone), (SELECT count(*) FROM occasions)) AS count`);
 
 export interface WaitingAlert extends Pick<AlertRow, "id" | "digest" | "gatheredAt"> {
-  /** How many occasions wait, of ten thousand or more just that. */
+  /** How many pending notices wait, of ten thousand or more just that. */
   readonly count: number;
 }
 
@@ -256,20 +256,20 @@ export const writeEvaluatedUntil = (tx: Tx, at: Date) => tx.defer(moveCursor, [a
 /** Null: a whole look is needed. */
 export const markLooked = (tx: Tx, alerts: readonly Pick<AlertRow, "id" | "updatedAt">[], at: Date | null) =>
   tx.defer(setLooked, [alerts.map((a) => a.id), alerts.map((a) => a.updatedAt), at]);
-export const addOccasions = (tx: Tx, all: readonly Waiting[], at: Date) =>
-  tx.defer(insertOccasions, [
+export const addNotices = (tx: Tx, all: readonly PendingNotice[], at: Date) =>
+  tx.defer(insertNotices, [
     all.map((o) => o.certificateId),
     all.map((o) => o.alertId),
-    all.map((o) => o.occasion),
+    all.map((o) => o.notice),
     all.map((o) => o.notAfter),
     all.map((o) => o.detail ?? null),
     at,
   ]);
 export const readWaitingAlerts = (q: SlowQuery) => q.rows(waitingAlerts);
-export const lockForGathering = (tx: Tx, alertIds: readonly string[]) => tx.rows(lockAlerts, [alertIds]);
-export const dropOccasionsThatAreOver = (tx: Tx, alertIds: readonly string[], now: Date) =>
+export const lockForDigest = (tx: Tx, alertIds: readonly string[]) => tx.rows(lockAlerts, [alertIds]);
+export const dropNoticesThatAreOver = (tx: Tx, alertIds: readonly string[], now: Date) =>
   tx.rows(dropOver, [alertIds, now]);
-export const dropOccasionsOfOtherKinds = (tx: Tx, alertIds: readonly string[]) =>
+export const dropNoticesOfOtherKinds = (tx: Tx, alertIds: readonly string[]) =>
   tx.rows(dropForeign, [alertIds]);
 export const dropWaitingExpiries = (tx: Tx, alertId: string) => tx.defer(dropExpiries, [alertId]);
 /** So many of each alert, those that end soonest first. */
@@ -279,7 +279,7 @@ export const readMostUrgent = (tx: Tx, alertIds: readonly string[], limit: numbe
 const ASSIGNED_AT_ONCE = 5000;
 
 /** Gives all that waits of each alert to that alert's message; answers how many, by alert. */
-export async function assignOccasions(
+export async function assignNotices(
   tx: Tx,
   messageIds: ReadonlyMap<string, string>,
 ): Promise<Map<string, number>> {
@@ -331,17 +331,17 @@ export async function takeFacts(tx: Tx, projectId: string, limit: number): Promi
   return entered?.isOurs ? facts : [];
 }
 export const removeFacts = (tx: Tx, ids: readonly number[]) => tx.defer(removeInbox, [ids]);
-export const findToldAlerts = (
+export const findNotifiedAlerts = (
   q: Query,
   certificateIds: readonly string[],
   channelTypes: readonly string[],
-) => q.rows(toldAlerts, [certificateIds, channelTypes]);
+) => q.rows(notifiedAlerts, [certificateIds, channelTypes]);
 export const dropWaitingFailures = (tx: Tx, certificateIds: readonly string[]) =>
   tx.defer(dropFailures, [certificateIds]);
 /** These answer how many are gone; fewer than asked for: there are no more. */
 export const forgetHistoryOf = async (tx: Tx, alertId: string, limit: number): Promise<number> =>
   (await tx.first(forgetSome, [alertId, limit]))?.count ?? 0;
-export const forgetOccasions = async (tx: Tx, endedBefore: Date, limit: number): Promise<number> =>
-  (await tx.first(sweepOccasions, [endedBefore, limit]))?.count ?? 0;
+export const forgetNotices = async (tx: Tx, endedBefore: Date, limit: number): Promise<number> =>
+  (await tx.first(sweepNotices, [endedBefore, limit]))?.count ?? 0;
 export const forgetMessages = async (tx: Tx, madeBefore: Date, limit: number): Promise<number> =>
   (await tx.first(sweepMessages, [madeBefore, limit]))?.count ?? 0;
