@@ -189,14 +189,14 @@ async function openOffice({ config }: HouseOptions, core: Core, { accessTokens }
 }
 
 /** Deaf for longer, a node would serve what others have changed. */
-const MOST_DEAF_MS = 5000;
+const MOST_LAG_MS = 5000;
 
 async function openRooms(options: HouseOptions, database: Database, tail: Tail) {
   const { config } = options;
   const stopping = { isDraining: false };
   const obstacles = (): string[] => [
     ...(stopping.isDraining ? ["it is being stopped"] : []),
-    ...(tail.lagMs() > MOST_DEAF_MS ? ["it cannot hear of other nodes' changes"] : []),
+    ...(tail.lagMs() > MOST_LAG_MS ? ["it cannot hear of other nodes' changes"] : []),
     ...database.obstacles(),
   ];
   const core = await openCore(options, database, tail);

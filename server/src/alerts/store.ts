@@ -1,4 +1,4 @@
-/** Alerts and their channels. What they decide is remembered in pending notices/, what they send in deliveries/. */
+/** Alerts and their channels. What they decide is remembered in notices/, what they send in deliveries/. */
 import {
   escapeLike,
   searchSql,

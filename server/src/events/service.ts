@@ -1,7 +1,7 @@
 /**
  * Subscriptions to a project's events. Every node tails the outbox and reads out what it hears to the streams that
- * are open on it; nothing is kept for those who come later. See hear-facts.ts for what is heard, channels/ for how it
- * is read out, keep-time.ts for what happens by the clock.
+ * are open on it; nothing is kept for those who come later. See route-facts.ts for what is heard, channels/ for how it
+ * is read out, send-heartbeats.ts for what happens by the clock.
  */
 import type { Authentication } from "../auth/index.ts";
 import type { Licences } from "../licences/index.ts";

@@ -5,12 +5,12 @@ import type { MayIn } from "../service.ts";
 import * as contract from "./contract.ts";
 import type { Authorities } from "./service.ts";
 
-interface ReplyHeaders {
+interface DerReplyHeaders {
   header(name: string, value: string): void;
 }
 
 /** A certificate never changes under its id. */
-function sendDer(reply: ReplyHeaders, der: Buffer): Raw {
+function sendDer(reply: DerReplyHeaders, der: Buffer): Raw {
   reply.header("content-type", "application/pkix-cert");
   reply.header("cache-control", "public, max-age=86400, immutable");
   return new Raw(der);

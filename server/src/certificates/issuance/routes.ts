@@ -4,10 +4,10 @@ import * as contract from "./contract.ts";
 import type { CertificateRequests } from "./requests/service.ts";
 import type { Issuance } from "./service.ts";
 
-type ReplyHeaders = Readonly<Record<string, string | string[] | undefined>>;
+type KeyReplyHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
 /** One key per request; what it looks like is the caller's business. */
-export function idempotencyKey(headers: ReplyHeaders): string | undefined {
+export function idempotencyKey(headers: KeyReplyHeaders): string | undefined {
   const key = headers["idempotency-key"];
   if (key === undefined || key === "") return undefined;
   if (typeof key !== "string" || key.length > 255)

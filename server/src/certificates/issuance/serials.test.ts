@@ -1,6 +1,6 @@
 /**
  * Serial numbers of certificates as they come out of the house, issued through the public face by two nodes at once
- * under one authority; and many more that are drawn and reserved as the signing does it, without making the certificates.
+ * under one authority; and many more that are drawn and reserved as signing does it, without making the certificates.
  * KEYWARD_SERIALS and KEYWARD_RESERVED_SERIALS say how many of each; 100,000 is the full size.
  */
 import assert from "node:assert/strict";

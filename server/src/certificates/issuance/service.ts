@@ -1,6 +1,6 @@
 /**
- * What people ask the signing for: a certificate under a profile, a signature on a request, a renewal. Permission first,
- * then the wish, then the policy's findings; the rest is the signing's.
+ * What people ask signing for: a certificate under a profile, a signature on a request, a renewal. Permission first,
+ * then the wish, then the policy's findings; the rest is signing's.
  */
 import { createHash } from "node:crypto";
 import type { MemberActor } from "../../platform/actor.ts";

@@ -14,13 +14,13 @@ export interface RevocationServices {
   readonly inventory: Inventory;
 }
 
-interface ReplyHeaders {
+interface CacheReplyHeaders {
   header(name: string, value: string): void;
 }
 
 /** Validity as HTTP caches understand it (RFC 5019 6.2). */
 function describe(
-  reply: ReplyHeaders,
+  reply: CacheReplyHeaders,
   body: Buffer,
   times: { readonly thisUpdate?: Date; readonly nextUpdate?: Date },
   maxAgeSeconds: number,
@@ -35,7 +35,7 @@ function describe(
 const OCSP_MAX_AGE = 300;
 const LIST_MAX_AGE = 60;
 
-function sendOcsp(reply: ReplyHeaders, answer: OcspReply): Raw {
+function sendOcsp(reply: CacheReplyHeaders, answer: OcspReply): Raw {
   reply.header("content-type", "application/ocsp-response");
   describe(reply, answer.body, answer, OCSP_MAX_AGE);
   return new Raw(answer.body);

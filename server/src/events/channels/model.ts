@@ -15,7 +15,7 @@ interface Recipient {
   readonly rights: { allows(event: SecretEvent): boolean };
 }
 
-/** What is kept, at most: recipient cache, and places in them. */
+/** What is kept, at most: sets of recipients, and places in them. */
 const MAX_RECIPIENTS = 64;
 const MAX_PLACES = 50_000;
 

@@ -109,10 +109,10 @@ describe("a channel that rests after writing", () => {
     assert.deepEqual(socket.told, [["ONE"]], "the first is told at once");
     for (const key of ["TWO", "THREE", "FOUR"]) hear(event(key));
     assert.deepEqual(socket.told, [["ONE"]], "it rests");
-    await until(() => !channel.isReadingOut, "the end of the rest");
+    await until(() => !channel.isDispatching, "the end of the rest");
     assert.deepEqual(socket.told, [["ONE"], ["TWO", "THREE", "FOUR"]]);
     hear(event("FIVE"));
-    await until(() => !channel.isReadingOut, "the end of the next rest");
+    await until(() => !channel.isDispatching, "the end of the next rest");
     assert.deepEqual(socket.told.at(-1), ["FIVE"]);
   });
 
@@ -121,10 +121,10 @@ describe("a channel that rests after writing", () => {
     hear(event("ONE"));
     hear(event("TWO"));
     hear(change("no-access"), event("HIDDEN"));
-    await until(() => !channel.isReadingOut, "the end of the rest");
+    await until(() => !channel.isDispatching, "the end of the rest");
     assert.deepEqual(socket.told, [["ONE"], ["TWO"]]);
     hear(change("admin"), event("THREE"));
-    await until(() => !channel.isReadingOut, "the end of the next rest");
+    await until(() => !channel.isDispatching, "the end of the next rest");
     assert.deepEqual(socket.told, [["ONE"], ["TWO"], ["THREE"]]);
   });
 });
@@ -144,7 +144,7 @@ describe("a channel that cannot read out", () => {
     assert.ok(lined > 200 && lined < 400, `${lined} events of 230 KiB waited`);
     assert.ok(socket.writes.at(-1)?.includes(END.eventsLost), "they are told why");
     open();
-    await until(() => !channel.isReadingOut, "the line to be dropped");
+    await until(() => !channel.isDispatching, "the line to be dropped");
     assert.deepEqual(socket.told, [["ONE"]]);
   });
 });
@@ -154,7 +154,7 @@ describe("a channel in which something cannot be told", () => {
     const { streams, channel, socket, hear } = openChannel(0);
     // As a node of another version might state it.
     hear({ ...event("ONE"), keys: [7 as unknown as string, Symbol("no words") as unknown as string] });
-    await until(() => streams.count === 0 && !channel.isReadingOut, "the end of the stream");
+    await until(() => streams.count === 0 && !channel.isDispatching, "the end of the stream");
     assert.ok(socket.writes.at(-1)?.includes(END.eventsLost), "they are told why");
   });
 
@@ -167,7 +167,7 @@ describe("a channel in which something cannot be told", () => {
       },
     });
     hear(event("ONE"), Promise.reject(new Error("a step that was promised never to fail")), event("TWO"));
-    await until(() => streams.count === 0 && !channel.isReadingOut, "the end of the stream");
+    await until(() => streams.count === 0 && !channel.isDispatching, "the end of the stream");
   });
 
   it("F10 finds an organisation's channel without walking through all of them", () => {

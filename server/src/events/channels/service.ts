@@ -271,7 +271,7 @@ export class ProjectChannel {
     this.#lineBytes = 0;
   }
 
-  get isReadingOut(): boolean {
+  get isDispatching(): boolean {
     return this.#isReading;
   }
 
@@ -314,14 +314,14 @@ export class ProjectChannel {
     const searches = this.#recipients.searches;
     const everyone = this.#recipients.of(event);
     this.#words += this.#recipients.searches > searches ? SEARCH_IN_WORDS : 1;
-    const circle =
+    const recipients =
       event.xid >= this.#newToAll ? everyone : everyone.filter(({ since }) => isAfter(event, since));
-    if (circle.length === 0) return;
+    if (recipients.length === 0) return;
     const frames = messagesOf(event).map(
       (data) => new Frame({ event: event.type, id: this.#needs.nextFrameId(), data }),
     );
     for (const frame of frames) this.#saidBytes += frame.chunk.length;
-    this.#messages.push({ frames, circle });
+    this.#messages.push({ frames, recipients });
   }
 
   async #handOver(): Promise<void> {
@@ -330,10 +330,10 @@ export class ProjectChannel {
     this.#saidBytes = 0;
     const began = performance.now();
     const [first] = messages;
-    if (first && messages.every(({ circle }) => circle === first.circle)) {
+    if (first && messages.every(({ recipients }) => recipients === first.recipients)) {
       // Nearly always: one event, or several of one folder.
       const whole = wholeOf(messages.flatMap(({ frames }) => frames));
-      for (const subscription of first.circle) if (this.#tell(subscription, whole)) await turn();
+      for (const subscription of first.recipients) if (this.#tell(subscription, whole)) await turn();
     } else {
       for (const [subscription, batch] of batchesOf(messages))
         if (this.#tell(subscription, batch.whole)) await turn();

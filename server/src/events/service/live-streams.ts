@@ -128,7 +128,7 @@ export class LiveStreams {
   }
 
   isDispatching(): boolean {
-    return this.channels().some((channel) => channel.isReadingOut);
+    return this.channels().some((channel) => channel.isDispatching);
   }
 
   end(subscription: Pick<Subscription, "stream">, message: string, lingerMs = PROMPT_LINGER_MS): void {

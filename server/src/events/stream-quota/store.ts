@@ -57,7 +57,7 @@ const sorted = (ids: readonly string[]): string[] => [...new Set(ids)].sort();
 /** One answer for each, in the order asked. */
 export async function takeQuota(tx: Tx, wanted: readonly WantedStreams[], limits: Limits): Promise<Taking[]> {
   const { nodeId, perProject, perActor, leaseSeconds } = limits;
-  // Projects before actors, each in their order, so that two nodes never wait for each other in a circle. All is sent
+  // Projects before actors, each in their order, so that two nodes never wait for each other in a recipients. All is sent
   // together; each statement sees what was committed before it began, so the counts are of after the locks.
   const locks = [...sorted(wanted.map((one) => one.projectId)), ...sorted(wanted.map((one) => one.actorId))];
   const locked = Promise.all(locks.map((id) => tx.rows(lock, [id])));

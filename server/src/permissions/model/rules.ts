@@ -115,31 +115,35 @@ interface RuleCheck {
 }
 
 export function checkRules(input: unknown, scope: RoleScopeKind = "project"): CheckedRules {
-  const desk: RuleCheck = { scope, issues: [], patternCharacters: 0 };
+  const check: RuleCheck = { scope, issues: [], patternCharacters: 0 };
   if (!Array.isArray(input))
     return { ok: false, issues: [{ path: [], message: "must be an array of rules" }] };
   const rules: Rule[] = [];
   try {
-    if (input.length > RULE_LIMITS.rules) complain(desk, [], `must hold at most ${RULE_LIMITS.rules} rules`);
+    if (input.length > RULE_LIMITS.rules) complain(check, [], `must hold at most ${RULE_LIMITS.rules} rules`);
     for (const [at, rule] of input.slice(0, RULE_LIMITS.rules).entries()) {
-      const checked = checkRule(rule, [at], desk);
+      const checked = checkRule(rule, [at], check);
       if (checked) rules.push(checked);
     }
-    if (desk.patternCharacters > RULE_LIMITS.patternCharacters)
-      complain(desk, [], `must use at most ${RULE_LIMITS.patternCharacters} characters of wildcard patterns`);
+    if (check.patternCharacters > RULE_LIMITS.patternCharacters)
+      complain(
+        check,
+        [],
+        `must use at most ${RULE_LIMITS.patternCharacters} characters of wildcard patterns`,
+      );
   } catch (error) {
     if (!(error instanceof Enough)) throw error;
   }
-  return desk.issues.length === 0 ? { ok: true, rules } : { ok: false, issues: desk.issues };
+  return check.issues.length === 0 ? { ok: true, rules } : { ok: false, issues: check.issues };
 }
 
 /** The first of them say enough; a role can be wrong a hundred thousand times. */
 const MOST_ISSUES = 50;
 class Enough extends Error {}
 
-function complain(desk: RuleCheck, path: Path, message: string): null {
-  desk.issues.push({ path: path.map(clip), message });
-  if (desk.issues.length >= MOST_ISSUES) throw new Enough();
+function complain(check: RuleCheck, path: Path, message: string): null {
+  check.issues.push({ path: path.map(clip), message });
+  if (check.issues.length >= MOST_ISSUES) throw new Enough();
   return null;
 }
 
@@ -148,16 +152,16 @@ function clip<T extends string | number>(part: T): T | string {
   return typeof part === "string" && part.length > 64 ? `${part.slice(0, 64)}…` : part;
 }
 
-function checkRule(input: unknown, path: Path, desk: RuleCheck): Rule | null {
-  if (!isRecord(input)) return complain(desk, path, "must be an object");
-  const subjectNames = checkNames(input["subject"], [...path, "subject"], desk);
-  const subjects = subjectNames === null ? [] : findSubjects(subjectNames, [...path, "subject"], desk);
-  const actionNames = checkNames(input["action"], [...path, "action"], desk);
-  if (actionNames !== null) checkActions(actionNames, subjects, [...path, "action"], desk);
-  const conditions = checkConditions(input["conditions"], subjects, [...path, "conditions"], desk);
+function checkRule(input: unknown, path: Path, check: RuleCheck): Rule | null {
+  if (!isRecord(input)) return complain(check, path, "must be an object");
+  const subjectNames = checkNames(input["subject"], [...path, "subject"], check);
+  const subjects = subjectNames === null ? [] : findSubjects(subjectNames, [...path, "subject"], check);
+  const actionNames = checkNames(input["action"], [...path, "action"], check);
+  if (actionNames !== null) checkActions(actionNames, subjects, [...path, "action"], check);
+  const conditions = checkConditions(input["conditions"], subjects, [...path, "conditions"], check);
   const inverted = input["inverted"] ?? undefined;
   if (inverted !== undefined && typeof inverted !== "boolean") {
-    return complain(desk, [...path, "inverted"], "must be true or false");
+    return complain(check, [...path, "inverted"], "must be true or false");
   }
   if (subjectNames === null || actionNames === null) return null;
   return {
@@ -169,10 +173,10 @@ function checkRule(input: unknown, path: Path, desk: RuleCheck): Rule | null {
 }
 
 /** One name or several, kept in the form in which they came. */
-function checkNames(input: unknown, path: Path, desk: RuleCheck): string | string[] | null {
-  if (!Array.isArray(input)) return checkString(input, path, desk);
-  if (!hasRightCount(input, path, desk)) return null;
-  const names = input.map((name: unknown, at) => checkString(name, [...path, at], desk));
+function checkNames(input: unknown, path: Path, check: RuleCheck): string | string[] | null {
+  if (!Array.isArray(input)) return checkString(input, path, check);
+  if (!hasRightCount(input, path, check)) return null;
+  const names = input.map((name: unknown, at) => checkString(name, [...path, at], check));
   return names.every((name) => name !== null) ? names : null;
 }
 
@@ -181,10 +185,10 @@ function placed(names: string | string[], path: Path): [string, Path][] {
   return typeof names === "string" ? [[names, path]] : names.map((name, at) => [name, [...path, at]]);
 }
 
-function findSubjects(names: string | string[], path: Path, desk: RuleCheck): KnownSubject[] {
+function findSubjects(names: string | string[], path: Path, check: RuleCheck): KnownSubject[] {
   return placed(names, path).flatMap(([name, place]) => {
-    const subject = findSubject(name, desk.scope);
-    if (subject === null) complain(desk, place, `unknown subject ${quote(name)}`);
+    const subject = findSubject(name, check.scope);
+    if (subject === null) complain(check, place, `unknown subject ${quote(name)}`);
     return subject ?? [];
   });
 }
@@ -193,12 +197,12 @@ function checkActions(
   names: string | string[],
   subjects: readonly KnownSubject[],
   path: Path,
-  desk: RuleCheck,
+  check: RuleCheck,
 ): void {
   for (const [name, place] of placed(names, path)) {
     for (const subject of subjects) {
       if (subject.actions.has(name)) continue;
-      complain(desk, place, `unknown action ${quote(name)} for subject ${quote(subject.name)}`);
+      complain(check, place, `unknown action ${quote(name)} for subject ${quote(subject.name)}`);
     }
   }
 }
@@ -207,103 +211,103 @@ function checkConditions(
   input: unknown,
   subjects: readonly KnownSubject[],
   path: Path,
-  desk: RuleCheck,
+  check: RuleCheck,
 ): Conditions | null {
   if (input === undefined || input === null) return null;
-  if (!isRecord(input)) return complain(desk, path, "must be an object");
+  if (!isRecord(input)) return complain(check, path, "must be an object");
   const conditions: [string, Condition][] = [];
   for (const [attribute, value] of Object.entries(input)) {
     const place = [...path, attribute];
     const [subject] = subjects;
     const stranger = subjects.find((candidate) => !candidate.attributes.has(attribute));
     if (stranger)
-      complain(desk, place, `unknown attribute ${quote(attribute)} for subject ${quote(stranger.name)}`);
+      complain(check, place, `unknown attribute ${quote(attribute)} for subject ${quote(stranger.name)}`);
     const kind = subject?.attributes.get(attribute);
     if (kind === undefined || stranger) continue;
     if (subjects.some((candidate) => candidate.attributes.get(attribute) !== kind)) {
-      complain(desk, place, "means different things for these subjects; use separate rules");
+      complain(check, place, "means different things for these subjects; use separate rules");
     }
-    const condition = checkCondition(value, kind, place, desk);
+    const condition = checkCondition(value, kind, place, check);
     if (condition !== null) conditions.push([attribute, condition]);
   }
   return Object.fromEntries(conditions);
 }
 
-function checkCondition(input: unknown, kind: AttributeKind, path: Path, desk: RuleCheck): Condition | null {
+function checkCondition(input: unknown, kind: AttributeKind, path: Path, check: RuleCheck): Condition | null {
   if (typeof input === "string" && OPERATORS[kind].includes("$eq"))
-    return checkValue(input, kind, path, desk);
+    return checkValue(input, kind, path, check);
   if (!isRecord(input)) {
-    return complain(desk, path, `must be an object of ${OPERATORS[kind].join(", ")}`);
+    return complain(check, path, `must be an object of ${OPERATORS[kind].join(", ")}`);
   }
   const operators: [string, unknown][] = [];
   for (const [operator, operand] of Object.entries(input)) {
     const place = [...path, operator];
     if (!OPERATORS[kind].includes(operator)) {
-      complain(desk, place, `unknown operator; this attribute takes ${OPERATORS[kind].join(", ")}`);
+      complain(check, place, `unknown operator; this attribute takes ${OPERATORS[kind].join(", ")}`);
     } else {
-      operators.push([operator, checkOperand(operator, operand, { kind, path: place, desk })]);
+      operators.push([operator, checkOperand(operator, operand, { kind, path: place, check })]);
     }
   }
-  if (Object.keys(input).length === 0) return complain(desk, path, "must name at least one operator");
+  if (Object.keys(input).length === 0) return complain(check, path, "must name at least one operator");
   return Object.fromEntries(operators);
 }
 
 interface OperandPlace {
   readonly kind: AttributeKind;
   readonly path: Path;
-  readonly desk: RuleCheck;
+  readonly check: RuleCheck;
 }
 
-function checkOperand(operator: string, operand: unknown, { kind, path, desk }: OperandPlace): unknown {
+function checkOperand(operator: string, operand: unknown, { kind, path, check }: OperandPlace): unknown {
   switch (operator) {
     case "$in":
     case "$nin":
     case "$all":
-      if (!Array.isArray(operand)) return complain(desk, path, "must be an array of strings");
-      if (!hasRightCount(operand, path, desk)) return null;
-      return operand.map((value: unknown, at) => checkValue(value, kind, [...path, at], desk));
+      if (!Array.isArray(operand)) return complain(check, path, "must be an array of strings");
+      if (!hasRightCount(operand, path, check)) return null;
+      return operand.map((value: unknown, at) => checkValue(value, kind, [...path, at], check));
     case "$glob":
-      return checkGlob(operand, kind, path, desk);
+      return checkGlob(operand, kind, path, check);
     case "$elemMatch":
-      return checkElement(operand, path, desk);
+      return checkElement(operand, path, check);
     default:
-      return checkValue(operand, kind, path, desk);
+      return checkValue(operand, kind, path, check);
   }
 }
 
-function checkElement(input: unknown, path: Path, desk: RuleCheck): unknown {
-  if (!isRecord(input)) return complain(desk, path, "must be an object of key, value");
+function checkElement(input: unknown, path: Path, check: RuleCheck): unknown {
+  if (!isRecord(input)) return complain(check, path, "must be an object of key, value");
   const sides: [string, unknown][] = [];
   for (const [side, value] of Object.entries(input)) {
     const place = [...path, side];
     if (side !== "key" && side !== "value")
-      complain(desk, place, "unknown; only key and value can be matched");
-    else sides.push([side, checkCondition(value, "text", place, desk)]);
+      complain(check, place, "unknown; only key and value can be matched");
+    else sides.push([side, checkCondition(value, "text", place, check)]);
   }
-  if (sides.length === 0) return complain(desk, path, "must name key or value");
+  if (sides.length === 0) return complain(check, path, "must name key or value");
   return Object.fromEntries(sides);
 }
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
-function checkValue(input: unknown, kind: AttributeKind, path: Path, desk: RuleCheck): string | null {
-  const text = checkString(input, path, desk);
+function checkValue(input: unknown, kind: AttributeKind, path: Path, check: RuleCheck): string | null {
+  const text = checkString(input, path, check);
   if (text === null) return null;
   // Values are compared as they stand. Saying so beats a rule that never matches, and nothing an identity
   // carries can ever widen a grant.
-  if (text.includes("{{")) return complain(desk, path, "templates ({{ }}) are not supported");
+  if (text.includes("{{")) return complain(check, path, "templates ({{ }}) are not supported");
   // Ids arrive in small letters; a rule that names one otherwise would never match.
   if (kind !== "path") return UUID.test(text) ? text.toLowerCase() : text;
-  return canonicalPath(text) ?? complain(desk, path, "must be a folder path without //, . or ..");
+  return canonicalPath(text) ?? complain(check, path, "must be a folder path without //, . or ..");
 }
 
-function checkGlob(input: unknown, kind: AttributeKind, path: Path, desk: RuleCheck): string | null {
-  const text = checkString(input, path, desk);
+function checkGlob(input: unknown, kind: AttributeKind, path: Path, check: RuleCheck): string | null {
+  const text = checkString(input, path, check);
   if (text === null) return null;
   const pattern = kind === "path" ? withBorders(text) : text;
   const compiled = compileGlob(pattern, globMode(kind));
-  if (!compiled.ok) return complain(desk, path, `the pattern ${compiled.reason}`);
-  if (isCostly(compiled.glob)) desk.patternCharacters += pattern.length;
+  if (!compiled.ok) return complain(check, path, `the pattern ${compiled.reason}`);
+  if (isCostly(compiled.glob)) check.patternCharacters += pattern.length;
   return pattern;
 }
 
@@ -315,18 +319,18 @@ export function globMode(kind: AttributeKind): GlobMode {
   return kind === "path" ? "path" : "text";
 }
 
-function checkString(input: unknown, path: Path, desk: RuleCheck): string | null {
-  if (typeof input !== "string") return complain(desk, path, "must be a string");
-  if (input.length === 0) return complain(desk, path, "must not be empty");
+function checkString(input: unknown, path: Path, check: RuleCheck): string | null {
+  if (typeof input !== "string") return complain(check, path, "must be a string");
+  if (input.length === 0) return complain(check, path, "must not be empty");
   if (input.length > RULE_LIMITS.stringLength) {
-    return complain(desk, path, `must be at most ${RULE_LIMITS.stringLength} characters long`);
+    return complain(check, path, `must be at most ${RULE_LIMITS.stringLength} characters long`);
   }
   return input;
 }
 
-function hasRightCount(list: readonly unknown[], path: Path, desk: RuleCheck): boolean {
+function hasRightCount(list: readonly unknown[], path: Path, check: RuleCheck): boolean {
   if (list.length > 0 && list.length <= RULE_LIMITS.values) return true;
-  complain(desk, path, `must hold 1 to ${RULE_LIMITS.values} values`);
+  complain(check, path, `must hold 1 to ${RULE_LIMITS.values} values`);
   return false;
 }
 

@@ -92,7 +92,7 @@ export function openSlowLooks(needs: SlowNeeds): SlowLooks {
   });
   // It waits here and not for a connection, which would be given up after a few seconds.
   const maintenanceTurns = createFairQueue({
-    what: "looks of upkeep are under way",
+    what: "looks of maintenance are under way",
     places: MAINTENANCE_LOOKS,
     waitingPerTenant: 10_000,
     waiting: 10_000,

@@ -1,4 +1,4 @@
-/** Why may, or may not, somebody do something? The same evaluation that decides, asked for its scopes. */
+/** Why may, or may not, somebody do something? The same evaluation that decides, asked for its reasons. */
 import type { MemberActor } from "../../platform/actor.ts";
 import { Pace } from "../../platform/pace.ts";
 import { invalidField, notFound } from "../../platform/problem.ts";

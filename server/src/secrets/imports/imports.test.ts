@@ -1,5 +1,5 @@
 /**
- * What others show through imports and references when the scope under it moves: projects, environments and folders
+ * What others show through imports and references when what they stand on moves: projects, environments and folders
  * that go, move or are called something else.
  */
 import assert from "node:assert/strict";

@@ -182,7 +182,7 @@ export function createAuthorityCertificates({
 
   const room = createCertificateRoom(db, clock);
 
-  /** Through the signing like every other certificate; a repeat under the same key gets the first one's. */
+  /** Through signing like every other certificate; a repeat under the same key gets the first one's. */
   const certified = async (actor: MemberActor, task: Task): Promise<Adopted> => {
     const parent = await parentOf(actor, task.row, task.template.parentCaId);
     const order = orderOf(actor, task, parent);

@@ -1,5 +1,5 @@
 /**
- * From what somebody asked for to an issuance request for the signing, and from what the signing issued to the answer. Whoever calls has
+ * From what somebody asked for to an issuance request for signing, and from what signing issued to the answer. Whoever calls has
  * settled who asks and under which profile or authority.
  */
 import type { KeyObject } from "node:crypto";

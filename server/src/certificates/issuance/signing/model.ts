@@ -54,7 +54,7 @@ export interface CertificateTemplate {
   readonly notBefore: Date;
   readonly notAfter: Date;
   readonly signatureAlgorithm: SignatureAlgorithm | undefined;
-  /** Beyond what the signing adds by itself, such as id-pkix-ocsp-nocheck. */
+  /** Beyond what signing adds by itself, such as id-pkix-ocsp-nocheck. */
   readonly extensions?: readonly Extension[];
 }
 

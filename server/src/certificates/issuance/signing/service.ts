@@ -1,5 +1,5 @@
 /**
- * The one signing into the signer. Whatever asks for a certificate (the API, a renewal, an authority for itself, later
+ * The one way to the signer. Whatever asks for a certificate (the API, a renewal, an authority for itself, later
  * ACME and EST) hands an issuance request in here, and nothing else holds a signer:
  *
  *   policy → draft with a fresh serial → name constraints and lint → record → sign → compare → store, with the facts

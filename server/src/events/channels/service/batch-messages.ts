@@ -4,7 +4,7 @@ import { Frame } from "../../../platform/http/sse.ts";
 /** The frames of one event, and who hears them. */
 export interface OutboundMessage<Subscription> {
   readonly frames: readonly Frame[];
-  readonly circle: readonly Subscription[];
+  readonly recipients: readonly Subscription[];
 }
 
 export const wholeOf = (frames: readonly Frame[]): Frame => {
@@ -38,14 +38,14 @@ class MessageBatch {
   }
 }
 
-/** For events that are heard by different recipient cache: who gets which of them. */
+/** For events that are heard by different recipients: who gets which of them. */
 export function batchesOf<Subscription>(
   messages: readonly OutboundMessage<Subscription>[],
 ): Map<Subscription, MessageBatch> {
   const batches = new Map<Subscription, MessageBatch>();
   const nothingYet = new MessageBatch([]);
-  for (const { frames, circle } of messages) {
-    for (const subscription of circle)
+  for (const { frames, recipients } of messages) {
+    for (const subscription of recipients)
       batches.set(subscription, (batches.get(subscription) ?? nothingYet).with(frames));
   }
   return batches;

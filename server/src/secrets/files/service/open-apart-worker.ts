@@ -36,8 +36,8 @@ const bytes = decode(Buffer.from(file.buffer, file.byteOffset, file.byteLength).
 if (bytes)
   try {
     const pieces = piecesOf(await openArchive(bytes, passphrase));
-    parentPort?.on("message", () => say({ kind: "bite", pieces: nextChunk(pieces) }));
-    say({ kind: "bite", pieces: nextChunk(pieces) });
+    parentPort?.on("message", () => say({ kind: "chunk", pieces: nextChunk(pieces) }));
+    say({ kind: "chunk", pieces: nextChunk(pieces) });
   } catch (error) {
     refuse(error instanceof Problem ? error : unreadable());
   }

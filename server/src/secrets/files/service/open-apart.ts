@@ -18,7 +18,7 @@ export interface OpenOrder {
 }
 export type OpenedFile =
   /** The last one is empty. */
-  | { readonly kind: "bite"; readonly pieces: readonly Piece[] }
+  | { readonly kind: "chunk"; readonly pieces: readonly Piece[] }
   | {
       readonly kind: "refused";
       readonly status: number;
