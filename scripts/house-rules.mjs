@@ -8,11 +8,11 @@ const SPLITS = /\/(model|store|service|routes|jobs|contract)\/[a-z0-9-]+(\.test)
 const FAMILIES = [
   /^server\/src\/certificates\/x509\//,
   /^server\/src\/notifications\/channels\//,
-  /^server\/src\/secrets\/transfer\/formats\//,
+  /^server\/src\/secrets\/files\/formats\//,
 ];
 const ENTRANCES = /(^|\/)(index|contract(\.v\d+)?|events)\.ts$/;
 const PURE_PLATFORM =
-  /^server\/src\/platform\/(problem|ids|html|glob(-[a-z]+)?|clock|sealed|actor|http\/(endpoint|client-address))\.ts$/;
+  /^server\/src\/platform\/(problem|ids|html|glob(-[a-z]+)?|clock|redacted|actor|http\/(endpoint|client-address))\.ts$/;
 
 const isTest = (path) => path.endsWith(".test.ts") || path.startsWith("server/test/");
 const roomOf = (path) => /^server\/src\/(?!platform\/)([^/]+)\//.exec(path)?.[1];
