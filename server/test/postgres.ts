@@ -1,5 +1,5 @@
 /**
- * A real PostgreSQL for the tests. The runner (test/run.ts) starts one for all files and names it in the
+ * A real PostgreSQL for the tests. The runner (scripts/test.mjs) starts one for all files and names it in the
  * environment; a file that is run alone starts its own. Every test house gets a database of its own, copied from a
  * template that has the migrations applied.
  */

@@ -106,7 +106,7 @@ export function openSlowLooks(needs: SlowNeeds): SlowLooks {
     const bound = boundAnswer(client);
     try {
       const { rows } = await client.query({ name, text, values } as pg.QueryConfig);
-      isOver = (client as unknown as SessionClient).isStandby; // see read pipelines.ts
+      isOver = (client as unknown as SessionClient).isStandby; // see read-pipelines.ts
       return rows as Row[];
     } catch (error) {
       if (bound.isPassed()) throw tooLarge();

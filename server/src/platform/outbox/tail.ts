@@ -132,12 +132,13 @@ export class OutboxTail implements Tail {
   }
 
   readonly measures: readonly Measure[] = [
-    {
-      name: "keyward_outbox_deaf_seconds",
+    // The second name is the first one's of old, kept for one release: dashboards and alerts were made with it.
+    ...(["keyward_outbox_lag_seconds", "keyward_outbox_deaf_seconds"] as const).map((name) => ({
+      name,
       help: "For how long this node could not read what other nodes changed; under a second is normal, after a minute its streams are ended.",
-      kind: "gauge",
+      kind: "gauge" as const,
       read: () => [{ value: this.lagMs() / 1000 }],
-    },
+    })),
     {
       name: "keyward_outbox_unsynced_seconds",
       help: "Since when this node may not know of every change; from one second on it reads everything from the database instead of its memory.",

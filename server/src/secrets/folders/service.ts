@@ -1,6 +1,6 @@
 /**
  * The tree. Creating a folder leaves the others alone; renaming, moving and deleting change the path of everything
- * below, so they take the project's tree for themselves (trees.ts).
+ * below, so they take the project's tree for themselves (lockTreeAlone).
  */
 import type { MemberActor } from "../../platform/actor.ts";
 import { isUniqueViolation } from "../../platform/db/index.ts";

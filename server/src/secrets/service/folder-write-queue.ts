@@ -1,5 +1,5 @@
 /**
- * The counter at which writers of one folder are served. Whoever comes while a transaction of the folder is under way
+ * The queue in which writers of one folder are served. Whoever comes while a transaction of the folder is under way
  * waits, and all who waited are served in the next one together: their rows are locked by one statement, decided on
  * one after the other (each sees what the ones before it did), and written by one. A busy folder so costs a fraction
  * of a transaction per write, sixteen updates of one secret do not queue for its row lock, and a single writer waits
