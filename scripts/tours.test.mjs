@@ -10,8 +10,8 @@ const textOf = (name) => readFileSync(join(TOURS, name), "utf8");
 const filesIn = (text) => [...text.matchAll(/`([\w./-]+\.(?:ts|mjs))`/g)].map(([, path]) => path);
 /** Named by their whole path, or as the tour says, from `server/src` or a room on. */
 const exists = (path) =>
-  ["", "server/src", "server/src/certificates", "server/src/platform/outbox", "server/src/events"].some((from) =>
-    existsSync(join(ROOT, from, path)),
+  ["", "server/src", "server/src/certificates", "server/src/platform/outbox", "server/src/events"].some(
+    (from) => existsSync(join(ROOT, from, path)),
   );
 /** Files of the numbered steps under a heading. */
 const steps = (text) =>

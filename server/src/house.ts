@@ -106,8 +106,7 @@ export interface House {
 }
 
 const FLUSH_MS = 2000;
-/** For closing what a start that failed has opened. */
-const GOODBYE_MS = 1000;
+const GOODBYE_MS = 1000; // for closing what a start that failed has opened
 
 /** What nearly every room stands on. */
 async function openCore({ config, clock, log, rootKey }: HouseOptions, db: Database, tail: Tail) {

@@ -4,7 +4,8 @@ import fc from "fast-check";
 import { nameFrom, type GeneralName } from "../x509/index.ts";
 import type { CertificateTemplate } from "../issuance/signing/model.ts";
 import type { PolicyRules } from "./contract.ts";
-import { couldStandFor, judge, matchesPattern, matchesUri, usagesUnder } from "./model.ts";
+import { judge, usagesUnder } from "./model.ts";
+import { couldStandFor, matchesPattern, matchesUri } from "./patterns/model.ts";
 
 const FROM = new Date("2026-01-01T00:00:00Z");
 const templateOf = (more: Partial<CertificateTemplate> = {}): CertificateTemplate => ({

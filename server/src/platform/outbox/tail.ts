@@ -54,10 +54,7 @@ const FRESH_MS = 1000;
 /** Nearly always a hole's transaction is just committing: looking again is cheaper than asking who is writing. */
 const HUNCH_MS = 20;
 const PEERS_MS = 30_000;
-/**
- * A hole is filled or dead within milliseconds. This only bounds the wait for a transaction that lingers, and is
- * longer than the database lets any of ours live.
- */
+/** Holes are filled or dead within milliseconds; this bounds the wait for a lingering transaction, beyond any of ours. */
 const PATIENCE_MS = 60_000;
 
 export interface TailNeeds {

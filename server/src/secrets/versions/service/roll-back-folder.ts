@@ -47,17 +47,11 @@ import {
   secretsAt,
   weighAt,
   type LastPlace,
-  type VersionRow,
 } from "../store.ts";
+import { stepId, stepKey, stepPath, type FolderThen, type RollbackStep } from "./rollback-steps.ts";
 
 export interface RollbackNeeds extends WriteNeeds {
   readonly folders: Folders;
-}
-
-/** A secret as it was, and where. */
-interface FolderThen {
-  readonly row: VersionRow & { readonly value: Buffer };
-  readonly path: string;
 }
 
 interface RollbackScope {
@@ -72,38 +66,10 @@ interface FolderNow {
   readonly rows: readonly SecretRow[];
 }
 
-/** What has to happen; a folder that is missing is known by its path only. */
-type RollbackStep =
-  | { readonly kind: "delete"; readonly row: SecretRow; readonly from: FolderPlace }
-  | {
-      readonly kind: "update";
-      readonly row: SecretRow;
-      readonly from: FolderPlace;
-      readonly path: string;
-      readonly key: string;
-      readonly state: SecretState;
-    }
-  | {
-      readonly kind: "create";
-      readonly past: FolderThen;
-      /** Where it lives now, or lived last. */
-      readonly origin: LastPlace;
-      readonly id: string;
-      readonly version: number;
-      readonly createdAt: Date;
-      readonly state: SecretState;
-    };
-
 /** Each is a row of the index; what an environment mentions may be more than one request could write. */
 const MOST_REFERENCES = 250_000;
 
 export type Rollbacks = ReturnType<typeof createRollbacks>;
-
-const stepPath = (step: RollbackStep): string =>
-  step.kind === "delete" ? step.from.path : step.kind === "update" ? step.path : step.past.path;
-const stepKey = (step: RollbackStep): string =>
-  step.kind === "delete" ? step.row.key : step.kind === "update" ? step.key : step.past.row.key;
-const stepId = (step: RollbackStep): string => (step.kind === "create" ? step.id : step.row.id);
 
 const attributesOfLast = (last: LastPlace, known: ReadonlyMap<string, TagRef>) =>
   attributesOf(last, last.key, tagsFor(known, last.tagIds));
