@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { ROOT } from "./build.mjs";
 import { check } from "./house-rules.mjs";
+import { checkTables } from "./table-rules.mjs";
 
 const files = new Map();
 for (const folder of ["server/src", "server/test", "cli/src"]) {
@@ -9,7 +10,7 @@ for (const folder of ["server/src", "server/test", "cli/src"]) {
     if (name.endsWith(".ts")) files.set(`${folder}/${name}`, readFileSync(join(ROOT, folder, name), "utf8"));
   }
 }
-const violations = check(files);
+const violations = [...check(files), ...checkTables(files)];
 for (const { rule, path, detail } of violations) console.error(`${rule}: ${path} ${detail}`);
 console.log(
   violations.length === 0

@@ -1,0 +1,133 @@
+// Tables belong to rooms: SQL on a table stands in the room that owns it (scripts/tables.mjs). What is read are the
+// string and template literals, so that a comment or a type of the same name does not count.
+import ts from "typescript";
+import { KNOWN_CROSSINGS, TABLES_OF } from "./tables.mjs";
+
+/** Stands where a template puts something in. */
+const PUT_IN = "$put_in";
+const TOKEN = /'(?:[^']|'')*'|--[^\n]*|"[^"]+"|[a-z_$][\w$]*(?:\."?[a-z_]\w*"?)*|[(),;]/gi;
+const NAMES_A_TABLE = new Set([
+  "FROM",
+  "JOIN",
+  "INTO",
+  "UPDATE",
+  "USING",
+  "TRUNCATE",
+  "TABLE",
+  "LIKE",
+  "COPY",
+]);
+const PASSES_ON = new Set(["ONLY", "TABLE", "LATERAL", "IF", "EXISTS", "NOT"]);
+const BEGINS_LIST = new Set(["FROM", "USING", "TRUNCATE", "TABLE"]);
+const ENDS_LIST = new Set(
+  "WHERE GROUP HAVING ORDER LIMIT OFFSET FETCH FOR WINDOW UNION EXCEPT INTERSECT RETURNING SET VALUES SELECT".split(
+    " ",
+  ),
+);
+const FOLLOWS_A_TABLE = /^(?:\s+(?:AS\s+)?[a-z]\w{0,2})?(?:\s*,|\s+(?:WHERE|JOIN|LEFT|INNER|CROSS)\b)/;
+
+const bare = (token) => token.replaceAll('"', "").replace(/^public\./, "");
+
+/**
+ * The tables that an SQL text names where a table may stand, once per place, in all its sub-queries and CTEs. A name
+ * after a comma counts while a list of tables goes on: `FROM unnest($1) u, projects p`.
+ */
+export function tablesIn(text, { anyCase = true } = {}) {
+  const found = [];
+  const lists = [false];
+  let isExpected = false;
+  for (const [token] of text.matchAll(TOKEN)) {
+    const word = anyCase ? token.toUpperCase() : token;
+    if (token.startsWith("--") || token.startsWith("'")) continue;
+    if (token === "(") lists.push(false);
+    else if (token === ")") lists.pop();
+    else if (token === ";") lists[lists.length - 1] = false;
+    if (lists.length === 0) lists.push(false);
+    if (token === ",") isExpected = lists.at(-1);
+    else if (NAMES_A_TABLE.has(word)) {
+      isExpected = true;
+      if (BEGINS_LIST.has(word)) lists[lists.length - 1] = true;
+    } else if (isExpected && PASSES_ON.has(word)) continue;
+    else {
+      if (ENDS_LIST.has(word)) lists[lists.length - 1] = false;
+      if (isExpected && /^["a-z_$]/i.test(token) && !ENDS_LIST.has(word)) found.push(bare(token));
+      isExpected = false;
+    }
+  }
+  return found;
+}
+
+function literalsOf(path, text) {
+  const literals = [];
+  const visit = (node) => {
+    if (ts.isStringLiteral(node) || ts.isNoSubstitutionTemplateLiteral(node)) literals.push(node.text);
+    else if (ts.isTemplateExpression(node))
+      literals.push(
+        node.head.text + node.templateSpans.map((span) => ` ${PUT_IN} ${span.literal.text}`).join(""),
+      );
+    ts.forEachChild(node, visit);
+  };
+  visit(ts.createSourceFile(path, text, ts.ScriptTarget.Latest));
+  return literals;
+}
+
+const SQL_WORD = /\b(FROM|JOIN|INTO|UPDATE|TRUNCATE|TABLE|WHERE)\b/;
+const isStore = (path) => /\/store(\/[^/]+)?\.ts$/.test(path);
+const isTest = (path) => path.endsWith(".test.ts") || path.startsWith("server/test/");
+
+/** Every table that a file's SQL names, also one at the head of a piece that is put in after FROM. */
+export function tablesOfFile(path, text, isTable) {
+  if (!(isStore(path) ? new RegExp(SQL_WORD, "i") : SQL_WORD).test(text)) return [];
+  const literals = literalsOf(path, text);
+  const named = literals.map((literal) => tablesIn(literal, { anyCase: isStore(path) }));
+  const putsIn = named.some((tables) => tables.includes(PUT_IN));
+  const atHead = literals.flatMap((literal) => {
+    const [, head = "", rest = ""] = /^\s*([a-z_]+)([^]*)$/.exec(literal) ?? [];
+    return FOLLOWS_A_TABLE.test(rest) || (putsIn && rest === "") ? [head] : [];
+  });
+  return [...named.flat(), ...atHead].filter(isTable);
+}
+
+const roomOf = (path) => /^server\/src\/([^/]+)\//.exec(path)?.[1] ?? "house";
+
+/** How often each room names each table of another one: room → table → number. */
+export function crossingsIn(files, tablesByRoom = TABLES_OF) {
+  const owners = new Map(
+    Object.entries(tablesByRoom).flatMap(([room, tables]) => tables.map((table) => [table, room])),
+  );
+  const crossings = {};
+  for (const [path, text] of files) {
+    if (!path.startsWith("server/src/") || isTest(path)) continue;
+    const room = roomOf(path);
+    for (const table of tablesOfFile(path, text, (name) => owners.has(name))) {
+      if (owners.get(table) === room) continue;
+      crossings[room] ??= {};
+      crossings[room][table] = (crossings[room][table] ?? 0) + 1;
+    }
+  }
+  return { crossings, owners };
+}
+
+export function checkTables(files, { tables = TABLES_OF, known = KNOWN_CROSSINGS } = {}) {
+  const { crossings, owners } = crossingsIn(files, tables);
+  const violations = [];
+  for (const room of new Set([...Object.keys(crossings), ...Object.keys(known)])) {
+    for (const table of new Set([...Object.keys(crossings[room] ?? {}), ...Object.keys(known[room] ?? {})])) {
+      const now = crossings[room]?.[table] ?? 0;
+      const allowed = known[room]?.[table] ?? 0;
+      if (now > allowed)
+        violations.push({
+          rule: "tables-belong-to-rooms",
+          path: `server/src/${room}`,
+          detail: `names ${table} of ${owners.get(table)} ${now} times in its SQL, ${allowed} are known: ask ${owners.get(table)}`,
+        });
+      else if (now < allowed)
+        violations.push({
+          rule: "known-crossings-only-fall",
+          path: "scripts/tables.mjs",
+          detail: `allows ${room} to name ${table} ${allowed} times, it does so ${now} times: write ${now === 0 ? "nothing" : now}`,
+        });
+    }
+  }
+  return violations;
+}
