@@ -1,8 +1,9 @@
-// Writes what is generated from the code: docs/openapi.json and the README's configuration table.
+// Writes what is generated from the code: docs/openapi.json, docs/schema.sql, the README's configuration table.
 // With --check it changes nothing and fails if a file is out of date.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { build, ROOT } from "./build.mjs";
+import { schemaOfMigrations } from "./schema.mjs";
 
 build();
 const { configTable } = await import("../server/dist/src/platform/config.js");
@@ -45,6 +46,7 @@ const catalogueTable = Object.entries(CATALOGUE)
 
 const files = {
   "docs/openapi.json": `${JSON.stringify(toOpenApi(endpoints, "http://localhost:8080", VERSION), null, 1)}\n`,
+  "docs/schema.sql": await schemaOfMigrations(),
   "README.md": between("README.md", "configuration", configTable()),
   "docs/permissions.md": between("docs/permissions.md", "catalogue", catalogueTable),
 };

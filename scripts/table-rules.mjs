@@ -57,6 +57,15 @@ export function tablesIn(text, { anyCase = true } = {}) {
   return found;
 }
 
+/** The tables that a function's body inserts into, updates or deletes from. */
+export const tablesChangedBy = (body) => [
+  ...new Set(
+    [...body.matchAll(/\b(?:INSERT INTO|UPDATE|DELETE FROM)\s+(?:ONLY\s+)?([a-z_]+)/g)].map(
+      ([, table]) => table,
+    ),
+  ),
+];
+
 function literalsOf(path, text) {
   const literals = [];
   const visit = (node) => {
