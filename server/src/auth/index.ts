@@ -6,6 +6,7 @@ export { authRoutes, type AuthServices } from "./routes.ts";
 export { createAuthentication, type Authentication } from "./service.ts";
 export { createPasswordResets } from "./resets/service.ts";
 export { createSessions, toUserView } from "./sessions/service.ts";
+export { revokeOrgSessions } from "./sessions/store.ts";
 export { createTokenAuths } from "./token/service.ts";
 export { foundTokenAuth } from "./token/store.ts";
 export { createUniversalLogin } from "./universal/login/service.ts";

@@ -11,6 +11,7 @@ import { newId } from "../platform/ids.ts";
 import type { Log } from "../platform/log.ts";
 import { createFactCache, type FactCache, type Tail } from "../platform/outbox/index.ts";
 import { licenceRequired, notFound } from "../platform/problem.ts";
+import { findOrganization } from "../organizations/index.ts";
 import { orgOf, type Permissions } from "../permissions/index.ts";
 import type { IssuedLicenceView, LicenceFeature, NewLicence, OrganizationLicenceView } from "./contract.ts";
 import { parseLicence, type LicencePayload } from "./document/contract.ts";
@@ -157,8 +158,7 @@ class LicenceService implements Licences {
     const orgId = asked.organizationId?.toLowerCase() ?? null;
     const terms = model.termsOf(asked, clock.now());
     return db.write(async (tx) => {
-      if (orgId !== null && !(await store.organizationExists(tx, orgId)))
-        throw notFound("The organisation", orgId);
+      if (orgId !== null && !(await findOrganization(tx, orgId))) throw notFound("The organisation", orgId);
       return this.issueFor(tx, actor, orgId, terms);
     });
   }

@@ -29,7 +29,6 @@ const revokeOwn = sql<{ id: string }>(
 const issuers = sql<{ publicKey: Buffer }>(`SELECT public_key AS "publicKey" FROM licence_issuers`);
 const insertIssuer = sql<{ id: string }>(`
   INSERT INTO licence_issuers (id, public_key, created_at) VALUES ($1, $2, $3) ON CONFLICT (public_key) DO NOTHING RETURNING id`);
-const organization = sql<{ id: string }>(`SELECT id FROM organizations WHERE id = $1`);
 
 export const licencesOfOrganization = (q: Query, orgId: string) => q.rows(ofOrganization, [orgId]);
 export const findLicence = (q: Query, id: string) => q.first(byId, [id]);
@@ -57,6 +56,3 @@ export const registerIssuer = async (
   tx: Tx,
   issuer: { id: string; publicKey: Buffer; at: Date },
 ): Promise<boolean> => (await tx.first(insertIssuer, [issuer.id, issuer.publicKey, issuer.at])) !== undefined;
-
-export const organizationExists = async (q: Query, id: string): Promise<boolean> =>
-  (await q.first(organization, [id])) !== undefined;

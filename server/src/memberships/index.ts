@@ -3,7 +3,10 @@ export { createMemberships, type Memberships } from "./service.ts";
 export {
   addMembership,
   HELD_ROLES,
+  isOrgMember,
+  organizationsOf,
   removeMembership,
+  removeMembershipsOf,
   replaceRoles,
   ROLE_COLUMNS,
   ROLE_RECORD,

@@ -36,6 +36,13 @@ const insertRoles = sql(`
 const deleteRoles = sql(`DELETE FROM membership_roles WHERE membership_id = $1`);
 const touchMembership = sql(`UPDATE memberships SET updated_at = $2 WHERE id = $1`);
 const deleteMembership = sql(`DELETE FROM memberships WHERE id = $1`);
+const deleteOfUser = sql(`DELETE FROM memberships WHERE org_id = $1 AND user_id = $2`);
+const member = sql<{ id: string }>(
+  `SELECT id FROM memberships WHERE org_id = $1 AND project_id IS NULL AND user_id = $2`,
+);
+// Far more than anyone belongs to, but for the owner of a large instance.
+const organizations = sql<{ orgId: string }>(`
+  SELECT org_id AS "orgId" FROM memberships WHERE user_id = $1 AND project_id IS NULL ORDER BY created_at, id LIMIT 100`);
 
 export const findCustomRoles = (
   q: Query,
@@ -94,6 +101,14 @@ export async function replaceRoles(
 }
 
 export const removeMembership = (tx: Tx, membershipId: string) => tx.rows(deleteMembership, [membershipId]);
+/** A person's in the organisation and in all its projects. */
+export const removeMembershipsOf = (tx: Tx, orgId: string, userId: string) =>
+  tx.rows(deleteOfUser, [orgId, userId]);
+
+export const isOrgMember = async (q: Query, orgId: string, userId: string) =>
+  (await q.first(member, [orgId, userId])) !== undefined;
+export const organizationsOf = async (q: Query, userId: string): Promise<string[]> =>
+  (await q.rows(organizations, [userId])).map((row) => row.orgId);
 
 /** A membership's roles as the wire shows them, aggregated for use inside a larger SELECT over `m`. */
 export const HELD_ROLES = `

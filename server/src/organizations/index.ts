@@ -5,6 +5,7 @@ export {
   claimBootstrap,
   findBootstrap,
   findOrganization,
+  holdOrganization,
   insertOrganization,
   type OrganizationRow,
 } from "./store.ts";

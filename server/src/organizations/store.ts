@@ -17,6 +17,8 @@ const ofUser = sql<OrganizationRow>(`
   SELECT ${COLUMNS} FROM organizations o JOIN memberships m ON m.org_id = o.id AND m.project_id IS NULL WHERE m.user_id = $1 ORDER BY o.created_at, o.id`);
 const update = sql<OrganizationRow>(`
   UPDATE organizations o SET name = coalesce($2, name), slug = coalesce($3, slug), updated_at = $4 WHERE id = $1 RETURNING ${COLUMNS}`);
+// NO KEY UPDATE lines up those who change members, but not those who only add rows that point at the organisation.
+const lock = sql(`SELECT id FROM organizations WHERE id = $1 FOR NO KEY UPDATE`);
 const bootstrap = sql(`INSERT INTO bootstrap (org_id, at) VALUES ($1, $2)`);
 const bootstrapped = sql<{ orgId: string }>(`SELECT org_id AS "orgId" FROM bootstrap`);
 
@@ -30,6 +32,7 @@ export const updateOrganization = (
   patch: { name?: string | undefined; slug?: string | undefined },
   at: Date,
 ) => tx.first(update, [id, patch.name ?? null, patch.slug ?? null, at]);
+export const holdOrganization = (tx: Tx, id: string) => tx.rows(lock, [id]);
 /** Fails on the constraint `bootstrap_once` for every caller but one. */
 export const claimBootstrap = (tx: Tx, orgId: string, at: Date) => tx.rows(bootstrap, [orgId, at]);
 export const findBootstrap = (q: Query) => q.first(bootstrapped);

@@ -2,6 +2,7 @@ export { email, newPassword, user, type UserView } from "./contract.ts";
 export {
   findUser,
   findUserByEmail,
+  holdUser,
   insertUser,
   listInstanceAdmins,
   setPasswordHash,

@@ -18,6 +18,7 @@ const byId = sql<UserRow>(`SELECT ${COLUMNS} FROM users WHERE id = $1`);
 const admins = sql<UserRow>(
   `SELECT ${COLUMNS} FROM users WHERE is_instance_admin ORDER BY created_at LIMIT 100`,
 );
+const lock = sql(`SELECT id FROM users WHERE id = $1 FOR NO KEY UPDATE`);
 const setPassword = sql(`UPDATE users SET password_hash = $2, updated_at = $3 WHERE id = $1`);
 
 export const insertUser = (tx: Tx, u: UserRow, at: Date) =>
@@ -25,5 +26,7 @@ export const insertUser = (tx: Tx, u: UserRow, at: Date) =>
 export const findUserByEmail = (q: Query, email: string) => q.first(byEmail, [email]);
 export const findUser = (q: Query, id: string) => q.first(byId, [id]);
 export const listInstanceAdmins = (q: Query) => q.rows(admins);
+/** Lines up those who change what belongs to this person, until the transaction ends. */
+export const holdUser = (tx: Tx, id: string) => tx.rows(lock, [id]);
 export const setPasswordHash = (tx: Tx, id: string, hash: string, at: Date) =>
   tx.rows(setPassword, [id, hash, at]);

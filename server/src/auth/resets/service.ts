@@ -13,21 +13,13 @@ import type { Log } from "../../platform/log.ts";
 import { badRequest, unauthorized, type Problem } from "../../platform/problem.ts";
 import type { Redacted } from "../../platform/redacted.ts";
 import { renderMail, type Mailer } from "../../notifications/index.ts";
-import { findUser, findUserByEmail, setPasswordHash, type UserRow } from "../../users/index.ts";
+import { findUser, findUserByEmail, holdUser, setPasswordHash, type UserRow } from "../../users/index.ts";
 import { sessionsChanged } from "../events.ts";
 import { forgetFailures } from "../lockouts/store.ts";
 import { PASSWORD_METHOD } from "../sessions/attempts/service.ts";
 import { revokeSessions } from "../sessions/store.ts";
 import { auditAccount } from "../trail/service.ts";
-import {
-  dropReset,
-  dropResetsOf,
-  findReset,
-  holdUser,
-  insertReset,
-  sweepResets,
-  takeReset,
-} from "./store.ts";
+import { dropReset, dropResetsOf, findReset, insertReset, sweepResets, takeReset } from "./store.ts";
 
 export interface PasswordResetNeeds {
   readonly db: Db;
@@ -133,6 +125,7 @@ export function createPasswordResets({ db, clock, log, keyring, mailer, publicUr
       await db.write(async (tx) => {
         // Whoever guessed the old password was guessing at nothing that is left. First, as in every login.
         await forgetFailures(tx, user.id, PASSWORD_METHOD, null);
+        // Of two links used at once one is too late.
         await holdUser(tx, user.id);
         if (!(await takeReset(tx, digest, clock.now()))) throw linkWorthless();
         await setPasswordHash(tx, user.id, hash, clock.now());

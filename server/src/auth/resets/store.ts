@@ -1,4 +1,5 @@
 import { sql, type Query, type Tx } from "../../platform/db/index.ts";
+import { holdUser } from "../../users/index.ts";
 
 export interface NewReset {
   readonly id: string;
@@ -8,8 +9,6 @@ export interface NewReset {
   readonly at: Date;
 }
 
-// One at a time per person: who asks twice at once is counted twice, and of two links used at once one is too late.
-const lockUser = sql(`SELECT id FROM users WHERE id = $1 FOR NO KEY UPDATE`);
 const insert = sql<{ id: string }>(`
   INSERT INTO password_resets (id, user_id, digest, expires_at, created_at)
   SELECT $1, $2, $3, $4, $5 WHERE (SELECT count(*) FROM password_resets WHERE user_id = $2 AND expires_at > $5) < $6
@@ -25,9 +24,9 @@ const remove = sql(`DELETE FROM password_resets WHERE id = $1`);
 const removeAll = sql(`DELETE FROM password_resets WHERE user_id = $1`);
 const sweep = sql(`DELETE FROM password_resets WHERE expires_at <= $1`);
 
-export const holdUser = (tx: Tx, userId: string) => tx.rows(lockUser, [userId]);
 /** False if as many are open as may be. */
 export async function insertReset(tx: Tx, reset: NewReset, most: number): Promise<boolean> {
+  // One at a time per person: who asks twice at once is counted twice.
   await holdUser(tx, reset.userId);
   const { id, userId, digest, expiresAt, at } = reset;
   return (await tx.first(insert, [id, userId, digest, expiresAt, at, most])) !== undefined;

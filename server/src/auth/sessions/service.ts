@@ -9,6 +9,7 @@ import { inBatches } from "../../platform/jobs/index.ts";
 import { createFactCache, type Tail } from "../../platform/outbox/index.ts";
 import { badRequest, notFound } from "../../platform/problem.ts";
 import type { Redacted } from "../../platform/redacted.ts";
+import { isOrgMember } from "../../memberships/index.ts";
 import { accessChanged } from "../../permissions/index.ts";
 import {
   findUser,
@@ -28,7 +29,6 @@ import {
   findSession,
   insertBranchSession,
   insertRootSession,
-  isOrgMember,
   revokeSession,
   revokeSessions,
   sweepSessions,

@@ -26,15 +26,10 @@ const state = sql<SessionState>(`
   FROM user_sessions s JOIN user_sessions r ON r.id = s.root_id JOIN users u ON u.id = s.user_id
   WHERE s.id = $1 AND NOT s.is_revoked AND NOT r.is_revoked
     AND (s.org_id IS NULL OR EXISTS (SELECT 1 FROM memberships m WHERE m.org_id = s.org_id AND m.project_id IS NULL AND m.user_id = u.id))`);
-const member = sql<{ id: string }>(
-  `SELECT id FROM memberships WHERE org_id = $1 AND project_id IS NULL AND user_id = $2`,
-);
-// Far more than anyone belongs to, but for the owner of a large instance.
-const organizations = sql<{ orgId: string }>(`
-  SELECT org_id AS "orgId" FROM memberships WHERE user_id = $1 AND project_id IS NULL ORDER BY created_at, id LIMIT 100`);
 const revoke = sql(`
   UPDATE user_sessions SET is_revoked = true WHERE root_id = (SELECT root_id FROM user_sessions WHERE id = $1)`);
 const revokeAll = sql(`UPDATE user_sessions SET is_revoked = true WHERE user_id = $1`);
+const revokeInOrg = sql(`UPDATE user_sessions SET is_revoked = true WHERE org_id = $1 AND user_id = $2`);
 const sweep = slowSql<{ id: string }>(`
   DELETE FROM user_sessions WHERE id IN (SELECT id FROM user_sessions WHERE expires_at < $1 LIMIT $2) RETURNING id`);
 
@@ -51,12 +46,11 @@ export const insertRootSession = (tx: Tx, s: RootSession) =>
 export const insertBranchSession = (tx: Tx, s: { id: string; parentId: string; orgId: string; at: Date }) =>
   tx.first(openBranch, [s.id, s.parentId, s.orgId, s.at]);
 export const findSession = (q: Query, id: string) => q.first(state, [id]);
-export const isOrgMember = async (q: Query, orgId: string, userId: string) =>
-  (await q.first(member, [orgId, userId])) !== undefined;
-export const organizationsOf = async (q: Query, userId: string): Promise<string[]> =>
-  (await q.rows(organizations, [userId])).map((row) => row.orgId);
 /** The session's whole tree: the login it goes back to and every organisation selected from it. */
 export const revokeSession = (tx: Tx, id: string) => tx.rows(revoke, [id]);
 export const revokeSessions = (tx: Tx, userId: string) => tx.rows(revokeAll, [userId]);
+/** For who leaves an organisation: without this, a session would come back to life if they were ever invited again. */
+export const revokeOrgSessions = (tx: Tx, orgId: string, userId: string) =>
+  tx.rows(revokeInOrg, [orgId, userId]);
 export const sweepSessions = async (tx: Tx, before: Date, batch: number) =>
   (await tx.rows(sweep, [before, batch])).length;

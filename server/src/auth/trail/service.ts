@@ -5,7 +5,7 @@
  */
 import type { Actor } from "../../platform/actor.ts";
 import type { AuditEntry, Tx } from "../../platform/db/index.ts";
-import { organizationsOf } from "../sessions/store.ts";
+import { organizationsOf } from "../../memberships/index.ts";
 
 export async function auditAccount(
   tx: Tx,

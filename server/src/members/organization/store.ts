@@ -1,4 +1,7 @@
 import { escapeLike, searchSql, sql, type Query, type SlowQuery, type Tx } from "../../platform/db/index.ts";
+import { revokeOrgSessions } from "../../auth/index.ts";
+import { removeMembershipsOf } from "../../memberships/index.ts";
+import { holdOrganization } from "../../organizations/index.ts";
 
 /** A person as a member of an organisation, with their first role there. */
 export interface OrgMemberRow {
@@ -35,8 +38,6 @@ const count = sql<{ count: number }>(
 const countSearch = searchSql<{ count: number }>(
   `SELECT count(*) AS count ${FROM} WHERE ${IN_ORG} AND ${matches("$2")}`,
 );
-// NO KEY UPDATE lines up those who change members, but not those who only add rows that point at the organisation.
-const lock = sql(`SELECT id FROM organizations WHERE id = $1 FOR NO KEY UPDATE`);
 // Whoever is adding this person to a project holds a share of the row: waiting for them before anything is deleted
 // lets the deletion see what they added.
 const lockOne = sql(`SELECT id FROM memberships WHERE id = $1 AND org_id = $2 FOR UPDATE`);
@@ -45,13 +46,10 @@ const admins = sql<{ id: string }>(`
   SELECT m.id FROM memberships m WHERE ${IN_ORG} AND m.user_id IS NOT NULL
     AND EXISTS (SELECT 1 FROM membership_roles r WHERE r.membership_id = m.id AND r.role = 'admin' AND NOT r.is_temporary)
   LIMIT 2`);
-const removeEverywhere = sql(`DELETE FROM memberships WHERE org_id = $1 AND user_id = $2`);
-// Without this, a session would come back to life if the person was ever invited again.
-const endSessions = sql(`UPDATE user_sessions SET is_revoked = true WHERE org_id = $1 AND user_id = $2`);
 
 export const findOrgMember = (q: Query, orgId: string, id: string) => q.first(one, [orgId, id]);
 export async function lockMember(tx: Tx, orgId: string, id: string): Promise<void> {
-  await tx.rows(lock, [orgId]);
+  await holdOrganization(tx, orgId);
   await tx.rows(lockOne, [id, orgId]);
 }
 
@@ -62,7 +60,7 @@ export async function isLastAdmin(tx: Tx, orgId: string, id: string): Promise<bo
 }
 
 export const removeFromOrg = (tx: Tx, orgId: string, userId: string) =>
-  Promise.all([tx.rows(removeEverywhere, [orgId, userId]), tx.rows(endSessions, [orgId, userId])]);
+  Promise.all([removeMembershipsOf(tx, orgId, userId), revokeOrgSessions(tx, orgId, userId)]);
 
 export async function pageOfOrgMembers(
   q: SlowQuery,
