@@ -99,7 +99,7 @@ export function tablesOfFile(path, text, isTable) {
 
 const roomOf = (path) => /^server\/src\/([^/]+)\//.exec(path)?.[1] ?? "house";
 
-/** How often each room names each table of another one: room → table → number. */
+/** Each room's files that name a table of another one, once per mention: room → table → files. */
 export function crossingsIn(files, tablesByRoom = TABLES_OF) {
   const owners = new Map(
     Object.entries(tablesByRoom).flatMap(([room, tables]) => tables.map((table) => [table, room])),
@@ -111,7 +111,7 @@ export function crossingsIn(files, tablesByRoom = TABLES_OF) {
     for (const table of tablesOfFile(path, text, (name) => owners.has(name))) {
       if (owners.get(table) === room) continue;
       crossings[room] ??= {};
-      crossings[room][table] = (crossings[room][table] ?? 0) + 1;
+      (crossings[room][table] ??= []).push(path);
     }
   }
   return { crossings, owners };
@@ -122,19 +122,20 @@ export function checkTables(files, { tables = TABLES_OF, known = KNOWN_CROSSINGS
   const violations = [];
   for (const room of new Set([...Object.keys(crossings), ...Object.keys(known)])) {
     for (const table of new Set([...Object.keys(crossings[room] ?? {}), ...Object.keys(known[room] ?? {})])) {
-      const now = crossings[room]?.[table] ?? 0;
+      const paths = crossings[room]?.[table] ?? [];
+      const now = paths.length;
       const allowed = known[room]?.[table] ?? 0;
       if (now > allowed)
         violations.push({
           rule: "tables-belong-to-rooms",
-          path: `server/src/${room}`,
-          detail: `names ${table} of ${owners.get(table)} ${now} times in its SQL, ${allowed} are known: ask ${owners.get(table)}`,
+          path: [...new Set(paths)].join(", "),
+          detail: `of ${room}: SQL on ${table}, which is of ${owners.get(table)}, in ${now} places; ${allowed} are known`,
         });
       else if (now < allowed)
         violations.push({
           rule: "known-crossings-only-fall",
           path: "scripts/tables.mjs",
-          detail: `allows ${room} to name ${table} ${allowed} times, it does so ${now} times: write ${now === 0 ? "nothing" : now}`,
+          detail: `knows ${allowed} places of ${room} with SQL on ${table}; there are ${now}: lower the number`,
         });
     }
   }
