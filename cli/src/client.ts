@@ -7,7 +7,7 @@ import type { Target } from "./session.ts";
 type Input<Schema> = Schema extends { readonly _zod: { readonly input: infer Value } } ? Value : never;
 type Output<Schema> = Schema extends { readonly _zod: { readonly output: infer Value } } ? Value : never;
 /** Moments are text on the wire. */
-export type Wire<T> = T extends Date
+type Wire<T> = T extends Date
   ? string
   : T extends readonly (infer Item)[]
     ? Wire<Item>[]
@@ -16,7 +16,7 @@ export type Wire<T> = T extends Date
       : T;
 export type Reply<E extends Endpoint> = Wire<Output<E["reply"]>>;
 
-export interface Asked<E extends Endpoint> {
+interface Asked<E extends Endpoint> {
   readonly params?: Input<E["params"]>;
   readonly query?: Record<string, string>;
   readonly body?: Input<E["body"]>;

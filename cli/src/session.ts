@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { Failure, UsageError } from "./failure.ts";
 import type { World } from "./world.ts";
 
-export interface Session {
+interface Session {
   readonly url: string;
   readonly token: string;
   readonly expiresAt: string;
@@ -54,7 +54,7 @@ export async function writeSession(world: World, session: Session): Promise<void
   }
 }
 
-export function checkUrl(text: string): string {
+function checkUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url || !["http:", "https:"].includes(url.protocol))
     throw new UsageError(`Not the address of a server: ${text}`);

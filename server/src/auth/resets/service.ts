@@ -29,7 +29,7 @@ import {
   takeReset,
 } from "./store.ts";
 
-export interface PasswordResetNeeds {
+interface PasswordResetNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly log: Log;

@@ -1,6 +1,6 @@
 import { sql, type Query, type Tx } from "../../platform/db/index.ts";
 
-export interface NewReset {
+interface NewReset {
   readonly id: string;
   readonly userId: string;
   readonly digest: Buffer;

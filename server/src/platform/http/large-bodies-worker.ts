@@ -3,7 +3,7 @@ import { isUtf8 } from "node:buffer";
 import { parentPort } from "node:worker_threads";
 import { hasTooManyParts, UNSTORABLE_ESCAPES } from "./input.ts";
 
-export interface ParsedApart {
+interface ParsedApart {
   readonly value: unknown;
   readonly hasEscapes: boolean;
 }

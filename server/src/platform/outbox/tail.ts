@@ -57,7 +57,7 @@ const PEERS_MS = 30_000;
 /** Holes are filled or dead within milliseconds; this bounds the wait for a lingering transaction, beyond any of ours. */
 const PATIENCE_MS = 60_000;
 
-export interface TailNeeds {
+interface TailNeeds {
   readonly database: Database;
   readonly clock: Clock;
   readonly log: Log;
@@ -67,7 +67,7 @@ export function createTail({ database, clock, log }: TailNeeds): Tail {
   return new OutboxTail({ source: openOutbox(database), clock, log, timers: realTimers });
 }
 
-export interface OutboxTailNeeds {
+interface OutboxTailNeeds {
   readonly source: OutboxSource;
   readonly clock: Pick<Clock, "elapsed">;
   readonly log: Pick<Log, "warn" | "error">;

@@ -9,7 +9,7 @@
 import { badRequest } from "../../platform/problem.ts";
 import { canBeEnvironment, canBeSecret, canonicalPath } from "../paths/contract.ts";
 
-export interface Reference {
+interface Reference {
   /** Null: the folder of the secret that holds the reference. */
   readonly environment: string | null;
   readonly path: string | null;
@@ -47,11 +47,11 @@ export interface World {
 
 const REFERENCE = /\$\{([^{}]*)\}/g;
 const MAX_REFERENCE = 1024;
-export const MAX_EXPANDED = 1024 * 1024;
-export const MAX_CHAIN = 64;
+const MAX_EXPANDED = 1024 * 1024;
+const MAX_CHAIN = 64;
 
 /** What all references of one answer may cost together. What is beyond stays as it is written. */
-export interface Allowance {
+interface Allowance {
   /** References followed. */
   readonly steps: number;
   /** Characters put in for references: many small values may all refer to one large one. */

@@ -63,7 +63,7 @@ async function lettersOf(text: string): Promise<Uint8Array | undefined> {
   return letters;
 }
 
-export interface SealedFile {
+interface SealedFile {
   readonly file: string;
   readonly passphrase: string;
 }
