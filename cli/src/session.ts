@@ -13,7 +13,7 @@ interface Session {
   readonly expiresAt: string;
 }
 
-export interface Target {
+export interface ServerTarget {
   readonly url: string;
   readonly token: string | undefined;
   /** When the token ends, if it is known. */
@@ -61,7 +61,7 @@ function checkUrl(text: string): string {
   return text.replace(/\/+$/, "");
 }
 
-export async function findTarget(world: World, urlOption: string | undefined): Promise<Target> {
+export async function findTarget(world: World, urlOption: string | undefined): Promise<ServerTarget> {
   const session = await readSession(world);
   const given = urlOption ?? (world.env["KEYWARD_URL"] || undefined);
   const url = checkUrl(given ?? session?.url ?? DEFAULT_URL);

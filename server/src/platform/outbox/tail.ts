@@ -23,7 +23,7 @@ import { reasonOf, type Log } from "../log.ts";
 import type { Measure } from "../measure.ts";
 import { Listeners } from "./listeners.ts";
 import type { Fact, NumberedFact } from "./fact.ts";
-import { Pace, POLL_MS, realTimers, type Timers } from "./pace.ts";
+import { PollSchedule, POLL_MS, realTimers, type Timers } from "./pace.ts";
 import { BATCH, isWhole, Reading, type OutboxPage } from "./reading.ts";
 import { openOutbox, type ServerIdentity, type OutboxSource, type Outlook } from "./source.ts";
 
@@ -77,7 +77,7 @@ interface OutboxTailNeeds {
 export class OutboxTail implements Tail {
   readonly #needs: OutboxTailNeeds;
   readonly #reading = new Reading();
-  readonly #pace = new Pace();
+  readonly #pace = new PollSchedule();
   readonly #facts: Listeners<readonly NumberedFact[]>;
   readonly #hints: Listeners<Fact>;
   readonly #reconnects: Listeners<void>;
