@@ -1,4 +1,4 @@
-// `npm run check`: format, types, lint, import rules, generated files. Runs all of them and says which failed.
+// `npm run check`: format, types, lint, import rules, structure, generated files. Runs all of them and says which failed.
 import { spawnSync } from "node:child_process";
 import { ROOT } from "./build.mjs";
 
@@ -7,6 +7,7 @@ const steps = [
   ["types", ["node_modules/ts7/bin/tsc", "-b"]],
   ["lint", ["node_modules/eslint/bin/eslint.js", "."]],
   ["house rules", ["scripts/check-house.mjs"]],
+  ["structure", ["scripts/structure.mjs"]],
   ["generated files", ["scripts/generate.mjs", "--check"]],
 ];
 const failed = steps.filter(([name, args]) => {

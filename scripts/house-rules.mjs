@@ -1,6 +1,8 @@
 // Who may import whom. Each rule is one sentence of HOUSE.md; check() takes a map of path → text, so that the test
-// can show every rule a violation and see it bite. Type imports count: a cycle of types is a cycle.
+// can show every rule a violation and see it bite. Type imports count: a cycle of types is a cycle. So do dynamic
+// imports and workers: an arrow that is drawn late still points somewhere.
 import { posix } from "node:path";
+import { moduleOf } from "./module-graph.mjs";
 
 const FURNITURE = /^(index|contract|contract\.v\d+|model|events|store|service|routes|jobs)(\.test)?\.ts$/;
 /** A file that grew splits by verb into a folder of the same name; a pluggable family is a folder of siblings. */
@@ -14,27 +16,14 @@ const ENTRANCES = /(^|\/)(index|contract(\.v\d+)?|events)\.ts$/;
 const PURE_PLATFORM =
   /^server\/src\/platform\/(problem|ids|html|glob(-[a-z]+)?|clock|redacted|actor|http\/(endpoint|client-address))\.ts$/;
 
+const SQL = new Set(["sql", "searchSql", "slowSql"]);
+
 const isTest = (path) => path.endsWith(".test.ts") || path.startsWith("server/test/");
 const roomOf = (path) => /^server\/src\/(?!platform\/)([^/]+)\//.exec(path)?.[1];
 const inPlatform = (path) => path.startsWith("server/src/platform/");
 const base = (path) => posix.basename(path);
 const isFurniture = (path, name) =>
   base(path).replace(/\.v\d+\.ts$/, ".ts") === `${name}.ts` || new RegExp(`/${name}/[^/]+\\.ts$`).test(path);
-
-const IMPORT =
-  /^(?:import|export)\s+(type\s+)?((?:\*(?:\s+as\s+\w+)?|\{[^}]*\}|[\w$]+)(?:\s*,\s*\{[^}]*\})?)\s+from\s+["']([^"']+)["']/gm;
-const BARE_IMPORT = /^import\s+()()["']([^"']+)["']/gm;
-
-function importsOf(path, text) {
-  const found = [];
-  for (const [, type, names, target] of [...text.matchAll(IMPORT), ...text.matchAll(BARE_IMPORT)]) {
-    const resolved = target.startsWith(".")
-      ? posix.normalize(posix.join(posix.dirname(path), target))
-      : target;
-    found.push({ target: resolved, isType: Boolean(type), names });
-  }
-  return found;
-}
 
 const EDGE_RULES = [
   [
@@ -71,11 +60,11 @@ const EDGE_RULES = [
   ],
   [
     "only-stores-speak-sql",
-    (from, { target, names }) =>
+    (from, { target, names, isWhole }) =>
       roomOf(from) !== undefined &&
       !isFurniture(from, "store") &&
       target.startsWith("server/src/platform/db/") &&
-      /\b(sql|searchSql|slowSql)\b/.test(names),
+      (isWhole || names.some((name) => SQL.has(name))),
   ],
   [
     "stores-are-low",
@@ -124,7 +113,7 @@ export function check(files) {
   const graph = new Map();
   for (const [path, text] of files) {
     if (isTest(path)) continue;
-    const imports = importsOf(path, text);
+    const { imports, unreadable } = moduleOf(path, text);
     graph.set(
       path,
       imports.map((edge) => edge.target).filter((target) => files.has(target)),
@@ -133,6 +122,12 @@ export function check(files) {
       for (const [rule, breaks] of EDGE_RULES)
         if (breaks(path, edge)) violations.push({ rule, path, detail: `imports ${edge.target}` });
     }
+    for (const line of unreadable)
+      violations.push({
+        rule: "imports-name-their-target",
+        path,
+        detail: `line ${line} imports or starts what it does not name`,
+      });
     if (
       roomOf(path) !== undefined &&
       !FURNITURE.test(base(path)) &&

@@ -21,6 +21,9 @@ const SEEDED = {
   "web-and-cli-know-only-the-contract": {
     "cli/src/main.ts": 'import { a } from "../../server/src/house.ts";',
   },
+  "imports-name-their-target": {
+    "server/src/alerts/service.ts": "export const load = (name: string) => import(name);",
+  },
   "known-furniture": { "server/src/alerts/helpers.ts": "export const a = 1;" },
   "no-default-export": { "server/src/alerts/service.ts": "export default 1;" },
   "no-cycles": {
@@ -33,6 +36,54 @@ for (const [rule, files] of Object.entries(SEEDED)) {
   test(`the house rule ${rule} bites`, () =>
     assert.ok(rulesBroken(files).includes(rule), `${rule} let its violation pass`));
 }
+
+/** The same arrow past the door, in every form the language knows. */
+const FORMS = {
+  "a dynamic import": 'export const load = () => import("../secrets/store.ts");',
+  "a dynamic import of some names": 'const { find } = await import("../secrets/store.ts");',
+  "an imported type in place": 'export type Row = import("../secrets/store.ts").Row;',
+  "a worker": 'new Worker(new URL("../secrets/store.js", import.meta.url));',
+  "a program's address": 'const MAIN = new URL("../secrets/store.js", import.meta.url).href;',
+  "a namespace": 'import * as store from "../secrets/store.ts";',
+  "a default with names": 'import store, { find } from "../secrets/store.ts";',
+  "a re-export": 'export * as store from "../secrets/store.ts";',
+  "an import over lines with a comment": 'import {\n  find, // {why}\n} from "../secrets/store.ts";',
+};
+for (const [form, text] of Object.entries(FORMS)) {
+  test(`${form} is an import too`, () =>
+    assert.deepEqual(rulesBroken({ "server/src/alerts/service.ts": text }), ["rooms-enter-by-the-door"]));
+}
+
+test("a worker that imports whoever starts it closes a circle", () =>
+  assert.ok(
+    rulesBroken({
+      "server/src/platform/a.ts": 'new Worker(new URL("./b.js", import.meta.url));',
+      "server/src/platform/b.ts": 'import type { A } from "./a.ts";',
+    }).includes("no-cycles"),
+  ));
+
+test("a worker whose program is not written out is refused", () =>
+  assert.deepEqual(rulesBroken({ "server/src/platform/a.ts": "new Worker(file);" }), [
+    "imports-name-their-target",
+  ]));
+
+test("the whole database at once is SQL too", () => {
+  for (const text of [
+    'import * as db from "../platform/db/index.ts";',
+    'export * from "../platform/db/index.ts";',
+    'const db = await import("../platform/db/index.ts");',
+  ])
+    assert.deepEqual(rulesBroken({ "server/src/alerts/service.ts": text }), ["only-stores-speak-sql"]);
+});
+
+test("a method called import, and a folder's address, are no imports", () =>
+  assert.deepEqual(
+    rulesBroken({
+      "server/src/alerts/service.ts":
+        'own.import(actor);\nconst MIGRATIONS = new URL("../secrets/migrations", import.meta.url);',
+    }),
+    [],
+  ));
 
 test("a room built as HOUSE.md says breaks no rule", () => {
   assert.deepEqual(

@@ -2,12 +2,12 @@
 import type { Endpoint } from "@keyward/server";
 import { Failure } from "./failure.ts";
 import { plain } from "./printing.ts";
-import type { Target } from "./session.ts";
+import type { ServerTarget } from "./session.ts";
 
 type Input<Schema> = Schema extends { readonly _zod: { readonly input: infer Value } } ? Value : never;
 type Output<Schema> = Schema extends { readonly _zod: { readonly output: infer Value } } ? Value : never;
 /** Moments are text on the wire. */
-export type Wire<T> = T extends Date
+type Wire<T> = T extends Date
   ? string
   : T extends readonly (infer Item)[]
     ? Wire<Item>[]
@@ -16,14 +16,14 @@ export type Wire<T> = T extends Date
       : T;
 export type Reply<E extends Endpoint> = Wire<Output<E["reply"]>>;
 
-export interface Asked<E extends Endpoint> {
+interface Asked<E extends Endpoint> {
   readonly params?: Input<E["params"]>;
   readonly query?: Record<string, string>;
   readonly body?: Input<E["body"]>;
 }
 
 export interface Client {
-  readonly target: Target;
+  readonly target: ServerTarget;
   call<E extends Endpoint>(endpoint: E, asked?: Asked<E>): Promise<Reply<E>>;
   /** What is not JSON and may be long, line by line as it comes. */
   lines<E extends Endpoint>(endpoint: E, asked?: Asked<E>): AsyncGenerator<string>;
@@ -68,7 +68,7 @@ function addressOf(url: string, path: string, asked: Asked<Endpoint>): string {
   return `${url}${filled}${query === "" ? "" : `?${query}`}`;
 }
 
-function tokenFor(endpoint: Endpoint, target: Target, now: Date): string | undefined {
+function tokenFor(endpoint: Endpoint, target: ServerTarget, now: Date): string | undefined {
   if (endpoint.access === "public") return undefined;
   if (target.token === undefined)
     throw new Failure(`You are not logged in to ${target.url}: run keyward login, or set KEYWARD_TOKEN.`);
@@ -121,7 +121,7 @@ async function* receive(address: string, request: RequestInit): AsyncGenerator<s
   }
 }
 
-export function createClient(target: Target, now: () => Date): Client {
+export function createClient(target: ServerTarget, now: () => Date): Client {
   const requestOf = (endpoint: Endpoint, asked: Asked<Endpoint>, accept: string): RequestInit => {
     const token = tokenFor(endpoint, target, now());
     return {

@@ -7,7 +7,7 @@ import type { Client } from "./client.ts";
 import { UsageError } from "./failure.ts";
 import type { World } from "./world.ts";
 
-export interface Option {
+interface Option {
   readonly type: "string" | "boolean";
   readonly about: string;
   /** What the value stands for in the help: `<id>`. */
@@ -34,7 +34,7 @@ export interface Command {
   run(call: Call): Promise<void>;
 }
 
-export const SHARED_OPTIONS = {
+const SHARED_OPTIONS = {
   url: {
     type: "string",
     value: "<url>",

@@ -7,13 +7,13 @@ import { dirname, join } from "node:path";
 import { Failure, UsageError } from "./failure.ts";
 import type { World } from "./world.ts";
 
-export interface Session {
+interface Session {
   readonly url: string;
   readonly token: string;
   readonly expiresAt: string;
 }
 
-export interface Target {
+export interface ServerTarget {
   readonly url: string;
   readonly token: string | undefined;
   /** When the token ends, if it is known. */
@@ -54,14 +54,14 @@ export async function writeSession(world: World, session: Session): Promise<void
   }
 }
 
-export function checkUrl(text: string): string {
+function checkUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url || !["http:", "https:"].includes(url.protocol))
     throw new UsageError(`Not the address of a server: ${text}`);
   return text.replace(/\/+$/, "");
 }
 
-export async function findTarget(world: World, urlOption: string | undefined): Promise<Target> {
+export async function findTarget(world: World, urlOption: string | undefined): Promise<ServerTarget> {
   const session = await readSession(world);
   const given = urlOption ?? (world.env["KEYWARD_URL"] || undefined);
   const url = checkUrl(given ?? session?.url ?? DEFAULT_URL);

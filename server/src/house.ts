@@ -72,7 +72,7 @@ import { createRoles, roleRoutes } from "./roles/index.ts";
 import { createSecrets, secretsJobs, secretsRoutes, type Secrets } from "./secrets/index.ts";
 import { createStatus, statusRoutes } from "./status/index.ts";
 
-export interface HouseOptions {
+interface HouseOptions {
   readonly config: Config;
   readonly clock: Clock;
   readonly log: Log;

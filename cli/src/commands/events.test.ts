@@ -17,7 +17,7 @@ import { createClient } from "../client.ts";
 import { parseArguments } from "../command.ts";
 import { main } from "../main.ts";
 import type { World } from "../world.ts";
-import { pauseBefore, readFrames, tailWithin, type Frame, type Limits } from "./events.ts";
+import { pauseBefore, readFrames, tailWithin, type ServerSentEvent, type Limits } from "./events.ts";
 
 const frame = (event: string, data: unknown) => `id: 1\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`;
 const message = (eventType: string, payload: unknown) => ({
@@ -36,8 +36,8 @@ const created = (...keys: string[]) =>
 setFlagsFromString("--expose-gc");
 const collectGarbage = runInNewContext("gc") as () => void;
 
-async function framesOf(chunks: readonly Uint8Array[]): Promise<Frame[]> {
-  const frames: Frame[] = [];
+async function framesOf(chunks: readonly Uint8Array[]): Promise<ServerSentEvent[]> {
+  const frames: ServerSentEvent[] = [];
   const source = (async function* () {
     yield* chunks;
   })();

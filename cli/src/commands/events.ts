@@ -21,7 +21,7 @@ interface Place {
   readonly environment: string;
   readonly secretPath: string;
 }
-export interface Frame {
+export interface ServerSentEvent {
   readonly event: string;
   readonly data: string;
 }
@@ -39,7 +39,7 @@ const LONGEST_PAUSE_MS = 30_000;
 const GOOD_LIFE_MS = 30_000;
 
 /** As the standard reads a stream: lines end with LF, CR or both, and a blank one ends the frame. */
-export async function* readFrames(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Frame> {
+export async function* readFrames(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<ServerSentEvent> {
   const decoder = new TextDecoder();
   let [rest, event, data] = ["", "", [] as string[]];
   for await (const chunk of chunks) {
@@ -292,7 +292,7 @@ class Tail {
     }
   }
 
-  async #take({ event, data }: Frame): Promise<void> {
+  async #take({ event, data }: ServerSentEvent): Promise<void> {
     if (event === "ping") return;
     const message = parseOr<Partial<Message> & { message?: string }>(data, {});
     if (event === "error") throw new TryAgain(plain(message.message ?? "the server ended the stream"));

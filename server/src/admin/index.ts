@@ -1,2 +1,2 @@
 export { adminRoutes } from "./routes.ts";
-export { createAdmin, type Admin } from "./service.ts";
+export { createAdmin } from "./service.ts";

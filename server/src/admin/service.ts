@@ -27,7 +27,7 @@ import type { Permissions } from "../permissions/index.ts";
 import { slugFrom } from "../projects/index.ts";
 import { insertUser, listInstanceAdmins, type UserRow } from "../users/index.ts";
 
-export interface AdminNeeds {
+interface AdminNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly keyring: Keyring;

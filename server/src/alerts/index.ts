@@ -26,7 +26,7 @@ export interface AlertRoomNeeds {
   readonly projects: Projects;
 }
 
-export interface AlertRoomSettings {
+interface AlertRoomSettings {
   readonly notifications: Notifications;
   /** Where users reach this server: messages link there. */
   readonly publicUrl: string;

@@ -7,7 +7,7 @@ import type { Fact } from "../platform/outbox/index.ts";
 import type { Deliveries } from "./deliveries/service.ts";
 import type { PendingNotices } from "./notices/service.ts";
 
-export interface AlertWorkNeeds {
+interface AlertWorkNeeds {
   readonly clock: Clock;
   readonly log: Log;
   /** Told of the facts of this node's own commits. */

@@ -9,7 +9,7 @@
 import type { AlertEventType } from "./contract.ts";
 import type { CertificateFilter } from "./filters/contract.ts";
 
-export type Digest = "hourly" | "daily" | null;
+type Digest = "hourly" | "daily" | null;
 
 export interface AlertRow {
   readonly id: string;
@@ -31,7 +31,6 @@ export interface AlertRow {
 }
 
 export const DEFAULT_BEFORE = "30d";
-export const BEFORE = /^0*[1-9]\d{0,3}[hdwmy]$/;
 
 const HOUR_MS = 3_600_000;
 export const DAY_MS = 24 * HOUR_MS;

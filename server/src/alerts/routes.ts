@@ -20,7 +20,7 @@ import { alertPage, certificatePage, linkPageCsp } from "./links/model.ts";
 import type { Matches } from "./matches/service.ts";
 import type { Alerts } from "./service.ts";
 
-export interface AlertServices {
+interface AlertServices {
   readonly alerts: Alerts;
   readonly matches: Matches;
   readonly history: DeliveryHistory;

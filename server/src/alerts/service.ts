@@ -36,7 +36,7 @@ import {
   type ChannelRow,
 } from "./store.ts";
 
-export interface AlertNeeds {
+interface AlertNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly permissions: Permissions;

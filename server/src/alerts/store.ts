@@ -24,7 +24,7 @@ export interface ChannelRow {
   readonly updatedAt: Date;
 }
 
-export interface LastRunRow {
+interface LastRunRow {
   readonly alertId: string;
   readonly timestamp: Date;
   readonly error: string | null;
@@ -149,7 +149,7 @@ export const findApplicationProject = (q: Query, orgId: string, applicationId: s
 export const findCertificateProject = (q: SlowQuery, orgId: string, actorId: string) =>
   q.first(certificateProject, [orgId, actorId]);
 
-export interface AlertSearch {
+interface AlertSearch {
   readonly projectIds: readonly string[];
   readonly applicationId: string | undefined;
   readonly search: string | undefined;
@@ -197,7 +197,7 @@ export async function searchAlerts(
   return { alerts, total: counted?.total ?? 0 };
 }
 
-export interface CountWish {
+interface CountWish {
   readonly orgId: string;
   readonly projectId: string;
   /** Shall those with long filters be counted, too? */

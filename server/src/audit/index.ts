@@ -2,4 +2,4 @@ export { auditJobs } from "./jobs.ts";
 export { auditRoutes } from "./routes.ts";
 export { createRefusals, type Refusals } from "./refusals/service.ts";
 export { createAuditGroups, noRoom } from "./groups/service.ts";
-export { createAudit, type Audit } from "./service.ts";
+export { createAudit } from "./service.ts";

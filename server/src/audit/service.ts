@@ -8,7 +8,7 @@ import { createAuditPartitions, type AuditPartitions, type PartitionNeeds } from
 import { createAuditRetention, type AuditRetention, type RetentionNeeds } from "./retention/service.ts";
 import { pageOfAudit, type AuditFilter } from "./store.ts";
 
-export interface AuditNeeds extends PartitionNeeds, RetentionNeeds {
+interface AuditNeeds extends PartitionNeeds, RetentionNeeds {
   readonly permissions: Permissions;
   readonly projects: Pick<Projects, "resolve">;
 }
@@ -19,7 +19,7 @@ export interface Audit extends AuditPartitions, AuditRetention {
   listOfInstance(actor: MemberActor, query: AuditQuery): Promise<AuditPage>;
 }
 
-export interface AuditPage {
+interface AuditPage {
   readonly auditLogs: AuditLogView[];
   readonly nextCursor: string | null;
 }

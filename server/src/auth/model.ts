@@ -13,7 +13,7 @@ export interface TokenSettings {
   readonly usesLimit: number;
 }
 
-export interface Lifetime {
+interface Lifetime {
   readonly expiresIn: number;
   readonly maxTtl: number;
 }

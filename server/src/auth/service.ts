@@ -18,7 +18,7 @@ export interface Authentication {
   confirm(actor: MemberActor, header: string | undefined): Promise<void>;
 }
 
-export interface AuthenticationNeeds {
+interface AuthenticationNeeds {
   readonly clock: Clock;
   readonly keyring: Keyring;
   readonly accessTokens: AccessTokens;

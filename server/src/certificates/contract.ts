@@ -17,7 +17,7 @@ export const algorithmText = z.string().min(1).max(64);
 export const durationText = z.string().min(1).max(32);
 export const momentText = z.string().min(1).max(64);
 
-export const KEY_USAGE_WORDS = [
+const KEY_USAGE_WORDS = [
   "digital_signature",
   "non_repudiation",
   "key_encipherment",
@@ -28,7 +28,7 @@ export const KEY_USAGE_WORDS = [
   "encipher_only",
   "decipher_only",
 ] as const;
-export const EXTENDED_KEY_USAGE_WORDS = [
+const EXTENDED_KEY_USAGE_WORDS = [
   "client_auth",
   "server_auth",
   "code_signing",

@@ -28,17 +28,14 @@ import { certificateRoutes } from "./routes.ts";
 import { createCertificateScope, createMayIn } from "./service.ts";
 
 export {
-  certificateImported,
   certificateIssued,
   certificateRenewalFailed,
   certificateRenewed,
   certificateRevoked,
 } from "./events.ts";
 export { seenOf, seesAll, sightOf } from "./inventory/sight/service.ts";
-export { statusOf } from "./model.ts";
-export type { CertificateScope } from "./service.ts";
 
-export interface CertificateNeeds {
+interface CertificateNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly tail: Tail;
@@ -107,5 +104,3 @@ export function createCertificates(needs: CertificateNeeds) {
     jobs: certificateJobs({ maintenance, renewal, lists }),
   };
 }
-
-export type Certificates = ReturnType<typeof createCertificates>;

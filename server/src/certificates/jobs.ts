@@ -3,7 +3,7 @@ import type { Maintenance } from "./inventory/maintenance/service.ts";
 import type { Renewal } from "./issuance/renewal/service.ts";
 import type { Crls } from "./revocation/crl/service.ts";
 
-export interface CertificateWork {
+interface CertificateWork {
   readonly maintenance: Maintenance;
   readonly renewal: Renewal;
   readonly lists: Crls;

@@ -46,7 +46,7 @@ export const latest = (...moments: readonly Date[]): Date =>
   new Date(Math.max(...moments.map((at) => at.getTime())));
 
 /** Clocks differ: what is valid from this very second on is refused by whoever lags by one. */
-export const CLOCK_SLACK_SECONDS = 30;
+const CLOCK_SLACK_SECONDS = 30;
 
 /**
  * When something begins that shall be valid now: a little ago, but never so that a short life is used up by it, and not
@@ -90,7 +90,6 @@ export function judged<T>(field: string, work: () => T): T {
 }
 
 export type CertificateStatusName = "active" | "expired" | "revoked";
-export const PHASE = { live: 0, expired: 1, revoked: 2 } as const;
 
 /** The one place where a status is decided. */
 export function statusOf(

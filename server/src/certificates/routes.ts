@@ -15,7 +15,7 @@ import type { Profiles } from "./profiles/service.ts";
 import type { MayIn } from "./service.ts";
 import { revocationRoutes, type RevocationServices } from "./revocation/routes.ts";
 
-export interface CertificateServices extends InventoryServices, RevocationServices {
+interface CertificateServices extends InventoryServices, RevocationServices {
   readonly mayIn: MayIn;
   readonly authorities: Authorities;
   readonly authorityCertificates: AuthorityCertificates;

@@ -38,7 +38,7 @@ import type { StreamQuota } from "./stream-quota/service.ts";
 const DRAINED_BY = 0.8;
 const DRAIN_MS = 200;
 
-export interface EventNeeds {
+interface EventNeeds {
   readonly tail: Tail;
   readonly clock: Clock;
   readonly log: Log;
@@ -49,7 +49,7 @@ export interface EventNeeds {
   readonly quota: StreamQuota;
 }
 
-export interface StreamDoor {
+interface StreamDoor {
   readonly header: string | undefined;
   readonly open: ReplyControl["stream"];
 }

@@ -5,7 +5,7 @@ import type { IdentityMemberships } from "./memberships/service.ts";
 import type { OrgIdentities } from "./organization/service.ts";
 import type { ProjectIdentities } from "./service.ts";
 
-export interface IdentityServices {
+interface IdentityServices {
   readonly ofProject: ProjectIdentities;
   readonly ofOrganization: OrgIdentities;
   readonly memberships: IdentityMemberships;

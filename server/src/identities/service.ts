@@ -21,7 +21,7 @@ import {
   type IdentityRow,
 } from "./store.ts";
 
-export interface IdentityNeeds {
+interface IdentityNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly permissions: Permissions;
@@ -29,7 +29,7 @@ export interface IdentityNeeds {
   readonly projects: Projects;
 }
 
-export const noAccess = (): NewRoleRow => ({
+const noAccess = (): NewRoleRow => ({
   id: newId(),
   role: "no-access",
   roleId: null,

@@ -68,7 +68,7 @@ const remove = sql<{ id: string }>(
   `DELETE FROM identities WHERE id = $1 AND NOT has_delete_protection RETURNING id`,
 );
 
-export interface NewIdentityRow {
+interface NewIdentityRow {
   readonly id: string;
   readonly orgId: string;
   readonly projectId: string | null;
@@ -79,7 +79,7 @@ export interface NewIdentityRow {
   readonly at: Date;
 }
 
-export interface NewPlace {
+interface NewPlace {
   readonly membershipId: string;
   readonly projectId: string | null;
   readonly roles: readonly NewRoleRow[];
@@ -138,7 +138,7 @@ export async function pageOfProject(
   return { identities, total: total ?? NONE };
 }
 
-export interface IdentityPatch {
+interface IdentityPatch {
   readonly name?: string | undefined;
   readonly hasDeleteProtection?: boolean | undefined;
   readonly metadata?: readonly IdentityMetadataItem[] | undefined;

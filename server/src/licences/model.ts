@@ -47,7 +47,7 @@ export const isActive = (licence: Licence, now: number): boolean => statusOf(lic
  * Licences add up: a renewal can be installed weeks before the old one ends, and one for the whole instance does
  * not take away what an organisation has by its own.
  */
-export const activeFeatures = (licences: readonly Licence[], now: number): string[] =>
+const activeFeatures = (licences: readonly Licence[], now: number): string[] =>
   [
     ...new Set(licences.filter((licence) => isActive(licence, now)).flatMap((licence) => licence.features)),
   ].sort();
@@ -55,7 +55,7 @@ export const activeFeatures = (licences: readonly Licence[], now: number): strin
 const TELLING: readonly LicenceStatus[] = ["active", "not-yet", "expired", "revoked"];
 
 /** Of several, the one that an administrator wants to read about: active first, own first, longest first. */
-export function mostTelling(licences: readonly Licence[], now: number): Licence | undefined {
+function mostTelling(licences: readonly Licence[], now: number): Licence | undefined {
   const rank = (licence: Licence) => TELLING.indexOf(statusOf(licence, now));
   return licences.toSorted(
     (a, b) =>

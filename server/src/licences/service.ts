@@ -21,7 +21,7 @@ import { createIssuer, type LicenceIssuer } from "./issuer/service.ts";
 import * as model from "./model.ts";
 import * as store from "./store.ts";
 
-export interface LicenceNeeds {
+interface LicenceNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly tail: Tail;

@@ -42,7 +42,7 @@ export async function pageOfLicences(
   return { rows, totalCount: total?.count ?? 0 };
 }
 
-export type NewLicenceRow = Omit<LicenceRow, "revokedAt">;
+type NewLicenceRow = Omit<LicenceRow, "revokedAt">;
 
 export const insertLicence = (tx: Tx, row: NewLicenceRow) =>
   tx.rows(insert, [row.id, row.orgId, row.document, row.installedAt]);

@@ -17,7 +17,7 @@ import type { OrgMembers } from "./organization/service.ts";
 import * as project from "./projects/contract.ts";
 import type { ProjectMembers } from "./projects/service.ts";
 
-export interface MemberServices {
+interface MemberServices {
   readonly ofOrganization: OrgMembers;
   readonly ofProject: ProjectMembers;
   readonly invitations: Invitations;

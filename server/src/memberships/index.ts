@@ -1,4 +1,4 @@
-export { assignments, heldRole, roleAssignment, type RoleAssignment } from "./contract.ts";
+export type { RoleAssignment } from "./contract.ts";
 export { createMemberships, type Memberships } from "./service.ts";
 export {
   addMembership,

@@ -15,7 +15,7 @@ import {
 import { rangeSeconds, type RoleAssignment } from "./contract.ts";
 import { findCustomRoles, type NewRoleRow } from "./store.ts";
 
-export interface GrantScope {
+interface GrantScope {
   readonly orgId: string;
   readonly projectId: string | null;
   /** The rights of the one who grants, in this scope. */

@@ -12,7 +12,7 @@ export interface NewRoleRow {
   readonly endsAt: Date | null;
 }
 
-export interface CustomRole {
+interface CustomRole {
   readonly id: string;
   readonly slug: string;
   readonly rules: Rule[];
@@ -53,7 +53,7 @@ export const findCustomRoles = (
     ? q.rows(customRolesOfProject, [scope.projectId, slugs])
     : q.rows(customRolesOfOrg, [scope.orgId, slugs]);
 
-export interface NewMembership {
+interface NewMembership {
   readonly id: string;
   readonly orgId: string;
   readonly projectId: string | null;

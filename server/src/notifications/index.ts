@@ -1,12 +1,5 @@
-export type { AnyChannel, Channel } from "./channels/channel.ts";
+export type { AnyChannel } from "./channels/channel.ts";
 export { createMailer, type Mailer } from "./channels/smtp.ts";
-export {
-  SHOWN,
-  type Notice,
-  type NoticeCertificate,
-  type NoticeContent,
-  type NoticeKind,
-  type DeliveryOutcome,
-} from "./contract.ts";
+export { SHOWN, type NoticeContent, type NoticeKind, type DeliveryOutcome } from "./contract.ts";
 export { renderMail } from "./mail-template/model.ts";
-export { createNotifications, Notifications, type NotificationNeeds } from "./service.ts";
+export { createNotifications, Notifications } from "./service.ts";

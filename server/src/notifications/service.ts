@@ -8,7 +8,7 @@ import { slackChannel } from "./channels/slack.ts";
 import type { Mailer } from "./channels/smtp.ts";
 import { webhookChannel } from "./channels/webhook.ts";
 
-export interface NotificationNeeds {
+interface NotificationNeeds {
   readonly outbound: Outbound;
   readonly clock: Clock;
   readonly mailer: Mailer | undefined;

@@ -1,6 +1,5 @@
-export { organization } from "./contract.ts";
 export { organizationRoutes } from "./routes.ts";
-export { createOrganizations, organizationSlugTaken, type Organizations } from "./service.ts";
+export { createOrganizations, organizationSlugTaken } from "./service.ts";
 export {
   claimBootstrap,
   findBootstrap,

@@ -6,7 +6,7 @@ import { orgOf, type Permissions } from "../permissions/index.ts";
 import type { OrganizationView } from "./contract.ts";
 import { findOrganization, organizationsOfUser, updateOrganization } from "./store.ts";
 
-export interface OrganizationNeeds {
+interface OrganizationNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly permissions: Permissions;

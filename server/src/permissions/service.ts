@@ -19,7 +19,7 @@ import {
 import { missingInChunks } from "./service/compare-rights.ts";
 import { rolesInOrganization, rolesInProject, type HeldRole } from "./store.ts";
 
-export interface PermissionNeeds {
+interface PermissionNeeds {
   readonly db: Db;
   readonly tail: Tail;
   readonly clock: Clock;
@@ -69,7 +69,7 @@ export interface Permissions {
   requireInstanceAdmin(actor: MemberActor): void;
 }
 
-export interface WantedPair {
+interface WantedPair {
   readonly action: string;
   readonly subject: string;
   readonly attributes?: ConditionAttributes;

@@ -33,7 +33,7 @@ export interface UserActor {
   readonly caller: Caller;
 }
 
-export interface SystemActor {
+interface SystemActor {
   readonly kind: "system";
   readonly id: null;
   readonly name: string;

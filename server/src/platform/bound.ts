@@ -12,7 +12,7 @@ import { LRUCache } from "lru-cache";
 import { sql, type Query, type Tx } from "./db/index.ts";
 import { badRequest } from "./problem.ts";
 
-export interface BoundOptions {
+interface BoundOptions {
   readonly most: number;
   /** "A project has at most", "folders". */
   readonly words: readonly [string, string];
@@ -20,7 +20,7 @@ export interface BoundOptions {
   readonly count: (q: Query, scope: string, most: number) => Promise<number>;
 }
 
-export interface Bound {
+interface Bound {
   /** Throws if there is no room for so many more; what is allowed stays so until the transaction is over. */
   leaveRoom(tx: Tx, scope: string, more?: number): Promise<void>;
   /** Throws if there is no room for so many more, for who has much to do before the transaction; promises nothing. */

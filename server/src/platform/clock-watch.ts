@@ -14,8 +14,8 @@ import type { Measure } from "./measure.ts";
 const COMPARE_MS = 10_000;
 const TOLD_MS = 300_000;
 /** Below this, a difference may be the network's, and means nothing to anybody. */
-export const WORTH_TELLING_MS = 2000;
-export const WORTH_TRUSTING_MS = 30_000;
+const WORTH_TELLING_MS = 2000;
+const WORTH_TRUSTING_MS = 30_000;
 
 const databaseTime = sql<{ at: number }>(
   `SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS at`,

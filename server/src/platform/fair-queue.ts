@@ -23,7 +23,7 @@ export interface FairQueueOptions {
   readonly first?: { readonly isOf: (tenant: string) => boolean; readonly waiting: number };
 }
 
-export interface FairQueue {
+interface FairQueue {
   /** Does the work when it is this tenant's turn. */
   run<T>(tenant: string, work: () => Promise<T>): Promise<T>;
   /** Waits for a place; whoever has it gives it back by calling what this answers, once. */

@@ -24,7 +24,7 @@ export type GlobPart =
   | { readonly kind: "deep" }
   | { readonly kind: "either"; readonly options: readonly (readonly GlobPart[])[] };
 
-export type ParsedGlob =
+type ParsedGlob =
   | { readonly ok: true; readonly parts: readonly GlobPart[] }
   | { readonly ok: false; readonly reason: string };
 

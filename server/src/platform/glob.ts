@@ -11,7 +11,7 @@ import { type GlobMode, type GlobPart, parseGlob } from "./glob-syntax.ts";
 
 export { MAX_GLOB_LENGTH, type GlobMode } from "./glob-syntax.ts";
 
-export type CompiledGlob =
+type CompiledGlob =
   { readonly ok: true; readonly glob: Glob } | { readonly ok: false; readonly reason: string };
 
 /** `exact` and `under` are by far the most common globs, and need no automaton to be answered. */

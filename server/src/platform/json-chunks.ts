@@ -15,7 +15,7 @@ const IS_BLANK = /^[ \t\n\r]*$/;
 export class TooManyParts extends Error {}
 export class NotJson extends Error {}
 
-export interface PartLimits {
+interface PartLimits {
   /** In the whole text. */
   readonly all: number;
   /** In one item of an array, and in all that is not in one. */

@@ -23,7 +23,7 @@ export interface OutboundRequest {
   readonly body: string;
 }
 
-export interface OutboundAnswer {
+interface OutboundAnswer {
   readonly status: number;
   /** What a `retry-after` header asked for, in seconds; a date or nonsense counts as absent. */
   readonly retryAfterSeconds: number | undefined;
@@ -43,7 +43,7 @@ export class OutboundRefused extends Error {
 /** All addresses of a name. The system's own resolver unless a test brings another. */
 export type Resolver = (host: string) => Promise<readonly string[]>;
 
-export interface OutboundNeeds {
+interface OutboundNeeds {
   /** Private addresses that the operator allows as targets. */
   readonly allowed: BlockList;
   readonly resolve?: Resolver;

@@ -15,7 +15,7 @@ import type { Log } from "./log.ts";
 import type { Redacted } from "./redacted.ts";
 import { telling } from "./telling.ts";
 
-export interface PreparationNeeds {
+interface PreparationNeeds {
   readonly config: Pick<Config, "rootKeyPrevious">;
   readonly log: Log;
   readonly rootKey: Redacted<Buffer>;

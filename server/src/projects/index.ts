@@ -1,7 +1,5 @@
-export { projectRef, projectType } from "./contract.ts";
 export { createEnvironments, type Environments } from "./environments/service.ts";
-export type { EnvironmentRow } from "./environments/store.ts";
-export { projectChanged, projectDeleted } from "./events.ts";
+export { projectDeleted } from "./events.ts";
 export { slugFrom } from "./model.ts";
 export { createJudge } from "./gate/service.ts";
 export { createProjectAccess } from "./access/service.ts";

@@ -23,7 +23,7 @@ import {
   type ProjectRow,
 } from "./store.ts";
 
-export interface ProjectNeeds {
+interface ProjectNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly tail: Tail;
@@ -32,11 +32,11 @@ export interface ProjectNeeds {
 }
 
 /** Told inside the transaction, before a project goes: others may show what is in it. */
-export type BeforeProjectDelete = (tx: Tx, project: ProjectRow) => Promise<void>;
+type BeforeProjectDelete = (tx: Tx, project: ProjectRow) => Promise<void>;
 
 const CACHED_PROJECTS = 20_000;
 
-export const toProjectView = (row: ProjectRow): ProjectView => ({
+const toProjectView = (row: ProjectRow): ProjectView => ({
   ...row,
   _id: row.id,
   defaultProduct: row.type,

@@ -51,7 +51,7 @@ export const listProjectsOf = (
   type: string | undefined,
 ) => q.rows(actor.kind === "identity" ? ofIdentity : ofUser, [orgId, actor.id, type ?? null]);
 
-export interface NewProjectRow {
+interface NewProjectRow {
   readonly id: string;
   readonly orgId: string;
   readonly name: string;

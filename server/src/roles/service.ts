@@ -33,7 +33,7 @@ import {
   type RoleScope,
 } from "./store.ts";
 
-export interface RoleNeeds {
+interface RoleNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly permissions: Permissions;
@@ -41,7 +41,7 @@ export interface RoleNeeds {
 }
 
 /** Where the role lives: a project by id or slug, or (undefined) the caller's organisation. */
-export type RolePlace = string | undefined;
+type RolePlace = string | undefined;
 
 // Built-in roles have no row; a fixed id per slug keeps clients that expect one content.
 const BUILTIN_ID: Record<string, string> = {

@@ -38,9 +38,7 @@ import { createRollbacks } from "./versions/service/roll-back-folder.ts";
 import { versionRoutes } from "./versions/routes.ts";
 import { createSecretHistory } from "./versions/service.ts";
 
-export { importsMutated, secretsChanged } from "./events.ts";
-
-export interface SecretsNeeds {
+interface SecretsNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly log: Log;

@@ -32,7 +32,7 @@ export const nothingToOverride = (key: string) =>
   badRequest(`There is no shared secret ${JSON.stringify(key)} in this folder that could be overridden.`);
 
 /** What stands in for a value that the reader may know of but not see. */
-export const HIDDEN = "<hidden-by-keyward>";
+const HIDDEN = "<hidden-by-keyward>";
 
 /** A folder where it is: permissions, facts and answers all speak of this. */
 export interface FolderPlace {
@@ -43,7 +43,7 @@ export interface FolderPlace {
   readonly path: string;
 }
 
-export interface StoredMetadata {
+interface StoredMetadata {
   readonly key: string;
   readonly value: string;
   readonly isEncrypted: boolean;
@@ -93,7 +93,7 @@ export interface SecretState {
 }
 
 /** What encrypts and decrypts: a data key of the keyring, of which only this much matters here. */
-export interface Cipher {
+interface Cipher {
   readonly keyId: string;
   encrypt(plain: string, place: CipherPlace): Buffer;
   decrypt(box: Buffer, place: CipherPlace): Buffer;

@@ -10,7 +10,7 @@ import type { NotModified, OneSecret, SameAnswer, SecretList, SecretReads } from
 import type { SecretMoves } from "./service/move-secrets.ts";
 import type { SecretWrites } from "./service/write-secrets.ts";
 
-export interface SecretServices {
+interface SecretServices {
   readonly reads: SecretReads;
   readonly writes: SecretWrites;
   readonly transfers: SecretMoves;

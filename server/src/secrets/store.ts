@@ -30,7 +30,7 @@ export function weighedColumns(room: string, wantsValue: string, over = ""): str
 }
 
 /** A row of a read: the folder is there, the secret may not be. */
-export interface FoundSecret extends SecretRow {
+interface FoundSecret extends SecretRow {
   readonly foundFolderId: string;
   readonly path: string;
   readonly hasImports: boolean;
@@ -155,7 +155,7 @@ export const readOne = (
   key: string,
   more: { projectId: string; ownerId: string | null },
 ) => q.first(one, [at.environmentId, at.path, key, more.projectId, more.ownerId]);
-export interface ListWish {
+interface ListWish {
   readonly projectId: string;
   readonly ownerId: string | null;
   readonly recursive: boolean;

@@ -1,2 +1,2 @@
 export { statusRoutes } from "./routes.ts";
-export { createStatus, type StatusService } from "./service.ts";
+export { createStatus } from "./service.ts";

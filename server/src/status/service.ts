@@ -6,7 +6,7 @@ import { Problem, unavailable } from "../platform/problem.ts";
 import { VERSION } from "../version.ts";
 import { ping } from "./store.ts";
 
-export interface StatusNeeds {
+interface StatusNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly config: Config;

@@ -1,4 +1,4 @@
-export { email, newPassword, user, type UserView } from "./contract.ts";
+export type { UserView } from "./contract.ts";
 export {
   findUser,
   findUserByEmail,

@@ -16,7 +16,7 @@ const escapeText = (text: string): string =>
     .replace(/\p{Cc}/gu, " ");
 
 /** Folds between characters, never inside one: the limit counts octets. */
-export function foldLine(line: string): string {
+function foldLine(line: string): string {
   const parts: string[] = [];
   let part = "";
   let octets = 0;

@@ -24,7 +24,7 @@ import {
   removeCalendar,
 } from "./store.ts";
 
-export interface CalendarNeeds {
+interface CalendarNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly keyring: Keyring;

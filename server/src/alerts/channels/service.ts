@@ -11,7 +11,7 @@ import { channelInput, MOST_CHANNELS, type AlertView, type ChannelInput } from "
 import type { ChannelRow } from "../store.ts";
 import { matchChannels, type GivenChannel, type Stored } from "./service/match-channels.ts";
 
-export interface ChannelNeeds {
+interface ChannelNeeds {
   readonly keyring: Keyring;
   readonly clock: Clock;
   readonly notifications: Notifications;
@@ -26,7 +26,7 @@ interface Parsed {
   readonly isChanged: boolean;
 }
 
-export interface ChannelPlace {
+interface ChannelPlace {
   readonly alertId: string;
   readonly orgId: string;
   readonly projectId: string;

@@ -20,7 +20,7 @@ const LONGEST_WAIT_MS = 60_000;
 /** How long a claim holds; a node that has not said anything by then is taken for dead. */
 export const CLAIM_MS = 120_000;
 
-export interface DeliveryAttempt {
+interface DeliveryAttempt {
   /** This one included. */
   readonly attempts: number;
   readonly firstAttemptAt: Date;

@@ -24,7 +24,7 @@ import {
   type ClaimedDelivery,
 } from "./store.ts";
 
-export interface DeliveryNeeds {
+interface DeliveryNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly log: Log;

@@ -2,7 +2,7 @@ import { slowSql, sql, type Query, type SlowQuery, type Tx } from "../../platfor
 import type { NoticeContent } from "../../notifications/index.ts";
 import type { DeliveryVerdict } from "./model.ts";
 
-export interface DeliveryRow {
+interface DeliveryRow {
   readonly id: string;
   readonly alertId: string;
   readonly messageId: string;
@@ -81,9 +81,6 @@ const postponed = sql<{ id: string }>(`
 const ended = sql<{ id: string }>(`
   UPDATE alert_deliveries SET status = CASE WHEN delivered_at IS NULL THEN 'failed' ELSE 'delivered' END, last_error = $4, attempts = attempts - 1, updated_at = $3
   WHERE id = $1 AND attempts = $2 AND status = 'pending' RETURNING id`);
-const nextDue = sql<{ at: Date | null }>(
-  `SELECT min(next_at) AS at FROM alert_deliveries WHERE status = 'pending'`,
-);
 
 /** Bounded: a figure for a chart is not worth reading millions of rows. */
 const waiting = sql<{ count: number; oldestAt: Date | null }>(`
@@ -159,7 +156,7 @@ const insertDone = sql(`
     delivered_at, last_error, created_at, updated_at)
   VALUES ($1, $2, $3, $4, $5, $6, $7, 1, $8, $8, $8, $9, $10, $8, $8)`);
 
-export interface ClaimWish {
+interface ClaimWish {
   readonly now: Date;
   readonly until: Date;
   /** How many this node has under way, by destination. */
@@ -216,7 +213,7 @@ export const retryNowDeliveries = (
   at: Date,
 ) => tx.defer(retryNow, [channel.id, channel.destination, at, channel.isChanged]);
 
-export interface Home {
+interface Home {
   readonly id: string;
   readonly channelType: string;
   readonly destination: string;
@@ -235,7 +232,6 @@ export function reassignDeliveries(tx: Tx, alertId: string, channels: readonly H
   tx.defer(endOrphans, [alertId, at]);
 }
 export const readWaiting = (q: Query) => q.first(waiting);
-export const readNextDue = async (q: Query): Promise<Date | null> => (await q.first(nextDue))?.at ?? null;
 
 export async function listDeliveriesOf(
   q: Query,
@@ -252,7 +248,7 @@ export const findDelivery = (q: Query, alertId: string, id: string) => q.first(o
 /** Nothing comes back if a node is sending it at this moment. */
 export const sendAgain = (tx: Tx, id: string, at: Date) => tx.first(again, [id, at]);
 
-export interface TestRecord {
+interface TestRecord {
   readonly id: string;
   readonly channelId: string;
   readonly channelType: string;

@@ -1,7 +1,7 @@
 import { z } from "zod";
 
-export const FILTER_FIELDS = ["any", "profile_name", "common_name", "san", "include_cas"] as const;
-export const FILTER_OPERATORS = ["contains", "equals", "matches", "starts_with", "ends_with"] as const;
+const FILTER_FIELDS = ["any", "profile_name", "common_name", "san", "include_cas"] as const;
+const FILTER_OPERATORS = ["contains", "equals", "matches", "starts_with", "ends_with"] as const;
 
 /** Of these a certificate has one; of alternative names it has many, and two may be asked for. */
 export const SINGLE_FIELDS = ["common_name", "profile_name"] as const;
@@ -9,7 +9,7 @@ export const SINGLE_FIELDS = ["common_name", "profile_name"] as const;
 const word = z.string().max(1024);
 
 /** A filter with nothing but a `value` looks for that text in the profile, the common name and every SAN. */
-export const filterInput = z
+const filterInput = z
   .object({
     field: z.enum(FILTER_FIELDS).optional(),
     operator: z.enum(FILTER_OPERATORS).optional(),
@@ -33,7 +33,7 @@ export const filterInput = z
   });
 
 /** Of all filters of one alert together: each certificate is held against every one of them. */
-export const MOST_VALUES = 1000;
+const MOST_VALUES = 1000;
 
 export const filtersInput = z
   .array(filterInput)

@@ -16,7 +16,7 @@ export interface FilterCandidate {
 /** Work in steps: whoever does it may rest after each, which is short however long the whole is. */
 export type Steps<T> = Generator<undefined, T>;
 
-export type Matcher = (candidate: Prepared) => Steps<boolean>;
+type Matcher = (candidate: Prepared) => Steps<boolean>;
 
 export const fold = (text: string): string => text.replace(/[A-Z]+/g, (part) => part.toLowerCase());
 

@@ -4,7 +4,7 @@ import type { CertificateFilter } from "./contract.ts";
 import { fold, includesAuthorities } from "./model.ts";
 
 /** Collects parameters in the order in which the text names them. */
-export interface Parameters {
+interface Parameters {
   readonly values: unknown[];
   add(value: unknown): string;
 }

@@ -10,7 +10,7 @@ import type { Scopes } from "../scopes/service.ts";
 import type { Alerts } from "../service.ts";
 import { findMatches, type MatchWish } from "./store.ts";
 
-export interface MatchNeeds {
+interface MatchNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly permissions: Permissions;

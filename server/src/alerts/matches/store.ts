@@ -4,7 +4,7 @@ import type { CertificateFilter } from "../filters/contract.ts";
 import { filterConditions, parameters } from "../filters/store.ts";
 import type { EndWindow } from "../model.ts";
 
-export interface MatchRow {
+interface MatchRow {
   readonly id: string;
   readonly serialNumber: string;
   readonly commonName: string;

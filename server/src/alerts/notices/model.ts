@@ -85,7 +85,7 @@ function toNoticeCertificate(
   };
 }
 
-export interface ContentWish {
+interface ContentWish {
   readonly alert: AlertRow;
   readonly kind: NoticeKind;
   readonly certificates: readonly NoticeCertificateRow[];

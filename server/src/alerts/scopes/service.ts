@@ -10,7 +10,7 @@ import { orgOf } from "../../permissions/index.ts";
 import type { Projects } from "../../projects/index.ts";
 import { findApplicationProject, findCertificateProject } from "../store.ts";
 
-export interface AlertScope {
+interface AlertScope {
   readonly orgId: string;
   readonly projectId: string;
   readonly applicationId: string | null;

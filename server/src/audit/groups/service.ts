@@ -57,8 +57,6 @@ function countOf(groups: Iterable<Group>): number {
   return sum;
 }
 
-export type AuditGroups = ReturnType<typeof createAuditGroups>;
-
 export function createAuditGroups(needs: AuditGroupNeeds) {
   const { db, clock, log, what, maxGroups, isForgettable = false } = needs;
   let groups = new Map<string, Group>();

@@ -5,7 +5,7 @@
 import type { MemberActor } from "../../platform/actor.ts";
 import { createAuditGroups, type AuditGroupNeeds } from "../groups/service.ts";
 
-export interface RefusedRequest {
+interface RefusedRequest {
   readonly actor: MemberActor;
   readonly endpoint: string;
   readonly projectId: string | null;

@@ -39,7 +39,7 @@ import {
   type TokenState,
 } from "./store.ts";
 
-export interface AccessTokenNeeds {
+interface AccessTokenNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly log: Log;
@@ -53,13 +53,13 @@ interface LiveToken extends TokenState {
   notedAt: number;
 }
 
-export interface TokenBearer {
+interface TokenBearer {
   readonly identityId: string;
   readonly identityName: string;
   readonly orgId: string;
 }
 
-export interface IssueOrder {
+interface IssueOrder {
   readonly bearer: TokenBearer;
   readonly method: string;
   readonly settings: TokenSettings;

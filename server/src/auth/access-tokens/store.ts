@@ -82,7 +82,7 @@ const touch = sql<{ id: string }>(`
 const sweep = slowSql<{ id: string }>(`
   DELETE FROM access_tokens WHERE id IN (SELECT id FROM access_tokens WHERE expires_at < $1 LIMIT $2) RETURNING id`);
 
-export interface NewToken {
+interface NewToken {
   readonly id: string;
   readonly identityId: string;
   readonly authMethod: string;

@@ -4,7 +4,7 @@
  */
 import { sql, type Query, type Tx } from "../../platform/db/index.ts";
 
-export interface LockoutPolicy {
+interface LockoutPolicy {
   readonly threshold: number;
   readonly lockSeconds: number;
   readonly resetSeconds: number;

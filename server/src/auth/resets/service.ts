@@ -21,7 +21,7 @@ import { revokeSessions } from "../sessions/store.ts";
 import { auditAccount } from "../trail/service.ts";
 import { dropReset, dropResetsOf, findReset, insertReset, sweepResets, takeReset } from "./store.ts";
 
-export interface PasswordResetNeeds {
+interface PasswordResetNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly log: Log;

@@ -1,7 +1,7 @@
 import { sql, type Query, type Tx } from "../../platform/db/index.ts";
 import { holdUser } from "../../users/index.ts";
 
-export interface NewReset {
+interface NewReset {
   readonly id: string;
   readonly userId: string;
   readonly digest: Buffer;

@@ -35,7 +35,7 @@ import {
   type SessionState,
 } from "./store.ts";
 
-export interface SessionNeeds {
+interface SessionNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly tail: Tail;
@@ -52,7 +52,7 @@ export const toUserView = (row: UserRow): UserView => ({
   superAdmin: row.isInstanceAdmin,
 });
 
-export interface OpenedSession {
+interface OpenedSession {
   readonly token: string;
   readonly expiresIn: number;
 }

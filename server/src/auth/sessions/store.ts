@@ -33,7 +33,7 @@ const revokeInOrg = sql(`UPDATE user_sessions SET is_revoked = true WHERE org_id
 const sweep = slowSql<{ id: string }>(`
   DELETE FROM user_sessions WHERE id IN (SELECT id FROM user_sessions WHERE expires_at < $1 LIMIT $2) RETURNING id`);
 
-export interface RootSession {
+interface RootSession {
   readonly id: string;
   readonly userId: string;
   readonly passwordHash: string;

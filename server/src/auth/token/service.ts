@@ -32,7 +32,7 @@ import {
 
 const METHOD = "token-auth";
 
-export interface TokenAuthNeeds {
+interface TokenAuthNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly control: ImpersonationGuard;

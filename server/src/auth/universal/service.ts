@@ -41,14 +41,14 @@ import {
 
 export const METHOD = "universal-auth";
 
-export interface UniversalAuthNeeds {
+interface UniversalAuthNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly keyring: Keyring;
   readonly control: ImpersonationGuard;
 }
 
-export const toView = (row: UniversalAuthRow): UniversalAuthView => ({
+const toView = (row: UniversalAuthRow): UniversalAuthView => ({
   ...row,
   accessTokenTrustedIps: row.accessTokenTrustedIps.map(describeCidr),
   clientSecretTrustedIps: row.clientSecretTrustedIps.map(describeCidr),

@@ -178,7 +178,7 @@ export const addAuthMethod = (tx: Tx, identityId: string, method: string, at: Da
 export const dropAuthMethod = (tx: Tx, identityId: string, method: string, at: Date) =>
   tx.rows(dropMethod, [identityId, method, at]);
 
-export interface NewSecretRow {
+interface NewSecretRow {
   readonly id: string;
   readonly universalAuthId: string;
   readonly digest: Buffer;

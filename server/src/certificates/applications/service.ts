@@ -27,7 +27,7 @@ import {
   type ApplicationRow,
 } from "./store.ts";
 
-export interface ApplicationNeeds {
+interface ApplicationNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly permissions: Permissions;

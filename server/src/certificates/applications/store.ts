@@ -9,7 +9,7 @@ export interface ApplicationRow {
   readonly createdAt: Date;
   readonly updatedAt: Date;
 }
-export interface AttachedRow {
+interface AttachedRow {
   readonly applicationId: string;
   readonly profileId: string;
   readonly profileSlug: string;

@@ -13,7 +13,7 @@ import type { CertificateTemplate } from "../issuance/signing/model.ts";
 import { levelsLeft, type Issuer } from "./issuers/model.ts";
 import type { AuthorityView } from "./contract.ts";
 
-export interface SubjectColumns {
+interface SubjectColumns {
   readonly friendlyName: string;
   readonly commonName: string;
   readonly organization: string;
@@ -22,7 +22,7 @@ export interface SubjectColumns {
   readonly province: string;
   readonly locality: string;
 }
-export interface Constraints {
+interface Constraints {
   readonly permitted: readonly {
     readonly type: "dns_name" | "email" | "uri" | "ip_address";
     readonly value: string;

@@ -38,7 +38,7 @@ import {
   type AuthorityKeyRow,
 } from "./store.ts";
 
-export interface AuthorityNeeds {
+interface AuthorityNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly keyring: Keyring;
@@ -55,7 +55,7 @@ const room = createBound({
 
 export type Authorities = ReturnType<typeof createAuthorities>;
 
-export interface NewKey {
+interface NewKey {
   readonly row: AuthorityKeyRow;
   readonly privateKey: KeyObject;
 }

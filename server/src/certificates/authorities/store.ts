@@ -108,7 +108,7 @@ export const listAuthorityCertificates = (q: Query, authorityId: string) =>
   q.rows(certificates, [authorityId]);
 export const findAuthorityCertificate = (q: Query, id: string) => q.first(certificate, [id]);
 
-export type NewAuthorityRow = Omit<
+type NewAuthorityRow = Omit<
   AuthorityRow,
   "orgId" | "activeCertificateId" | "updatedAt" | "serialNumber" | "notBefore" | "notAfter" | "der"
 >;
@@ -156,11 +156,11 @@ export const insertAuthorityKey = (tx: Tx, row: AuthorityKeyRow): void =>
     row.crlShards,
     row.createdAt,
   ]);
-export interface ChosenCertificate {
+interface ChosenCertificate {
   readonly id: string;
   readonly keyId: string;
 }
-export interface AuthorityPatch {
+interface AuthorityPatch {
   readonly name?: string | undefined;
   readonly status?: string | undefined;
   readonly crlUrls?: readonly string[] | undefined;

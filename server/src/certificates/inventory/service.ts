@@ -28,7 +28,7 @@ import { namesOfProfile, searchInProfile } from "./store/profile-search.ts";
 import { NEWEST_SAMPLED, planSearch, type SearchSample } from "./search-planner/model.ts";
 import { sampleOf } from "./search-planner/service.ts";
 
-export interface InventoryNeeds {
+interface InventoryNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly keyring: Keyring;
@@ -50,7 +50,7 @@ function renewBeforeDays(row: CertificateRow): number {
   return Math.max(1, Math.round((row.notAfter.getTime() - wished.getTime()) / 86_400_000));
 }
 
-export function toCertificateView(row: CertificateRow, now: Date): CertificateView {
+function toCertificateView(row: CertificateRow, now: Date): CertificateView {
   const { details } = row;
   const { subject = {}, pathLength } = details;
   const fingerprints = fingerprintsOf(row.der);

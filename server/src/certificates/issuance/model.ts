@@ -72,7 +72,7 @@ function subjectOf({ attributes, csr, defaults }: Material): DistinguishedName {
 }
 
 /** Public authorities stop at a hundred, too. */
-export const MOST_ALT_NAMES = 100;
+const MOST_ALT_NAMES = 100;
 
 function altNamesOf({ attributes, csr, defaults }: Material): GeneralName[] {
   const textual = (

@@ -22,7 +22,7 @@ import { namesOf } from "./model.ts";
 import { createIssuanceRequests, type IssuanceInput } from "./service/issuance-requests.ts";
 import { createRenewing } from "./service/renew.ts";
 
-export interface IssuanceNeeds {
+interface IssuanceNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly keyring: Keyring;

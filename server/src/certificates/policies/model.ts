@@ -239,7 +239,7 @@ function judgeConstraints(rules: PolicyRules, template: CertificateTemplate): Fi
   return [];
 }
 
-export interface Algorithms {
+interface Algorithms {
   readonly key: string | undefined;
   readonly signature: string;
 }

@@ -20,7 +20,7 @@ import {
   type PolicyRow,
 } from "./store.ts";
 
-export interface PolicyNeeds {
+interface PolicyNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly permissions: Permissions;
@@ -56,7 +56,7 @@ function rulesFrom(input: Partial<PolicyRules>, before: PolicyRules = {}): Polic
   return rules as PolicyRules;
 }
 
-export const toPolicyView = ({ rules, ...row }: PolicyRow) => ({ ...row, ...rules });
+const toPolicyView = ({ rules, ...row }: PolicyRow) => ({ ...row, ...rules });
 
 export function createPolicies({ db, clock, permissions, scope }: PolicyNeeds) {
   const require = (actor: MemberActor, projectId: string, action: string, name?: string) =>

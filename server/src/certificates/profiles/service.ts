@@ -32,7 +32,7 @@ import {
   type ProfileWrite,
 } from "./store.ts";
 
-export interface ProfileNeeds {
+interface ProfileNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly tail: Tail;
@@ -51,7 +51,7 @@ export type Profiles = ReturnType<typeof createProfiles>;
 
 const CACHED_PROFILES = 5_000;
 
-export const toProfileView = (row: ProfileRow): ProfileView => ({
+const toProfileView = (row: ProfileRow): ProfileView => ({
   ...row,
   caId: row.authorityId,
   certificatePolicyId: row.policyId,

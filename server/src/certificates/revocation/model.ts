@@ -1,12 +1,6 @@
 import { badRequest } from "../../platform/problem.ts";
 import { encodeEntry, reasonOfCode, REVOCATION_REASONS, type RevocationReason } from "../x509/index.ts";
 
-export const HOLD: RevocationReason = "CERTIFICATE_HOLD";
-export const isOnHold = (row: {
-  readonly revokedAt: Date | null;
-  readonly revocationReason: number | null;
-}): boolean => row.revokedAt !== null && row.revocationReason === REVOCATION_REASONS[HOLD];
-
 /** Of an authority's own certificate, its compromise is that of its key (RFC 5280 5.3.1); of any other it is its issuer's. */
 export const tellsOfKey = (reason: RevocationReason, row: { readonly isCa: boolean }): boolean =>
   reason === "KEY_COMPROMISE" || (reason === "CA_COMPROMISE" && row.isCa);

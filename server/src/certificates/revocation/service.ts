@@ -18,7 +18,7 @@ import {
 } from "./store.ts";
 import { certificateReleased } from "./events.ts";
 
-export interface RevocationNeeds {
+interface RevocationNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly inventory: Inventory;

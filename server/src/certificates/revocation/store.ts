@@ -89,7 +89,7 @@ export interface PreviousList {
   readonly urls: string[];
   readonly thisUpdate: Date | null;
 }
-export interface StatusRow {
+interface StatusRow {
   readonly id: string;
   readonly revokedAt: Date | null;
   readonly revocationReason: number | null;

@@ -27,7 +27,7 @@ const KEY_ALIASES: ReadonlyMap<string, KeyAlgorithm> = new Map([
 ]);
 
 export type KeyFamily = "rsa" | "ec" | "ed25519";
-export type DigestName = "sha256" | "sha384" | "sha512";
+type DigestName = "sha256" | "sha384" | "sha512";
 
 export const SIGNATURE_ALGORITHMS = [
   "RSA-SHA256",

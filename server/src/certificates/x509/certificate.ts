@@ -198,7 +198,7 @@ export const certificateToPem = (certificate: Buffer): string => encodePem("CERT
 export const certificatesFromPem = (text: string, limits?: PemLimits): Certificate[] =>
   decodePemOf("CERTIFICATE", text, limits).map(parseCertificate);
 
-export interface Fingerprints {
+interface Fingerprints {
   readonly sha1: string;
   readonly sha256: string;
 }

@@ -42,7 +42,7 @@ export function reasonOfCode(code: number): RevocationReason | undefined {
   return reasonByCode.get(code) as RevocationReason | undefined;
 }
 
-export interface RevokedEntry {
+interface RevokedEntry {
   readonly serialNumber: string;
   readonly revokedAt: Date;
   readonly reason: RevocationReason;
@@ -68,7 +68,7 @@ function encodeReason(reason: RevocationReason): Buffer {
   return extensions;
 }
 
-export interface IssuingDistributionPoint {
+interface IssuingDistributionPoint {
   /** The very URLs that the certificates name, or none for a list that covers everything. */
   readonly urls: readonly string[];
   readonly covers: "all" | "user_certificates" | "ca_certificates";
@@ -142,7 +142,7 @@ export interface CrlTbs {
   readonly unknownCritical: readonly string[];
 }
 
-export interface RevocationList extends CrlTbs {
+interface RevocationList extends CrlTbs {
   readonly der: Buffer;
   readonly tbs: Buffer;
   readonly signatureAlgorithm: SignatureAlgorithm | undefined;
@@ -150,7 +150,7 @@ export interface RevocationList extends CrlTbs {
 }
 
 /** A list of a million entries has about 40 MB. */
-export const CRL_LIMITS: DerLimits = { maxBytes: 64 << 20, maxDepth: 24 };
+const CRL_LIMITS: DerLimits = { maxBytes: 64 << 20, maxDepth: 24 };
 
 /** Costs some microseconds per entry, at once: large lists belong in a worker. */
 export function parseCrl(bytes: Buffer, limits: DerLimits = CRL_LIMITS): RevocationList {

@@ -117,7 +117,7 @@ function notProven(csr: CertificateRequest): X509Error {
     : new X509Error("csr.signature", "csr", "The signature of the request does not belong to its key.");
 }
 
-export interface RequestFields {
+interface RequestFields {
   /** DER of the Name. */
   readonly subject: Buffer;
   readonly extensions: readonly Extension[];

@@ -15,7 +15,7 @@ export interface DerLimits {
 /** Far above any honest certificate, far below anything that hurts. */
 export const DEFAULT_LIMITS: DerLimits = { maxBytes: 1 << 20, maxDepth: 32 };
 
-export interface BitString {
+interface BitString {
   readonly unusedBits: number;
   readonly bytes: Buffer;
 }

@@ -11,7 +11,7 @@ import { formatName } from "./name-text.ts";
 import { OID } from "./oids.ts";
 import { quote, X509Error } from "./x509-error.ts";
 
-export const TEXT_NAME_TYPES = ["dns_name", "ip_address", "email", "uri", "upn"] as const;
+const TEXT_NAME_TYPES = ["dns_name", "ip_address", "email", "uri", "upn"] as const;
 export type TextNameType = (typeof TEXT_NAME_TYPES)[number];
 
 export type GeneralName =
@@ -58,7 +58,7 @@ export const DNS_PROBLEMS = {
   punycode: "has an xn-- label that is not valid punycode",
   address: "looks like an IP address; use the type ip_address",
 } as const;
-export type DnsProblem = keyof typeof DNS_PROBLEMS;
+type DnsProblem = keyof typeof DNS_PROBLEMS;
 
 /** What is wrong with a DNS name in its final ASCII spelling, if anything. */
 export function dnsNameProblem(name: string): DnsProblem | undefined {

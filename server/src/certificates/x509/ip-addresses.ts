@@ -69,7 +69,7 @@ function longestZeroRun(groups: readonly number[]): { start: number; length: num
   return best;
 }
 
-export interface IpRange {
+interface IpRange {
   readonly address: Buffer;
   readonly mask: Buffer;
 }

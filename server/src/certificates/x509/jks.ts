@@ -9,7 +9,7 @@ import { OID } from "./oids.ts";
 import type { KeyBundle } from "./pkcs12.ts";
 import { X509Error } from "./x509-error.ts";
 
-export interface JksOptions {
+interface JksOptions {
   /** Protects the store and the key in it alike, as Java tools expect. At least six characters, or keytool refuses. */
   readonly password: string;
   readonly createdAt: Date;

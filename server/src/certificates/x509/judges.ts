@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-export type CertificateJudge = "openssl" | "keytool";
+type CertificateJudge = "openssl" | "keytool";
 
 const present = new Map<CertificateJudge, boolean>();
 
@@ -21,7 +21,7 @@ export function needs(judge: CertificateJudge): { skip: string | false } {
   return { skip: isPresent ? false : `${judge} is not installed, so nobody independent has judged this` };
 }
 
-export interface JudgeVerdict {
+interface JudgeVerdict {
   readonly isAccepted: boolean;
   readonly output: string;
 }

@@ -14,7 +14,7 @@ import {
 } from "./keys.ts";
 import { X509Error } from "./x509-error.ts";
 
-export interface KeyWeakness {
+interface KeyWeakness {
   readonly code: string;
   readonly message: string;
 }

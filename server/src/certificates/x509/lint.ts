@@ -18,13 +18,13 @@ import { USAGE_RULES } from "./lint-usages.ts";
 import { OID } from "./oids.ts";
 import { quote, X509Error } from "./x509-error.ts";
 
-export interface Inspection {
+interface Inspection {
   readonly findings: Finding[];
   /** What the bytes say; undefined if they cannot be read, which is then the one finding. */
   readonly parsed: TbsCertificate | undefined;
 }
 
-export interface InspectionOptions extends StrengthOptions {
+interface InspectionOptions extends StrengthOptions {
   /** What the issuer's whole chain leaves; where it is not told, the issuer's own word counts. */
   readonly levelsBelowIssuer?: number | undefined;
 }

@@ -132,14 +132,14 @@ function readRange(reader: DerReader, tag: number): string {
   return `${formatIp(base)}/${prefix}`;
 }
 
-export interface NameViolation {
+interface NameViolation {
   readonly name: string;
   readonly rule: "permitted" | "excluded" | "too_many";
   readonly message: string;
 }
 
 /** Names of one certificate as constraints see them. */
-export interface ConstrainedNames {
+interface ConstrainedNames {
   readonly subject: DistinguishedName;
   readonly altNames: readonly GeneralName[];
   readonly isCa: boolean;

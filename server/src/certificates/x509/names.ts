@@ -65,7 +65,7 @@ for (const [alias, keyword] of [
   if (rule !== undefined) ruleByKeyword.set(alias, rule);
 }
 
-export interface SubjectFields {
+interface SubjectFields {
   readonly country?: string | undefined;
   readonly state?: string | undefined;
   readonly locality?: string | undefined;

@@ -114,7 +114,7 @@ export function decodeOcspPath(path: string): Buffer | undefined {
   }
 }
 
-export interface IssuerHashes {
+interface IssuerHashes {
   readonly name: Buffer;
   readonly key: Buffer;
 }

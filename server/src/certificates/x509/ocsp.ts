@@ -11,7 +11,7 @@ import { nonceExtension } from "./ocsp-request.ts";
 import { OID } from "./oids.ts";
 import { signBytes, signBytesSync, type SigningKey } from "./signatures.ts";
 
-export type CertificateStatus =
+type CertificateStatus =
   | { readonly status: "good" | "unknown" }
   | { readonly status: "revoked"; readonly revokedAt: Date; readonly reason: RevocationReason };
 
@@ -22,7 +22,7 @@ export type SingleAnswer = CertificateStatus & {
   readonly nextUpdate?: Date | undefined;
 };
 
-export interface OcspAnswer {
+interface OcspAnswer {
   readonly producedAt: Date;
   readonly answers: readonly SingleAnswer[];
   readonly nonce?: Buffer | undefined;
@@ -104,7 +104,7 @@ const ERROR_CODES = {
   sigRequired: 5,
   unauthorized: 6,
 } as const;
-export type OcspErrorStatus = keyof typeof ERROR_CODES;
+type OcspErrorStatus = keyof typeof ERROR_CODES;
 
 /** Errors are not signed: anybody may say "try later". */
 export const ocspError = (status: OcspErrorStatus): Buffer =>

@@ -3,7 +3,7 @@
 
 import { X509Error } from "./x509-error.ts";
 
-export interface PemBlock {
+interface PemBlock {
   readonly label: string;
   readonly der: Buffer;
 }

@@ -20,7 +20,7 @@ export interface KeyBundle {
   readonly friendlyName: string;
 }
 
-export interface Pkcs12Options {
+interface Pkcs12Options {
   readonly password: string;
   /** Rounds of PBKDF2 and of the MAC alike: an attacker would try the cheaper of the two. */
   readonly iterations?: number;

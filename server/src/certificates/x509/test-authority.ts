@@ -49,7 +49,7 @@ export const dns = (value: string): GeneralName => ({ type: "dns_name", value })
 
 export const signerOf = (key: KeyObject): SigningKey => ({ key, algorithm: defaultSignatureAlgorithm(key) });
 
-export interface AuthorityWish {
+interface AuthorityWish {
   readonly name?: string;
   readonly algorithm?: KeyAlgorithm;
   readonly parent?: Authority;

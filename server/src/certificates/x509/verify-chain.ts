@@ -26,13 +26,13 @@ export interface ChainQuestion {
   readonly purpose?: ExtendedKeyUsage | undefined;
 }
 
-export interface ChainProblem {
+interface ChainProblem {
   readonly code: string;
   readonly subject: string;
   readonly message: string;
 }
 
-export type ChainAnswer =
+type ChainAnswer =
   | { readonly isValid: true; readonly chain: readonly Certificate[] }
   | { readonly isValid: false; readonly problems: readonly ChainProblem[] };
 

@@ -50,7 +50,7 @@ const PATIENCE_MS = 250;
 /** What may stand in a channel's line: some hundred thousand keys. Events come faster than they go only in an emergency. */
 const MAX_LINE_BYTES = 64 * 1024 * 1024;
 
-export interface SubscriptionInput {
+interface SubscriptionInput {
   readonly actor: MemberActor;
   readonly channel: ProjectChannel;
   readonly rights: SubscriberRights;
@@ -198,7 +198,7 @@ export class SubscriberRights {
 
 export type ChannelStep = SecretEvent | Promise<unknown>;
 
-export interface ProjectChannelNeeds {
+interface ProjectChannelNeeds {
   readonly nextFrameId: () => number;
   /** Something could not be told: to one, or to everyone. */
   readonly onFault: (error: unknown, subscription?: Subscription) => void;

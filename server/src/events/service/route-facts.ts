@@ -15,7 +15,7 @@ import type { ProjectChannel, SubscriberRights } from "../channels/service.ts";
 import { END, FEATURE, type SecretEvent } from "../model.ts";
 import { groupBy, type LiveStreams } from "./live-streams.ts";
 
-export interface EventRouterNeeds {
+interface EventRouterNeeds {
   readonly tail: Tail;
   readonly log: Log;
   readonly licences: Licences;

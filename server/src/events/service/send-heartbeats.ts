@@ -13,7 +13,7 @@ import { BEAT_SECONDS, type StreamQuota } from "../stream-quota/service.ts";
 import type { EventRouter } from "./route-facts.ts";
 import { groupBy, SLOW_LINGER_MS, type LiveStreams } from "./live-streams.ts";
 
-export interface HeartbeatNeeds {
+interface HeartbeatNeeds {
   readonly tail: Tail;
   readonly clock: Clock;
   readonly log: Log;

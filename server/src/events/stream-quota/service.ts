@@ -18,7 +18,7 @@ import {
   type StreamCounts,
 } from "./store.ts";
 
-export interface StreamQuotaNeeds {
+interface StreamQuotaNeeds {
   readonly db: Db;
   readonly log: Log;
   readonly perProject: number;
@@ -32,7 +32,7 @@ const BEATS_PER_SWEEP = 15;
 const RELEASE_DELAY_MS = 100;
 
 /** A stream that someone wants to open. */
-export interface StreamRequest {
+interface StreamRequest {
   readonly project: { readonly id: string; readonly orgId: string };
   readonly actor: MemberActor;
   readonly events: readonly string[];

@@ -1,6 +1,6 @@
 import { sql, type Tx } from "../../platform/db/index.ts";
 
-export interface Taking {
+interface Taking {
   /** How many of those asked for were free. */
   readonly taken: number;
   readonly inProject: number;
@@ -39,13 +39,13 @@ const sweep = sql(`
 const leave = sql(`DELETE FROM stream_nodes WHERE node_id = $1`);
 const dropCounts = sql(`DELETE FROM stream_counts WHERE node_id = $1`);
 
-export interface WantedStreams {
+interface WantedStreams {
   readonly projectId: string;
   readonly actorId: string;
   readonly count: number;
 }
 
-export interface Limits {
+interface Limits {
   readonly nodeId: string;
   readonly perProject: number;
   readonly perActor: number;

@@ -5,7 +5,7 @@ import { moveMoment, type Counted, type Total } from "./store.ts";
 /** Counting this many takes about a millisecond. */
 const MANY = 5_000;
 
-export interface IdentityCounts {
+interface IdentityCounts {
   /** The whole, and a thought for the next one who asks. */
   sum(counted: Counted, placeId: string, total: Total): number;
 }

@@ -9,10 +9,10 @@
  */
 import { sql, type Query, type Tx } from "../../platform/db/index.ts";
 
-export type CountedKind = "identity" | "membership";
+type CountedKind = "identity" | "membership";
 
 /** Which rows are counted, for the place $1. */
-export const COUNTED = {
+const COUNTED = {
   orgIdentities: { kind: "identity", rows: "identities WHERE org_id = $1 AND project_id IS NULL" },
   projectIdentities: { kind: "identity", rows: "identities WHERE project_id = $1" },
   projectMembers: {

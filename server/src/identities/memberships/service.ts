@@ -26,7 +26,7 @@ import {
   type IdentityMembershipRow,
 } from "./store.ts";
 
-export interface IdentityMembershipNeeds {
+interface IdentityMembershipNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly permissions: Permissions;

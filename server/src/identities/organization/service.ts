@@ -13,7 +13,7 @@ import { goneMeanwhile, identityProtected, readable, withIds } from "../model.ts
 import { createIdentity, deleteIdentity, findIdentity, updateIdentity, type IdentityRow } from "../store.ts";
 import { findOrgIdentity, idsOfOrg, pageOfOrg, type OrgIdentityRow } from "./store.ts";
 
-export interface OrgIdentityNeeds {
+interface OrgIdentityNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly permissions: Permissions;

@@ -17,7 +17,7 @@ import { registerIssuer } from "../store.ts";
 
 export const KEY_FILE = "licence-signing-key.pem";
 
-export interface LicenceIssuerNeeds {
+interface LicenceIssuerNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly keyring: Keyring;

@@ -34,7 +34,7 @@ import {
   type InvitedPlace,
 } from "./store.ts";
 
-export interface InvitationNeeds {
+interface InvitationNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly keyring: Keyring;

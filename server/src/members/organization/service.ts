@@ -23,7 +23,7 @@ import {
   type OrgMemberRow,
 } from "./store.ts";
 
-export interface OrgMemberNeeds {
+interface OrgMemberNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly permissions: Permissions;

@@ -26,7 +26,7 @@ import {
   type ProjectMemberRow,
 } from "./store.ts";
 
-export interface ProjectMemberNeeds {
+interface ProjectMemberNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly permissions: Permissions;
@@ -34,7 +34,7 @@ export interface ProjectMemberNeeds {
   readonly projects: Projects;
 }
 
-export interface NewProjectMembers {
+interface NewProjectMembers {
   readonly emails: readonly string[];
   readonly roleSlugs: readonly string[];
 }

@@ -5,7 +5,7 @@ import { htmlBody, subjectOf, textBody } from "./email-message.ts";
 import type { DeliveryOutcome } from "../contract.ts";
 import type { Mailer, SmtpRefusal } from "./smtp.ts";
 
-export interface EmailSettings {
+interface EmailSettings {
   readonly recipients: readonly string[];
 }
 

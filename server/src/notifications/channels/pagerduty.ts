@@ -11,11 +11,11 @@ import { postOutcome } from "./http-outcome.ts";
 import type { Notice, NoticeCertificate } from "../contract.ts";
 import { headline, oneLine, remainder } from "../model.ts";
 
-export interface PagerDutySettings {
+interface PagerDutySettings {
   readonly integrationKey: string;
 }
 
-export const PAGERDUTY_URL = "https://events.pagerduty.com/v2/enqueue";
+const PAGERDUTY_URL = "https://events.pagerduty.com/v2/enqueue";
 
 const SEVERITY: Partial<Record<Notice["kind"], string>> = {
   expiration: "warning",
@@ -71,7 +71,7 @@ function trigger(
   };
 }
 
-export function pagerEvents(notice: Notice, key: string): PagerEvent[] {
+function pagerEvents(notice: Notice, key: string): PagerEvent[] {
   if (notice.kind === "resolution") {
     return notice.certificates.map(({ id }) => ({
       routing_key: key,

@@ -7,7 +7,7 @@ import type { Notice, NoticeCertificate } from "../contract.ts";
 import { headline, oneLine, remainder, shortTime } from "../model.ts";
 import { targetUrl } from "./webhook.ts";
 
-export interface SlackSettings {
+interface SlackSettings {
   readonly webhookUrl: string;
 }
 

@@ -8,7 +8,7 @@ import { createFairQueue } from "../../platform/fair-queue.ts";
 import type { DeliveryOutcome } from "../contract.ts";
 import { reasonOf } from "./http-outcome.ts";
 
-export interface Mail {
+interface Mail {
   readonly id: string;
   /** In whose turn it is sent. */
   readonly sender: string;

@@ -13,7 +13,7 @@ import type { Channel } from "./channel.ts";
 import { postOutcome } from "./http-outcome.ts";
 import type { Notice } from "../contract.ts";
 
-export interface WebhookSettings {
+interface WebhookSettings {
   readonly url: string;
   readonly signingSecret?: string | null | undefined;
 }
@@ -21,7 +21,7 @@ export interface WebhookSettings {
 /** The one address form all HTTP channels accept; what it may point at is the outbound's business. */
 export const targetUrl = z.string().min(1).max(2048);
 
-export function cloudEvent(notice: Notice): Record<string, unknown> {
+function cloudEvent(notice: Notice): Record<string, unknown> {
   return {
     specversion: "1.0",
     id: notice.id,
@@ -40,7 +40,7 @@ export function cloudEvent(notice: Notice): Record<string, unknown> {
 const standardKey = (secret: string): Buffer =>
   secret.startsWith("whsec_") ? Buffer.from(secret.slice("whsec_".length), "base64") : Buffer.from(secret);
 
-export function signatureHeaders(
+function signatureHeaders(
   secret: string,
   message: { readonly id: string; readonly body: string; readonly millis: number },
 ): Record<string, string> {

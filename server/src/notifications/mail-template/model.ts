@@ -2,14 +2,14 @@
 import { oneLine } from "../model.ts";
 import { escapeHtml } from "../../platform/html.ts";
 
-export interface MailTemplate {
+interface MailTemplate {
   readonly subject: string;
   readonly sentences: readonly string[];
   readonly link: { readonly words: string; readonly url: string };
   readonly after: readonly string[];
 }
 
-export interface RenderedMail {
+interface RenderedMail {
   readonly subject: string;
   readonly text: string;
   readonly html: string;

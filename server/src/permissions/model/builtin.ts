@@ -4,7 +4,7 @@
 import { EVERY_ACTION, EVERY_SUBJECT, type RoleScopeKind } from "./catalogue.ts";
 import type { Rule } from "./rules.ts";
 
-export const NO_ACCESS = "no-access";
+const NO_ACCESS = "no-access";
 
 const EVERYTHING: readonly Rule[] = [{ subject: EVERY_SUBJECT, action: EVERY_ACTION }];
 const CRUD = ["read", "create", "edit", "delete"] as const;

@@ -32,7 +32,7 @@ export const OPERATORS: Readonly<Record<AttributeKind, readonly string[]>> = {
 export const EVERY_SUBJECT = "all";
 export const EVERY_ACTION = "manage";
 
-export interface SubjectEntry {
+interface SubjectEntry {
   readonly subject: string;
   readonly actions: readonly string[];
   readonly attributes: Readonly<Record<string, AttributeKind>>;

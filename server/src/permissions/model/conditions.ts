@@ -14,7 +14,7 @@ import {
 import type { AttributeKind } from "./catalogue.ts";
 import { type Condition, type ScalarOperators, globMode, isCanonicalPath } from "./rules.ts";
 
-export interface KeyAndValue {
+interface KeyAndValue {
   readonly key: string;
   readonly value: string;
 }

@@ -16,14 +16,14 @@ interface PermissionQuestion {
   readonly denies: GrantIndex;
 }
 
-export interface ConsideredRule {
+interface ConsideredRule {
   readonly action: string | readonly string[];
   readonly subject: string | readonly string[];
   readonly conditions?: Conditions;
   readonly inverted: boolean;
 }
 
-export interface Explanation {
+interface Explanation {
   readonly allowed: boolean;
   /** The rule that settled it; null if it was refused because nothing allows it. */
   readonly decidedBy: Rule | null;
@@ -180,7 +180,7 @@ function applyTests(grant: Grant, attributes: ConditionAttributes, inverted: boo
   return true;
 }
 
-export function describeRule(rule: Rule): ConsideredRule {
+function describeRule(rule: Rule): ConsideredRule {
   return {
     action: rule.action,
     subject: rule.subject,

@@ -20,7 +20,7 @@ export interface ScalarOperators {
   readonly $glob?: string;
 }
 
-export interface Operators extends ScalarOperators {
+interface Operators extends ScalarOperators {
   readonly $all?: readonly string[];
   readonly $elemMatch?: {
     readonly key?: string | ScalarOperators;
@@ -39,12 +39,12 @@ export interface Rule {
   readonly inverted?: boolean;
 }
 
-export interface RuleIssue {
+interface RuleIssue {
   readonly path: readonly (string | number)[];
   readonly message: string;
 }
 
-export type CheckedRules =
+type CheckedRules =
   { readonly ok: true; readonly rules: Rule[] } | { readonly ok: false; readonly issues: RuleIssue[] };
 
 export const RULE_LIMITS = {

@@ -65,7 +65,7 @@ const insertInstanceKey = sql(
 );
 
 const INSTANCE_PURPOSES = ["token-signing", "credential-lookup", "licence-signing"] as const;
-export type InstancePurpose = (typeof INSTANCE_PURPOSES)[number];
+type InstancePurpose = (typeof INSTANCE_PURPOSES)[number];
 
 /** Proves that a root key is the right one without giving anything away about it. */
 const checkValueOf = (rootKey: Buffer): Buffer =>

@@ -153,12 +153,12 @@ async function copyAll(source: pg.Client, target: pg.Client, say: (line: string)
   return { tables: tables.length, rows: all };
 }
 
-export interface Copied {
+interface Copied {
   readonly tables: number;
   readonly rows: number;
 }
 
-export interface CopyOptions {
+interface CopyOptions {
   readonly source: pg.ClientConfig;
   readonly target: pg.ClientConfig;
   readonly migrations: string;

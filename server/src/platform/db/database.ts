@@ -40,7 +40,7 @@ export interface Database extends Db {
   close(): Promise<void>;
 }
 
-export interface DatabaseOptions {
+interface DatabaseOptions {
   readonly connection: pg.ClientConfig;
   readonly connections: number;
   readonly clock: Clock;

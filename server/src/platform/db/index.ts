@@ -1,4 +1,4 @@
-export type { Database, Purpose } from "./database.ts";
+export type { Database } from "./database.ts";
 export { MAINTENANCE_TURN } from "./handles.ts";
 export type { AuditEntry, Db, WriteTx, Query, SlowQuery, TurnOf, Tx } from "./handles.ts";
 export { auditRow, insertAuditRows, type AuditRow } from "./audit-rows.ts";

@@ -103,7 +103,7 @@ export async function isUpToDate(client: pg.Client, folder: string): Promise<boo
   return (await dueOf(client, await readMigrations(folder))).length === 0;
 }
 
-export interface MigrationWishes {
+interface MigrationWishes {
   /** Called every few seconds while somebody else holds the lock. */
   readonly onWait?: OnWait;
   /** Asked under the lock, before anything is changed. */

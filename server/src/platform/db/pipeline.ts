@@ -76,7 +76,7 @@ function momentOf(at: Date): string {
 }
 
 /** A value as PostgreSQL reads it: text, or bytes as they are. */
-export function toText(value: unknown): string | Buffer | null {
+function toText(value: unknown): string | Buffer | null {
   if (value === null || value === undefined) return null;
   if (typeof value === "string") return value;
   if (typeof value !== "object") return String(value as number | boolean | bigint);

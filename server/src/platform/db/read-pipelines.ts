@@ -30,7 +30,7 @@ interface OpenConnection {
   riders: number;
 }
 
-export interface ReadPipelines {
+interface ReadPipelines {
   rows<Row>(statement: Statement<Row>, values: readonly unknown[]): Promise<Row[]>;
   /** Nobody is sent along a connection that was asked for before; whoever is under way arrives. */
   renew(): void;

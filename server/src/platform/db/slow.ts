@@ -11,8 +11,8 @@ import { MAINTENANCE_TURN, type TurnOf } from "./handles.ts";
 import { SessionClient, type SessionConfig } from "./session.ts";
 import type { Statement } from "./statement.ts";
 
-export const SLOW_LOOKS = 4;
-export const MAINTENANCE_LOOKS = 3;
+const SLOW_LOOKS = 4;
+const MAINTENANCE_LOOKS = 3;
 /** Nobody waits for longer in front of a screen, and every place is another's next. */
 const SLOW_LOOK_MS = 15_000;
 const MAINTENANCE_LOOK_MS = 30_000;
@@ -21,7 +21,7 @@ const PIPELINE_MS = 5000;
 /** With what the look itself may take, still before a proxy gives up. */
 const TURN_MS = 9000;
 
-export interface SlowLooks {
+interface SlowLooks {
   readonly pools: readonly pg.Pool[];
   rows<Row>(turn: TurnOf, statement: Statement<Row>, values: readonly unknown[]): Promise<Row[]>;
   close(): Promise<void>;
@@ -58,7 +58,7 @@ function boundAnswer(client: pg.PoolClient): { readonly end: () => void; readonl
   return { end: () => void stream.off("data", count), isPassed: () => bytes > MOST_BYTES };
 }
 
-export interface SlowNeeds {
+interface SlowNeeds {
   readonly config: SessionConfig;
   readonly onError: (error: Error) => void;
   readonly borrow: (pool: pg.Pool) => Promise<pg.PoolClient>;

@@ -91,7 +91,7 @@ async function commit(pipeline: Pipeline, pending: Pending): Promise<NumberedFac
   return facts;
 }
 
-export interface Ledger {
+interface Ledger {
   readonly clock: Clock;
   readonly commits: UnconfirmedCommits;
   readonly ask: Ask;

@@ -55,7 +55,7 @@ const isMadeBy = (change: Promise<unknown>): Promise<boolean> =>
   );
 
 /** Which transaction it is. Its number alone is not enough: after a fail-over another one may get the same. */
-export interface TransactionId {
+interface TransactionId {
   readonly xid: string;
   readonly timeline: string;
 }

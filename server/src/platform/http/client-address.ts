@@ -4,7 +4,7 @@ import { isIPv4, isIPv6, type BlockList } from "node:net";
  * The address a request comes from: the socket's, unless the socket belongs to a proxy we trust; then the last
  * address of X-Forwarded-For that is not itself a trusted proxy. Nothing else is believed (S-50).
  */
-export function plainAddress(address: string): string {
+function plainAddress(address: string): string {
   return address.startsWith("::ffff:") && isIPv4(address.slice(7)) ? address.slice(7) : address;
 }
 

@@ -43,7 +43,7 @@ const SECURITY_HEADERS = {
   "cache-control": "no-store",
 } as const;
 
-export interface DoorNeeds extends RightsGateNeeds {
+interface DoorNeeds extends RightsGateNeeds {
   readonly routes: readonly Route[];
   /** The actor behind an Authorization header; throws the problem to answer. */
   readonly authenticate: (header: string | undefined, caller: Caller) => MemberActor | Promise<MemberActor>;

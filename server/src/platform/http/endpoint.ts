@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 
-export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 const nothing = z.object({});
 type Nothing = typeof nothing;
 
@@ -40,12 +40,7 @@ export interface Endpoint<
   readonly example: { readonly query?: Record<string, unknown>; readonly body?: unknown };
 }
 
-export interface EndpointSpec<
-  P extends z.ZodType,
-  Q extends z.ZodType,
-  B extends z.ZodType,
-  R extends z.ZodType,
-> {
+interface EndpointSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R extends z.ZodType> {
   readonly id: string;
   readonly method: Method;
   readonly path: string;

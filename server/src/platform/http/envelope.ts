@@ -4,7 +4,7 @@ import { reasonOf, type Log } from "../log.ts";
 import { Problem, type Issue } from "../problem.ts";
 import { clip } from "../text.ts";
 
-export interface Envelope {
+interface Envelope {
   readonly reqId: string;
   readonly statusCode: number;
   readonly error: string;

@@ -34,7 +34,7 @@ form.addEventListener("submit", async (event) => {
 
 export const formPageCsp = pagePolicy(STYLE, SCRIPT);
 
-export interface FormField {
+interface FormField {
   readonly name: string;
   readonly label: string;
   readonly type: "text" | "password";
@@ -43,7 +43,7 @@ export interface FormField {
   readonly isRequired: boolean;
 }
 
-export interface FormPage {
+interface FormPage {
   readonly title: string;
   readonly words: string;
   readonly fields: readonly FormField[];

@@ -1,9 +1,9 @@
-export { clientAddress, isListed, networkOf, regionOf, plainAddress } from "./client-address.ts";
-export { formPage, formPageCsp, type FormPage } from "./form-page.ts";
+export { networkOf, regionOf } from "./client-address.ts";
+export { formPage, formPageCsp } from "./form-page.ts";
 export { docsPage, docsPageCsp } from "./docs-page.ts";
 export { createDoor } from "./door.ts";
-export { endpoint, moment, name, queryBoolean, queryInteger, slug, uuid, type Endpoint } from "./endpoint.ts";
-export { createMetrics, type Metrics } from "./metrics.ts";
+export type { Endpoint } from "./endpoint.ts";
+export { createMetrics } from "./metrics.ts";
 export { printOpenApi, toOpenApi } from "./openapi.ts";
 export {
   byInstanceAdmin,

@@ -2,7 +2,12 @@
 import { isUtf8 } from "node:buffer";
 import { parentPort } from "node:worker_threads";
 import { hasTooManyParts, UNSTORABLE_ESCAPES } from "./input.ts";
-import type { ParseAnswer } from "./large-bodies.ts";
+
+interface ParsedApart {
+  readonly value: unknown;
+  readonly hasEscapes: boolean;
+}
+export type ParseAnswer = ParsedApart | { readonly fault: "text" | "parts" | "json" };
 
 function answerTo(body: Uint8Array): ParseAnswer {
   if (!isUtf8(body)) return { fault: "text" };

@@ -6,16 +6,11 @@ import { Worker } from "node:worker_threads";
 import type { ServerResponse } from "node:http";
 import type { FastifyRequest } from "fastify";
 import { tooManyRequests } from "../problem.ts";
+import type { ParseAnswer } from "./large-bodies-worker.ts";
 
 /** What one can read and parse without holding up anybody. */
 export const LARGE = 8 * 1024 * 1024;
 const AT_ONCE = 4;
-
-export interface ParsedApart {
-  readonly value: unknown;
-  readonly hasEscapes: boolean;
-}
-export type ParseAnswer = ParsedApart | { readonly fault: "text" | "parts" | "json" };
 
 export function createLargeBodies() {
   const owners = new Set<string>();

@@ -106,7 +106,7 @@ async function inChunks(pieces: Generator<string, void>): Promise<Buffer> {
   return concatInChunks([...chunks, Buffer.from(text)]);
 }
 
-export type ReplyWriter = (value: unknown) => string | Promise<Buffer>;
+type ReplyWriter = (value: unknown) => string | Promise<Buffer>;
 
 export function createReplyWriter(schema: z.ZodType): ReplyWriter {
   const pick = createResponseProjection(schema);

@@ -15,7 +15,7 @@ import { sql, unlessMade, type Db } from "../db/index.ts";
 import type { Log } from "../log.ts";
 import { oneAtATime } from "../one-at-a-time.ts";
 
-export type Bucket = "read" | "write" | "login" | "orgRead" | "orgWrite";
+type Bucket = "read" | "write" | "login" | "orgRead" | "orgWrite";
 
 export interface RateVerdict {
   readonly allowed: boolean;

@@ -8,7 +8,7 @@ import { z } from "zod";
 import type { MemberActor } from "../actor.ts";
 import { idInOneSpelling, type Endpoint } from "./endpoint.ts";
 
-export interface WantedRight {
+interface WantedRight {
   readonly action: string;
   readonly subject: string;
 }

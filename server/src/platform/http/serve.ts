@@ -13,7 +13,7 @@ export interface ReplyControl {
   stream(needs: EventStreamNeeds): EventStream;
 }
 
-export interface Call<P, Q, B> {
+interface Call<P, Q, B> {
   readonly params: P;
   readonly query: Q;
   readonly body: B;
@@ -23,7 +23,7 @@ export interface Call<P, Q, B> {
 }
 
 /** Of a call with a token: who it is, and whether it would still be let in. */
-export interface Member {
+interface Member {
   readonly actor: MemberActor;
   /** Throws what the caller would be answered now; asked between the parts of whatever is done in many. */
   readonly confirm: Confirm;
@@ -39,7 +39,7 @@ export class Raw {
 }
 
 /** What a contract cannot say of a body. Asked of bodies as they came, so that one answer names all that is wrong. */
-export type FaultFinder = (body: unknown) => readonly Issue[];
+type FaultFinder = (body: unknown) => readonly Issue[];
 
 export interface Route {
   readonly endpoint: Endpoint;

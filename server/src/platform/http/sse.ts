@@ -28,7 +28,7 @@ export const SCARCE_WAITING_BYTES = 64 * 1024;
 const EMPTY: readonly Frame[] = [];
 const LAST_CHUNK = Buffer.from("0\r\n\r\n");
 
-export interface FrameText {
+interface FrameText {
   readonly event: string;
   readonly id?: number;
   /** One line: JSON, which has no line ends of its own. */

@@ -9,7 +9,7 @@ const LARGE = 256 * 1024;
 const MOST_UNREAD = 64 * 1024 * 1024;
 const STALLED_MS = 30_000;
 
-export interface Unread {
+interface Unread {
   /** Counts an answer until it is sent or given up; throws if too much of theirs is waiting already. */
   hold(whose: string, bytes: number, response: ServerResponse): void;
 }

@@ -25,7 +25,7 @@ export const realTimers: Timers = {
   clear: (timer) => clearTimeout(timer as NodeJS.Timeout | undefined),
 };
 
-export class Pace {
+export class PollSchedule {
   /** Other nodes that listen; until we know, as if there were one. */
   peers = 1;
   #foreignAt = Number.NEGATIVE_INFINITY;

@@ -10,11 +10,11 @@ import type { NumberedFact } from "./fact.ts";
 import { Told, type Claim, type Mark, type Sum } from "./told.ts";
 
 /** More than this does not wait in memory behind a hole: then nothing further is read, and what is cached not used. */
-export const MOST_WAITING = 50_000;
+const MOST_WAITING = 50_000;
 export const BATCH = 2000;
 
 /** Numbers that nobody has been seen to use, from the first up to and with the last. */
-export interface Hole {
+interface Hole {
   readonly first: number;
   readonly last: number;
 }
@@ -42,7 +42,7 @@ export interface OutboxPage {
 }
 
 /** How the server's story and ours go together; `unsaid` if it has swept what it was asked about. */
-export type PageVerdict = "same" | "unsaid" | "other";
+type PageVerdict = "same" | "unsaid" | "other";
 
 /** The holes there were at a moment, and who was writing to the outbox then and may still fill them. */
 interface Inquest {

@@ -16,7 +16,7 @@ export interface ServerIdentity {
   readonly timeline: string | null;
 }
 
-export interface Beginning extends ServerIdentity {
+interface Beginning extends ServerIdentity {
   /** The highest number that is known to have been used. */
   readonly last: number;
 }

@@ -23,7 +23,7 @@ import { reasonOf, type Log } from "../log.ts";
 import type { Measure } from "../measure.ts";
 import { Listeners } from "./listeners.ts";
 import type { Fact, NumberedFact } from "./fact.ts";
-import { Pace, POLL_MS, realTimers, type Timers } from "./pace.ts";
+import { PollSchedule, POLL_MS, realTimers, type Timers } from "./pace.ts";
 import { BATCH, isWhole, Reading, type OutboxPage } from "./reading.ts";
 import { openOutbox, type ServerIdentity, type OutboxSource, type Outlook } from "./source.ts";
 
@@ -57,7 +57,7 @@ const PEERS_MS = 30_000;
 /** Holes are filled or dead within milliseconds; this bounds the wait for a lingering transaction, beyond any of ours. */
 const PATIENCE_MS = 60_000;
 
-export interface TailNeeds {
+interface TailNeeds {
   readonly database: Database;
   readonly clock: Clock;
   readonly log: Log;
@@ -67,7 +67,7 @@ export function createTail({ database, clock, log }: TailNeeds): Tail {
   return new OutboxTail({ source: openOutbox(database), clock, log, timers: realTimers });
 }
 
-export interface OutboxTailNeeds {
+interface OutboxTailNeeds {
   readonly source: OutboxSource;
   readonly clock: Pick<Clock, "elapsed">;
   readonly log: Pick<Log, "warn" | "error">;
@@ -77,7 +77,7 @@ export interface OutboxTailNeeds {
 export class OutboxTail implements Tail {
   readonly #needs: OutboxTailNeeds;
   readonly #reading = new Reading();
-  readonly #pace = new Pace();
+  readonly #pace = new PollSchedule();
   readonly #facts: Listeners<readonly NumberedFact[]>;
   readonly #hints: Listeners<Fact>;
   readonly #reconnects: Listeners<void>;

@@ -19,7 +19,7 @@ import {
 import type { Projects } from "../service.ts";
 import { addAdminRole, isLed, lockPlaceOf, pageOfAllProjects } from "./store.ts";
 
-export interface ProjectAccessNeeds {
+interface ProjectAccessNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly permissions: Permissions;

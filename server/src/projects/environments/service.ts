@@ -27,7 +27,7 @@ const room = createBound({
   count: countEnvironments,
 });
 
-export interface EnvironmentNeeds {
+interface EnvironmentNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly permissions: Permissions;
@@ -35,7 +35,7 @@ export interface EnvironmentNeeds {
 }
 
 /** Told inside the transaction, before an environment goes: whoever keeps things in it clears them out and says so. */
-export type BeforeEnvironmentDelete = (
+type BeforeEnvironmentDelete = (
   tx: Tx,
   actor: MemberActor,
   project: ProjectRow,
@@ -46,7 +46,7 @@ export type BeforeEnvironmentDelete = (
  * Told inside the transaction, before an environment's slug changes; what it answers is called once it has. Names that
  * others use for what is in it mean something else from then on.
  */
-export type EnvironmentRename = (
+type EnvironmentRename = (
   tx: Tx,
   project: ProjectRow,
   environment: EnvironmentRow,

@@ -6,7 +6,7 @@ import { isWellFormed } from "../../platform/text.ts";
 import { deny, type Permissions } from "../../permissions/index.ts";
 import type { Projects } from "../service.ts";
 
-export interface JudgeNeeds {
+interface JudgeNeeds {
   readonly projects: Pick<Projects, "resolve">;
   readonly permissions: Permissions;
 }

@@ -17,7 +17,7 @@ export interface EnvironmentRef {
   readonly name: string;
 }
 
-export interface AccessNeeds {
+interface AccessNeeds {
   readonly projects: Pick<Projects, "resolve">;
   readonly permissions: Permissions;
 }

@@ -50,7 +50,7 @@ export type SecretChangeStep =
     }
   | { readonly kind: "delete"; readonly before: SecretHead; readonly from: FolderPlace };
 
-export interface WriteContext {
+interface WriteContext {
   readonly orgId: string;
   readonly projectId: string;
   readonly dataKey: DataKey;

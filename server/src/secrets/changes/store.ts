@@ -81,7 +81,7 @@ const actorOf = ({ change, actor }: NewVersion): unknown[] => [change, actor.kin
 const asArrays = (rows: readonly (readonly unknown[])[]): unknown[][] =>
   (rows[0] ?? []).map((_, column) => rows.map((row) => row[column]));
 
-export interface Writer {
+interface Writer {
   readonly projectId: string;
   readonly at: Date;
   /** Too much to wait for the commit. */

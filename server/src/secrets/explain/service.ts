@@ -14,7 +14,7 @@ import { canonicalPath } from "../paths/contract.ts";
 import { require, type Access } from "../access/service.ts";
 import type { ExplainQuestion } from "./contract.ts";
 
-export interface ExplainNeeds {
+interface ExplainNeeds {
   readonly access: Access;
   readonly permissions: Permissions;
 }

@@ -24,7 +24,7 @@ export const tooManyVersions = (key: string) =>
     `${JSON.stringify(key)} has more than the ${MOST_VERSIONS} older versions that a file takes. Export without history, or keep fewer versions (pitVersionLimit).`,
   );
 
-export interface Diff<T> {
+interface Diff<T> {
   readonly created: readonly T[];
   readonly updated: readonly T[];
   readonly unchanged: number;
@@ -40,7 +40,7 @@ export interface PresentSecrets {
   readonly roles: readonly ArchivedRole[];
 }
 
-export type Folder = Archive["folders"][number];
+type Folder = Archive["folders"][number];
 
 /** One folder's imports, in the order in which they will stand. */
 export interface ImportStep {
@@ -67,7 +67,7 @@ export interface ImportPlan {
 
 export const folderName = ({ environment, path }: { environment: string; path: string }): string =>
   `${environment}:${path}`;
-export const secretPlace = (secret: { environment: string; path: string; key: string }): string =>
+const secretPlace = (secret: { environment: string; path: string; key: string }): string =>
   `${folderName(secret)}:${secret.key}`;
 export const importName = (one: ArchivedImport): string =>
   `${folderName(one)} ← ${one.sourceProject === null ? "" : `${one.sourceProject}:`}${one.sourceEnvironment}:${one.sourcePath}`;

@@ -20,7 +20,7 @@ import {
 import { jsonEntries, jsonLines } from "./formats/json.ts";
 import { yamlEntries, yamlLines } from "./formats/yaml.ts";
 
-export interface FileNeeds {
+interface FileNeeds {
   readonly reads: SecretReads;
   readonly writes: SecretWrites;
 }

@@ -41,7 +41,7 @@ import {
 
 export type { FolderRow } from "./store.ts";
 
-export interface FolderNeeds extends TreeNeeds {
+interface FolderNeeds extends TreeNeeds {
   readonly access: Access;
 }
 

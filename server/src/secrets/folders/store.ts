@@ -72,7 +72,7 @@ export const foldersChangedSince = (q: Query, ids: readonly string[], since: Dat
   q.rows(changedSince, [ids, since]);
 export const countContent = async (q: Query, id: string) => (await q.first(content, [id]))?.count ?? 0;
 
-export interface NewFolderRow {
+interface NewFolderRow {
   readonly id: string;
   readonly projectId: string;
   readonly environmentId: string;
@@ -100,7 +100,7 @@ export const insertFolder = async (tx: Tx, row: NewFolderRow): Promise<void> => 
 export const describeFolder = (tx: Tx, id: string, description: string | null | undefined, at: Date) =>
   tx.rows(update, [id, description !== undefined, description ?? null, at]);
 
-export interface Relocation {
+interface Relocation {
   readonly folder: FolderRow;
   readonly ids: readonly string[];
   readonly likeBelow: string;

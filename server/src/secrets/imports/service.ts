@@ -35,7 +35,7 @@ import {
 
 export type { ImportRow } from "./store.ts";
 
-export interface SecretImportNeeds {
+interface SecretImportNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly access: Access;

@@ -51,7 +51,7 @@ const lockFolder = sql(`SELECT id FROM folders WHERE id = $1 FOR NO KEY UPDATE`)
 
 export const importsOfFolder = (q: Query, folderId: string) => q.rows(ofFolder, [folderId]);
 export const findImport = (q: Query, id: string, orgId: string) => q.first(byId, [id, orgId]);
-export interface NewImportRow {
+interface NewImportRow {
   readonly id: string;
   readonly projectId: string;
   readonly folderId: string;

@@ -27,7 +27,7 @@ import {
   type RotationRow,
 } from "./store.ts";
 
-export interface RotationNeeds {
+interface RotationNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly tail: Tail;
@@ -35,9 +35,7 @@ export interface RotationNeeds {
   readonly access: Access;
 }
 
-export const projectKeyRotated = fact<{ readonly orgId: string; readonly projectId: string }>(
-  "project.key-rotated",
-);
+const projectKeyRotated = fact<{ readonly orgId: string; readonly projectId: string }>("project.key-rotated");
 
 export type KeyRotations = ReturnType<typeof createKeyRotations>;
 

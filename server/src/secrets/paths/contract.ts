@@ -8,10 +8,10 @@ import { z } from "zod";
 
 export const MAX_PATH_LENGTH = 512;
 export const MAX_DEPTH = 32;
-export const MAX_FOLDER_NAME = 255;
+const MAX_FOLDER_NAME = 255;
 export const ROOT = "/";
 
-export type CanonicalPath =
+type CanonicalPath =
   { readonly ok: true; readonly path: string } | { readonly ok: false; readonly reason: string };
 
 const isNameCode = (code: number): boolean =>
@@ -22,7 +22,7 @@ const isNameCode = (code: number): boolean =>
   code === 0x5f;
 
 /** Why a text is no folder name, or null if it is one. */
-export function folderNameFault(name: string): string | null {
+function folderNameFault(name: string): string | null {
   if (name.length === 0) return "must not be empty";
   if (name.length > MAX_FOLDER_NAME) return `must be at most ${MAX_FOLDER_NAME} characters long`;
   for (let at = 0; at < name.length; at += 1) {

@@ -6,14 +6,14 @@
  */
 import { LRUCache } from "lru-cache";
 
-export interface KeptAnswer {
+interface KeptAnswer {
   readonly etag: string;
   readonly body: Buffer;
   /** What the audit log says of a reading of it; undefined where no value is shown. */
   readonly noted: Readonly<Record<string, unknown>> | undefined;
 }
 
-export interface Answers {
+interface Answers {
   find(key: string): KeptAnswer | undefined;
   keep(key: string, answer: KeptAnswer): void;
 }

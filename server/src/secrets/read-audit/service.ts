@@ -22,7 +22,7 @@ import type { ProjectRow } from "../../projects/index.ts";
 
 export type ReadAuditMode = "async" | "strict" | "grouped" | "off";
 
-export interface ReadAuditNeeds {
+interface ReadAuditNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly log: Log;

@@ -4,7 +4,7 @@ import { after, before, test } from "node:test";
 import { aProject } from "../../../test/builders.ts";
 import { openTestHouse, type TestHouse } from "../../../test/harness.ts";
 import { withClient } from "../../../test/postgres.ts";
-import { ALLOWANCE, Expander, findEffective, type World } from "./model.ts";
+import { ALLOWANCE, Expander, findEffective, type SecretLookup } from "./model.ts";
 
 let house: TestHouse;
 before(async () => {
@@ -58,7 +58,7 @@ test("names that nobody has are looked for through many imports, and stay as the
 
 test("a walk through imports ends when it has looked into enough folders", () => {
   let looks = 0;
-  const world: World = {
+  const world: SecretLookup = {
     environmentId: () => "e",
     own: () => {
       looks += 1;

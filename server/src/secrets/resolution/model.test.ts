@@ -11,7 +11,7 @@ import {
   type FoundReference,
   type Readable,
   type SecretAddress,
-  type World,
+  type SecretLookup,
 } from "./model.ts";
 
 const KEYS = ["A", "B", "C"];
@@ -29,7 +29,7 @@ interface Tree {
 const spot = (path: string): SecretAddress => ({ projectId: PROJECT, environmentId: "e", path });
 const idOf = (path: string, key: string) => `${path} ${key}`;
 
-function worldOf(tree: Tree): World {
+function worldOf(tree: Tree): SecretLookup {
   return {
     environmentId: (_project, slug) => (slug === "e" ? "e" : null),
     own({ path }, key): FoundReference {
@@ -172,7 +172,7 @@ test("once no steps are left nothing is looked up any more", () => {
   const value = Array.from({ length: 50 }, (_, n) => `\${MISSING_${n}}`).join("");
   let looks = 0;
   const world = worldOf({ secrets: {}, imports: {}, closed: new Set() });
-  const counting: World = { ...world, own: (at, key) => ((looks += 1), world.own(at, key)) };
+  const counting: SecretLookup = { ...world, own: (at, key) => ((looks += 1), world.own(at, key)) };
   const expander = new Expander(counting, { ...ALLOWANCE, steps: 10 });
   assert.equal(expander.expand({ id: "a", key: "A", spot: spot("/x"), value }), value);
   assert.equal(looks, 10);

@@ -1,6 +1,6 @@
 /**
  * Imports and references, decided. docs/secret-resolution.md states the rules in prose; this is the same in code,
- * pure: it looks things up in a World and never loads anything. What the World does not know yet is noted, loaded
+ * pure: it asks a SecretLookup and never loads anything. What the SecretLookup does not know yet is noted, loaded
  * by the caller, and the question asked again.
  *
  * Everything is decided for one reader. What the reader may not read does not exist here, so nothing can be seen
@@ -9,7 +9,7 @@
 import { badRequest } from "../../platform/problem.ts";
 import { canBeEnvironment, canBeSecret, canonicalPath } from "../paths/contract.ts";
 
-export interface Reference {
+interface Reference {
   /** Null: the folder of the secret that holds the reference. */
   readonly environment: string | null;
   readonly path: string | null;
@@ -36,7 +36,7 @@ export interface Readable {
 
 export type FoundReference = Readable | "absent" | "unknown";
 
-export interface World {
+export interface SecretLookup {
   /** Null if the project has no such environment. */
   environmentId(projectId: string, slug: string): string | null | "unknown";
   /** The folder's own secret (a personal override before the shared one), without imports. */
@@ -47,11 +47,11 @@ export interface World {
 
 const REFERENCE = /\$\{([^{}]*)\}/g;
 const MAX_REFERENCE = 1024;
-export const MAX_EXPANDED = 1024 * 1024;
-export const MAX_CHAIN = 64;
+const MAX_EXPANDED = 1024 * 1024;
+const MAX_CHAIN = 64;
 
 /** What all references of one answer may cost together. What is beyond stays as it is written. */
-export interface Allowance {
+interface Allowance {
   /** References followed. */
   readonly steps: number;
   /** Characters put in for references: many small values may all refer to one large one. */
@@ -106,7 +106,7 @@ export function referencesIn(value: string): Reference[] {
  * says with `mayLook` whether there is to be another look; where there is not, nothing is found.
  */
 export function findEffective(
-  world: World,
+  lookup: SecretLookup,
   spot: SecretAddress,
   key: string,
   mayLook: () => boolean = () => true,
@@ -118,9 +118,9 @@ export function findEffective(
     if (visited.has(spotKey(next))) continue;
     visited.add(spotKey(next));
     if (!mayLook()) return "absent";
-    const own = world.own(next, key);
+    const own = lookup.own(next, key);
     if (own !== "absent") return own;
-    const imports = world.imports(next);
+    const imports = lookup.imports(next);
     if (imports === "unknown") return "unknown";
     for (let at = imports.length - 1; at >= 0; at -= 1) open.push(imports[at] as SecretAddress);
   }
@@ -129,12 +129,12 @@ export function findEffective(
 
 /** Where a reference points, seen from there. */
 function spotOf(
-  world: World,
+  lookup: SecretLookup,
   from: SecretAddress,
   { environment, path }: Reference,
 ): SecretAddress | "absent" | "unknown" {
   if (environment === null || path === null) return from;
-  const environmentId = world.environmentId(from.projectId, environment);
+  const environmentId = lookup.environmentId(from.projectId, environment);
   if (environmentId === "unknown") return "unknown";
   return environmentId === null ? "absent" : { projectId: from.projectId, environmentId, path };
 }
@@ -151,7 +151,7 @@ interface Expansion {
 }
 
 export class Expander {
-  readonly #world: World;
+  readonly #lookup: SecretLookup;
   readonly #known = new Map<string, string>();
   /** What a name means in a folder, by both: a thousand references to one secret look for it once. */
   readonly #found = new Map<string, FoundReference>();
@@ -160,8 +160,8 @@ export class Expander {
   #characters: number;
   #looks: number;
 
-  constructor(world: World, { steps, characters, looks }: Allowance = ALLOWANCE) {
-    this.#world = world;
+  constructor(lookup: SecretLookup, { steps, characters, looks }: Allowance = ALLOWANCE) {
+    this.#lookup = lookup;
     this.#steps = steps;
     this.#characters = characters;
     this.#looks = looks;
@@ -174,12 +174,12 @@ export class Expander {
   #mayLook = (): boolean => (this.#looks -= 1) >= 0;
 
   #find(from: SecretAddress, reference: Reference): FoundReference {
-    const spot = spotOf(this.#world, from, reference);
+    const spot = spotOf(this.#lookup, from, reference);
     if (typeof spot === "string") return spot;
     const name = `${spotKey(spot)} ${reference.key}`;
     const known = this.#found.get(name);
     if (known !== undefined) return known;
-    const found = findEffective(this.#world, spot, reference.key, this.#mayLook);
+    const found = findEffective(this.#lookup, spot, reference.key, this.#mayLook);
     if (found !== "unknown") this.#found.set(name, found);
     return found;
   }

@@ -30,7 +30,7 @@ import {
   type FoundReference,
   type SecretAddress,
   type Want,
-  type World,
+  type SecretLookup,
 } from "./model.ts";
 import { foldersReached, MAX_FOLDERS, type ReachedFolder, type WeighedRow } from "./store.ts";
 import { createLoader, type Loader } from "./service/load-rows.ts";
@@ -59,7 +59,7 @@ const tooManyFolders = () =>
 const weightOf = (rows: readonly Weighed[]): number =>
   rows.reduce((sum, { weight, isLeftOut }) => sum + (isLeftOut ? 0 : weight), 0);
 
-export class Resolution implements World {
+export class Resolution implements SecretLookup {
   readonly #needs: ResolutionNeeds;
   readonly #scope: ProjectScope;
   /** Whose personal overrides count; null = nobody's. */
@@ -95,7 +95,7 @@ export class Resolution implements World {
     return this.#scopes.get(projectId);
   }
 
-  // ---- World -----------------------------------------------------------------------------------------------
+  // ---- SecretLookup ----------------------------------------------------------------------------------------
 
   environmentId(projectId: string, slug: string): string | null | "unknown" {
     const scope = this.#scopes.get(projectId);

@@ -65,7 +65,7 @@ export interface WritePlan {
   readonly shown: ReadSecret[];
 }
 
-export interface WriteRequest {
+interface WriteRequest {
   readonly target: Target;
   /** Every name that is looked at or written. */
   readonly keys: readonly string[];
@@ -75,7 +75,7 @@ export interface WriteRequest {
   readonly plan: (locked: LockedFolder) => Promise<WritePlan>;
 }
 
-export interface FolderWriteQueueNeeds {
+interface FolderWriteQueueNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly keyring: Keyring;
@@ -137,8 +137,6 @@ function lastUseOf(requests: readonly WriteRequest[]): ReadonlyMap<string, numbe
   for (const [turn, { keys }] of requests.entries()) for (const key of keys) last.set(key, turn);
   return last;
 }
-
-export type FolderWriteQueue = ReturnType<typeof createFolderWriteQueue>;
 
 export function createFolderWriteQueue({ db, clock, keyring, tags }: FolderWriteQueueNeeds) {
   const lines = new Map<string, { readonly waiting: WaitingRequest[]; served: number }>();

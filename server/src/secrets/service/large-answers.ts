@@ -16,7 +16,7 @@ const KNOWN_MS = 600_000;
 const CHUNK_CHARACTERS = 64 * 1024;
 const CHUNK_BYTES = 64 * 1024;
 
-export interface LargeAnswers {
+interface LargeAnswers {
   /**
    * Does it the quick way; if that finds much, does it again in the organisation's turn, with the rights that the
    * caller has by then. `what` tells answers apart.
@@ -69,7 +69,7 @@ const blockOf = ({ folder, secrets }: ImportBlock) => ({
   secrets: secrets.map(toView),
 });
 
-export interface WrittenList {
+interface WrittenList {
   readonly secrets: readonly ReadSecret[];
   readonly imports: readonly ImportBlock[];
 }

@@ -30,14 +30,14 @@ import {
 } from "../store.ts";
 import type { Versions } from "../versions/service/read-version.ts";
 
-export interface ReadNeeds extends ResolutionNeeds {
+interface ReadNeeds extends ResolutionNeeds {
   readonly db: Db;
   readonly access: Access;
   readonly reads: ReadAudit;
   readonly versions: Versions;
 }
 
-export type IfNoneMatch = string | string[] | undefined;
+type IfNoneMatch = string | string[] | undefined;
 export interface NotModified {
   readonly etag: string;
   readonly isNotModified: true;

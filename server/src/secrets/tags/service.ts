@@ -38,7 +38,7 @@ import {
 
 type KnownTags = ReadonlyMap<string, TagRef>;
 
-export interface TagNeeds {
+interface TagNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly keyring: Keyring;

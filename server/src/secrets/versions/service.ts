@@ -43,7 +43,7 @@ import {
   type VersionRow,
 } from "./store.ts";
 
-export interface SecretHistoryNeeds extends WriteNeeds {
+interface SecretHistoryNeeds extends WriteNeeds {
   readonly access: Access;
   readonly reads: ReadAudit;
 }

@@ -16,7 +16,7 @@ import type { DeliveryView } from "../contract.ts";
 import type { Deliveries } from "../service.ts";
 import { findDelivery, listDeliveriesOf, recordTest, sendAgain, type ListedDelivery } from "../store.ts";
 
-export interface DeliveryHistoryNeeds {
+interface DeliveryHistoryNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly alerts: Alerts;
@@ -26,7 +26,7 @@ export interface DeliveryHistoryNeeds {
   readonly permissions: Permissions;
 }
 
-export interface HistoryPlaces {
+interface HistoryPlaces {
   readonly scopes: Scopes;
   readonly publicUrl: string;
 }

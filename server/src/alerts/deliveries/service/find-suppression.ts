@@ -6,7 +6,7 @@ import type { Query, SlowQuery } from "../../../platform/db/index.ts";
 import { HELD_MS, PATIENCE_MS, waitForOlder, type DeliveryVerdict } from "../model.ts";
 import { findNotifiedThere, isAnyLive, isAnyNotifiedLive, type ClaimedDelivery } from "../store.ts";
 
-export interface Speaker {
+interface Speaker {
   readonly enabled: boolean;
   readonly isAlertEnabled: boolean;
 }

@@ -129,7 +129,7 @@ class Round {
 const idsOf = (watches: readonly ExpiryWatch[]): ReadonlySet<string> =>
   new Set(watches.flatMap(({ alerts }) => alerts.map(({ id }) => id)));
 
-export interface ScanLimits {
+interface ScanLimits {
   /** For how long one look may go on; what is left is for the next one. */
   readonly budgetMs: number;
   /** Called when everybody's first page is done, and between rounds, with those who have more: told when all is found. */

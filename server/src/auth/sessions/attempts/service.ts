@@ -23,14 +23,14 @@ export const PASSWORD_METHOD = "password";
 /** Counted before it is known to be one: the sixth that comes finds five. */
 const LOCKOUT = { threshold: 6, lockSeconds: 300, resetSeconds: 900 };
 
-export interface PasswordTry {
+interface PasswordTry {
   readonly email: string;
   readonly user: UserRow | undefined;
   readonly password: Redacted<string>;
   readonly caller: Caller;
 }
 
-export interface PasswordAttempts {
+interface PasswordAttempts {
   /** Does `onRight` if the password is the user's, and throws what to answer otherwise. */
   attempt<T>(given: PasswordTry, onRight: (user: UserRow) => Promise<T>): Promise<T>;
 }

@@ -21,7 +21,7 @@ import {
   type NotedUse,
 } from "../store.ts";
 
-export interface UniversalLoginNeeds {
+interface UniversalLoginNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly keyring: Keyring;

@@ -52,7 +52,7 @@ import {
 import { createCertificateRoom } from "./service/make-room.ts";
 import { createCaCertificateImport, type OwnKey } from "./service/import-ca-certificate.ts";
 
-export interface AuthorityCertificateNeeds {
+interface AuthorityCertificateNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly keyring: Keyring;

@@ -93,8 +93,8 @@ export const authorityExtension = (certificate: Certificate): Extension =>
 /** The addresses that stand in certificates: short, and served without a token. */
 export const crlUrl = (base: string, keyId: string, shard: number): string =>
   `${base}/pki/crl/${keyId}/${shard}`;
-export const ocspUrl = (base: string, keyId: string): string => `${base}/pki/ocsp/${keyId}`;
-export const issuerUrl = (base: string, certificateId: string): string => `${base}/pki/ca/${certificateId}`;
+const ocspUrl = (base: string, keyId: string): string => `${base}/pki/ocsp/${keyId}`;
+const issuerUrl = (base: string, certificateId: string): string => `${base}/pki/ca/${certificateId}`;
 
 export const accessExtension = (base: string, keyId: string, certificateId: string): Extension =>
   authorityInfoAccess({ ocspUrls: [ocspUrl(base, keyId)], caIssuersUrls: [issuerUrl(base, certificateId)] });
@@ -104,7 +104,7 @@ export const shardOf = (serialNumber: string, shards: number): number =>
   shards <= 1 ? 0 : Number.parseInt(serialNumber.slice(-6), 16) % shards;
 
 /** The lists a certificate names: the shard's own, then any that the operator runs elsewhere. */
-export function listUrls(
+function listUrls(
   issuer: Pick<Issuer, "keyId" | "crlUrls" | "hasManagedCrl">,
   base: string,
   shard: number,

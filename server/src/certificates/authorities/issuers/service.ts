@@ -21,7 +21,7 @@ import { issuanceChanged } from "../events.ts";
 import { accessExtension, authorityExtension, levelsBelow, purposesLeft, type Issuer } from "./model.ts";
 import { findActiveIssuer, findIssuerOfKey, findLineage, type IssuerRow } from "./store.ts";
 
-export interface IssuerNeeds {
+interface IssuerNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly tail: Tail;

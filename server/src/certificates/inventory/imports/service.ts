@@ -29,7 +29,7 @@ import type { ImportInput } from "../contract.ts";
 
 type ImportPlace = Pick<ImportInput, "profileId" | "applicationId" | "projectId">;
 
-export interface CertificateImportNeeds {
+interface CertificateImportNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly keyring: Keyring;

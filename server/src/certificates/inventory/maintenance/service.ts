@@ -20,7 +20,7 @@ import {
 } from "../store/maintenance.ts";
 
 const BATCH = 5_000;
-export const BLOCK_SIZE = 2_000;
+const BLOCK_SIZE = 2_000;
 /** A row is written within the half minute that a statement may take; after that nothing can slip in below it. */
 const SETTLE_SECONDS = 120;
 const MAX_BLOCKS_PER_RUN = 2_000;

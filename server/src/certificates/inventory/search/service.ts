@@ -24,7 +24,7 @@ import {
 } from "../store/certificates.ts";
 import { toFound, writeLines, type ExportFormat } from "./service/write-lines.ts";
 
-export interface SearchNeeds {
+interface SearchNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly permissions: Permissions;

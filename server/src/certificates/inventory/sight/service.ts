@@ -28,7 +28,7 @@ export function sightOf(ability: Ability): Ability {
 /** No condition stands between this caller and any certificate: then the database can do the paging. */
 export const seesAll = (sight: Ability): boolean => sight.can(ACTION, SUBJECT, {});
 
-export interface Looking {
+interface Looking {
   readonly db: Db;
   readonly turn: TurnOf;
   readonly now: Date;

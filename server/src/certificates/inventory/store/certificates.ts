@@ -73,7 +73,7 @@ const bodies = slowSql<{ id: string; details: CertificateDetails; hasKey: boolea
 );
 
 /** What rules about certificates can ask for. */
-export type JudgedCertificate = Pick<
+type JudgedCertificate = Pick<
   CertificateRow,
   "id" | "commonName" | "altNames" | "serialNumber" | "details" | "revokedAt" | "notAfter"
 >;
@@ -82,7 +82,7 @@ const judged = slowSql<JudgedCertificate>(`
     c.revoked_at AS "revokedAt", c.not_after AS "notAfter"
   FROM certificates c JOIN certificate_bodies b ON b.certificate_id = c.id WHERE c.id = ANY($1)`);
 
-export interface CertificateReading {
+interface CertificateReading {
   readonly now: Date;
   readonly after: Cursor | undefined;
   readonly limit: number;

@@ -28,7 +28,7 @@ export interface ProfilePage {
 /** A few sizes, so that a caller with a taste for odd limits does not have a hundred statements prepared. */
 const SIZES = [10, 20, 50, 100] as const;
 
-export type ProfileListing = (limit: number) => Statement<ListedCertificate>;
+type ProfileListing = (limit: number) => Statement<ListedCertificate>;
 export function bySize(
   text: (size: number) => string,
   make: (text: string) => Statement<ListedCertificate> = sql,

@@ -19,7 +19,7 @@ import { abandonRequests, forgetRequests } from "../signing/store.ts";
 import type { Issuance } from "../service.ts";
 import { dueRenewals, postponeRenewal, stopRenewal } from "./store.ts";
 
-export interface RenewalNeeds {
+interface RenewalNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly log: Log;

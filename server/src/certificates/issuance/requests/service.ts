@@ -12,7 +12,7 @@ import { certificateToPem, exportPkcs8Pem } from "../../x509/index.ts";
 import { openCertificateKey } from "../signing/service.ts";
 import { findRequestInOrg } from "../signing/store.ts";
 
-export interface RequestNeeds {
+interface RequestNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly keyring: Keyring;

@@ -39,7 +39,7 @@ import { openCertificateKey, type Signing, type Issued } from "../signing/servic
 import { makeKey, standInFor, takesTurns } from "../keys/service.ts";
 import { keyAlgorithmFor, renewBeforeSeconds, timeFindings, templateOf, type Replaced } from "../model.ts";
 
-export interface IssuanceRequestNeeds {
+interface IssuanceRequestNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly keyring: Keyring;

@@ -20,7 +20,7 @@ import { openCertificateKey } from "../signing/service.ts";
 import { attributesAgain, namesOf, replacedBy } from "../model.ts";
 import type { IssuanceInput, IssuanceRequests } from "./issuance-requests.ts";
 
-export interface RenewingNeeds {
+interface RenewingNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly keyring: Keyring;

@@ -49,7 +49,7 @@ import {
   type NewRequest,
 } from "./store.ts";
 
-export interface SigningNeeds {
+interface SigningNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly keyring: Keyring;

@@ -2,7 +2,7 @@ import { slowSql, sql, type WriteTx, type Query, type Tx } from "../../../platfo
 import { keyFingerprint } from "../../x509/index.ts";
 import type { IssuanceContext, InventoryFacts } from "./model.ts";
 
-export interface RequestRow {
+interface RequestRow {
   readonly id: string;
   readonly projectId: string;
   readonly orgId: string;

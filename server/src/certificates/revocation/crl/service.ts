@@ -32,7 +32,7 @@ import {
   type SignedList,
 } from "../store.ts";
 
-export interface CrlNeeds {
+interface CrlNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly log: Log;

@@ -42,7 +42,7 @@ import { certificateReleased } from "../events.ts";
 import { SMALL_STEP_MS } from "../model.ts";
 import { findSigner, findStatus, storeSigner, type SignerRow } from "../store.ts";
 
-export interface OcspNeeds {
+interface OcspNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly log: Log;

@@ -28,7 +28,7 @@ interface Session {
   readonly expiresIn: number;
 }
 
-export interface AcceptanceNeeds {
+interface AcceptanceNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly keyring: Keyring;
@@ -37,7 +37,7 @@ export interface AcceptanceNeeds {
   readonly sessions: { login(email: string, password: Redacted<string>, caller: Caller): Promise<Session> };
 }
 
-export interface GivenAcceptance {
+interface GivenAcceptance {
   readonly token: Redacted<string>;
   readonly password: Redacted<string>;
   readonly firstName?: string | undefined;

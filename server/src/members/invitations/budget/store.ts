@@ -8,7 +8,7 @@ const spend = sql<{ key: string }>(`
   RETURNING key`);
 const sweep = sql(`DELETE FROM mail_budgets WHERE window_start < $1`);
 
-export interface Limit {
+interface Limit {
   readonly key: string;
   readonly limit: number;
 }

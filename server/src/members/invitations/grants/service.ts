@@ -9,7 +9,7 @@ export interface PreparedGrants {
   readonly places: readonly { readonly projectId: string; readonly roles: readonly NewRoleRow[] }[];
 }
 
-export interface Promised {
+interface Promised {
   readonly email: string;
   readonly role: string;
   readonly projects: readonly InvitedPlace[];

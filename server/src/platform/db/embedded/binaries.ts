@@ -45,7 +45,7 @@ export interface CommandLine {
   readonly args: readonly string[];
 }
 
-export interface BinariesRequest {
+interface BinariesRequest {
   readonly packageRoot: string;
   readonly account: RunAs | undefined;
   /** Where a copy may be kept, best place first; a closed or read-only one is passed over. */

@@ -25,7 +25,7 @@ const DRAFT_PREFIX = "postgres.new-";
  */
 const HOST_BASED_ACCESS = "local all all trust\n";
 
-export interface ClusterRequest {
+interface ClusterRequest {
   /** Real path, without symbolic links. */
   readonly dataDir: string;
   readonly binaries: Binaries;

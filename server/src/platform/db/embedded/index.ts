@@ -1,3 +1,3 @@
 export { EmbeddedPostgresError } from "./failure.ts";
 export { startEmbeddedPostgres } from "./launcher.ts";
-export type { EmbeddedPostgres, EmbeddedPostgresOptions } from "./launcher.ts";
+export type { EmbeddedPostgres } from "./launcher.ts";

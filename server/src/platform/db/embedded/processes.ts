@@ -13,7 +13,7 @@ export interface RunAs {
   readonly gid: number;
 }
 
-export interface RunOptions {
+interface RunOptions {
   readonly cwd?: string;
   readonly runAs?: RunAs | undefined;
   /** An open file handed to the program as descriptor 3. */

@@ -5,7 +5,7 @@
 import { Pace } from "../../../platform/pace.ts";
 
 export type FileEntries = ReadonlyMap<string, string>;
-export type FileEntry = readonly [key: string, value: string];
+type FileEntry = readonly [key: string, value: string];
 /** Undefined where nothing was found for a while: a place to draw breath. */
 export type EntryReading = Generator<FileEntry | undefined, void>;
 

@@ -51,7 +51,7 @@ export interface ApplyNeeds {
 const BATCH = 1000;
 
 /** How much of a plan is done, by kind. */
-export type Done = Record<keyof ImportPlan, number>;
+type Done = Record<keyof ImportPlan, number>;
 export const nothingDone = (): Done => ({
   roles: 0,
   environments: 0,
@@ -62,7 +62,7 @@ export const nothingDone = (): Done => ({
 });
 export const isAnything = (done: Done): boolean => Object.values(done).some((count) => count > 0);
 
-export interface Carrier {
+interface Carrier {
   readonly actor: MemberActor;
   readonly projectId: string;
   readonly confirm: Confirm;
@@ -82,7 +82,6 @@ async function onePart<T>(
   return result;
 }
 
-export type Applying = ReturnType<typeof createApplying>;
 type TagIds = ReadonlyMap<string, string>;
 
 const stateOf = (

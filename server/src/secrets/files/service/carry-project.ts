@@ -52,7 +52,7 @@ const arrivals = createFairQueue({
   patienceMs: 60_000,
 });
 
-export type ProjectFileNeeds = ApplyNeeds & GatherNeeds;
+type ProjectFileNeeds = ApplyNeeds & GatherNeeds;
 export type ProjectFiles = ReturnType<typeof createProjectFiles>;
 
 /** An import on its way: what it is to do, and whether its caller is still welcome. */

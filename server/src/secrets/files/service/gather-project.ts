@@ -38,7 +38,7 @@ export interface GatherNeeds {
   readonly reads: SecretReads;
 }
 
-export interface WantedProject {
+interface WantedProject {
   readonly environments?: readonly string[] | undefined;
   readonly includeHistory: boolean;
   readonly includeRoles: boolean;
@@ -67,8 +67,6 @@ type Gathered = PresentSecrets["secrets"][number];
 /** So many secrets' histories at once. */
 const CHUNK = 200;
 const ROLE_IS_BUILT_IN = new Set(["admin", "member", "viewer", "no-access"]);
-
-export type Gathering = ReturnType<typeof createGathering>;
 
 const toArchived = (environment: string, secret: ReadSecret): Gathered => ({
   environment,

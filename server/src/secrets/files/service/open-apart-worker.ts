@@ -1,9 +1,24 @@
 /** The thread that opens a project's file (open-apart.ts). */
 import { parentPort, workerData } from "node:worker_threads";
 import { piecesOf, type Piece } from "../archive/model.ts";
-import { Problem } from "../../../platform/problem.ts";
-import type { OpenedFile, OpenOrder } from "./open-apart.ts";
+import { Problem, type Issue } from "../../../platform/problem.ts";
 import { notBase64, openArchive, unreadable } from "./seal-archive.ts";
+
+export interface OpenOrder {
+  /** Base64, letter by letter. */
+  readonly file: Uint8Array;
+  readonly passphrase: string;
+}
+export type OpenedFile =
+  /** The last one is empty. */
+  | { readonly kind: "chunk"; readonly pieces: readonly Piece[] }
+  | {
+      readonly kind: "refused";
+      readonly status: number;
+      readonly error: string;
+      readonly message: string;
+      readonly issues: readonly Issue[];
+    };
 
 const CHUNK = 500;
 const CHUNK_LETTERS = 256 * 1024;

@@ -5,27 +5,12 @@
  */
 import { Worker } from "node:worker_threads";
 import { Pace } from "../../../platform/pace.ts";
-import { Problem, type Issue } from "../../../platform/problem.ts";
+import { Problem } from "../../../platform/problem.ts";
 import { createFairQueue } from "../../../platform/fair-queue.ts";
 import type { Archive } from "../archive/contract.ts";
-import { ArchiveOfPieces, type Piece } from "../archive/model.ts";
+import { ArchiveOfPieces } from "../archive/model.ts";
+import type { OpenedFile, OpenOrder } from "./open-apart-worker.ts";
 import { notBase64, unreadable } from "./seal-archive.ts";
-
-export interface OpenOrder {
-  /** Base64, letter by letter. */
-  readonly file: Uint8Array;
-  readonly passphrase: string;
-}
-export type OpenedFile =
-  /** The last one is empty. */
-  | { readonly kind: "chunk"; readonly pieces: readonly Piece[] }
-  | {
-      readonly kind: "refused";
-      readonly status: number;
-      readonly error: string;
-      readonly message: string;
-      readonly issues: readonly Issue[];
-    };
 
 const MEMORY_MB = 1024;
 const IDLE_MS = 120_000;
@@ -78,7 +63,7 @@ async function lettersOf(text: string): Promise<Uint8Array | undefined> {
   return letters;
 }
 
-export interface SealedFile {
+interface SealedFile {
   readonly file: string;
   readonly passphrase: string;
 }

@@ -41,7 +41,7 @@ const spotsOf = (environmentId: string, folders: ReadonlyMap<string, unknown>) =
 
 type Deletion = Parameters<Environments["onDelete"]>[0];
 
-export interface DeletionNeeds {
+interface DeletionNeeds {
   readonly permissions: Permissions;
   readonly tags: Tags;
 }

@@ -49,7 +49,7 @@ export interface TreeNeeds {
   readonly tags: Tags;
 }
 
-export interface Tree {
+interface Tree {
   readonly folders: readonly FolderRow[];
   readonly rows: readonly SecretHead[];
 }
@@ -97,8 +97,6 @@ export const auditFolder = (
     projectId: project.id,
     metadata: { environment: folder.environment, folderId: folder.id, path: folder.path, ...folder.more },
   });
-
-export type Trees = ReturnType<typeof createTrees>;
 
 export function createTrees({ db, clock, keyring, tags }: TreeNeeds) {
   /** The folder at the path, made if it is missing, with all above it. The caller holds the tree. */

@@ -23,7 +23,7 @@ import {
   type Forgettable,
 } from "./store.ts";
 
-export interface ForgetNeeds {
+interface ForgetNeeds {
   readonly db: Db;
   readonly clock: Clock;
 }
@@ -34,8 +34,6 @@ const MAX_PER_RUN = 100_000;
 /** A writer's clock may run behind ours, and its transaction may commit later than it was stamped. */
 const LATENESS_MS = 600_000;
 const EVER = new Date(0);
-
-export type Forgetting = ReturnType<typeof createForgetting>;
 
 /** Of several versions of one secret that may go, the newest says how far. */
 function furthest(rows: readonly Forgettable[]): Map<string, number> {

@@ -9,7 +9,7 @@ import { learnThen } from "./judge-version.ts";
 
 export type Versions = ReturnType<typeof createVersions>;
 
-export interface PastSecret {
+interface PastSecret {
   /** The content of then under the name, tags and folder of today, by which it has yet to be judged. */
   readonly row: SecretRow;
   /** Whether what it was then lets this reader see its value. */

@@ -50,7 +50,7 @@ import {
 } from "../store.ts";
 import { stepId, stepKey, stepPath, type FolderThen, type RollbackStep } from "./rollback-steps.ts";
 
-export interface RollbackNeeds extends WriteNeeds {
+interface RollbackNeeds extends WriteNeeds {
   readonly folders: Folders;
 }
 

@@ -27,7 +27,7 @@ export interface OwnKey {
   readonly isNew: boolean;
 }
 
-export interface CaCertificateImportNeeds {
+interface CaCertificateImportNeeds {
   readonly room: CertificateRoom;
   readonly clock: Clock;
   readonly authorities: Authorities;

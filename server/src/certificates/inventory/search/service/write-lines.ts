@@ -71,7 +71,7 @@ function* fewAtATime(rows: readonly FoundCertificate[]): Generator<readonly Foun
   if (few.length > 0) yield few;
 }
 
-export interface LinesNeeds {
+interface LinesNeeds {
   readonly format: ExportFormat;
   readonly pages: AsyncIterable<readonly FoundCertificate[]>;
   readonly now: () => Date;

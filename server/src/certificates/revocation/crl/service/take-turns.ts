@@ -14,7 +14,7 @@ const LISTS = 50_000;
 
 export const nameOf = ({ keyId, shard }: ListPlace): string => `${keyId}/${shard}`;
 
-export interface ListTurns {
+interface ListTurns {
   isResting(place: ListPlace): boolean;
   /** One of each organisation after the other. */
   inOrder(changes: readonly ListChange[]): ListChange[];
