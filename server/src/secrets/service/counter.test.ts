@@ -3,6 +3,7 @@ import { after, before, test } from "node:test";
 import fc from "fast-check";
 import pg from "pg";
 import { aProject } from "../../../test/builders.ts";
+import { openStream } from "../../../test/event-streams.ts";
 import { openTestHouse, type Answer, type TestHouse } from "../../../test/harness.ts";
 
 let house: TestHouse;
@@ -80,6 +81,33 @@ test("many updates of one secret at once all happen, each as a version of its ow
     [now.body.secret.version, now.body.secret.secretValue],
     [41, last.body.secret.secretValue],
   );
+});
+
+test("of many writers at once each is told of, whoever shared a transaction with whom", async () => {
+  const { id: projectId } = await aProject(house.owner);
+  const near = await openStream(house.base, house.owner.token, { projectId });
+  const far = await openStream(other.base, house.owner.token, { projectId });
+  assert.deepEqual([near.status, far.status], [200, 200]);
+  const keys = Array.from({ length: 30 }, (_, n) => `KEY_${String(n).padStart(2, "0")}`);
+  const answers = await Promise.all(
+    keys.map((name) =>
+      house.owner.post(`/api/v4/secrets/${name}`, body(projectId, { secretValue: "value" })),
+    ),
+  );
+  assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
+  const [{ writes } = { writes: 0 }] = await look<{ writes: number }>(
+    "SELECT count(DISTINCT xmin::text)::int AS writes FROM secret_versions WHERE project_id = $1",
+    projectId,
+  );
+  assert.ok(writes < keys.length, "some of them shared one");
+  for (const reader of [near, far]) {
+    await reader.hears(keys.length);
+    assert.deepEqual(
+      reader.told.toSorted(),
+      keys.map((name) => `secret:create dev / ${name}`),
+    );
+    reader.close();
+  }
 });
 
 test("of many who create the same name at once, also on two nodes, one succeeds", async () => {
@@ -176,4 +204,32 @@ test("whatever many writers of a folder do at once is what some order of theirs 
     }),
     { numRuns: 40 },
   );
+});
+
+test("a secret is not written into a folder that is being moved away", async () => {
+  const { id: projectId } = await aProject(house.owner);
+  const at = { projectId, environment: "dev" };
+  const { folder } = (await house.owner.post("/api/v2/folders", { ...at, name: "a" })).body;
+  const mover = new pg.Client(house.database.connection);
+  await mover.connect();
+  try {
+    // As a move does it: the tree for itself first, then the paths.
+    await mover.query("BEGIN");
+    await mover.query("SELECT pg_advisory_xact_lock(project_lock_key($1))", [projectId]);
+    let isAnswered = false;
+    const coming = house.owner
+      .post("/api/v4/secrets/LATE", { ...at, secretPath: "/a", secretValue: "x" })
+      .finally(() => (isAnswered = true));
+    const waiting =
+      "SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+    while (!isAnswered && (await database.query(waiting)).rowCount === 0)
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    assert.equal(isAnswered, false, "nobody writes while the tree is changed");
+    await mover.query("UPDATE folders SET path = '/b', name = 'b' WHERE id = $1", [folder.id]);
+    await mover.query("COMMIT");
+    assert.equal((await coming).status, 404);
+    assert.deepEqual(await rowsOf(projectId), []);
+  } finally {
+    await mover.end();
+  }
 });
