@@ -206,30 +206,75 @@ test("whatever many writers of a folder do at once is what some order of theirs 
   );
 });
 
-test("a secret is not written into a folder that is being moved away", async () => {
-  const { id: projectId } = await aProject(house.owner);
-  const at = { projectId, environment: "dev" };
-  const { folder } = (await house.owner.post("/api/v2/folders", { ...at, name: "a" })).body;
-  const mover = new pg.Client(house.database.connection);
-  await mover.connect();
-  try {
-    // As a move does it: the tree for itself first, then the paths.
-    await mover.query("BEGIN");
-    await mover.query("SELECT pg_advisory_xact_lock(project_lock_key($1))", [projectId]);
-    let isAnswered = false;
-    const coming = house.owner
-      .post("/api/v4/secrets/LATE", { ...at, secretPath: "/a", secretValue: "x" })
-      .finally(() => (isAnswered = true));
-    const waiting =
-      "SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
-    while (!isAnswered && (await database.query(waiting)).rowCount === 0)
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    assert.equal(isAnswered, false, "nobody writes while the tree is changed");
-    await mover.query("UPDATE folders SET path = '/b', name = 'b' WHERE id = $1", [folder.id]);
-    await mover.query("COMMIT");
-    assert.equal((await coming).status, 404);
-    assert.deepEqual(await rowsOf(projectId), []);
-  } finally {
-    await mover.end();
-  }
-});
+type Place = { readonly projectId: string; readonly sourceId: string; readonly keptId: string };
+const INTO_FOLDER: readonly [what: string, write: (place: Place) => Promise<Answer>][] = [
+  [
+    "creating",
+    ({ projectId }) =>
+      house.owner.post("/api/v4/secrets/LATE", body(projectId, { secretPath: "/a", secretValue: "x" })),
+  ],
+  [
+    "changing",
+    ({ projectId }) =>
+      house.owner.patch("/api/v4/secrets/KEPT", body(projectId, { secretPath: "/a", secretValue: "x" })),
+  ],
+  ...(["move", "copy"] as const).map((verb): (typeof INTO_FOLDER)[number] => [
+    `${verb} to`,
+    ({ projectId, sourceId }) =>
+      house.owner.post(`/api/v4/secrets/${verb}`, {
+        projectId,
+        sourceEnvironment: "dev",
+        destinationEnvironment: "dev",
+        destinationSecretPath: "/a",
+        secretIds: [sourceId],
+      }),
+  ]),
+  ["going back", ({ keptId }) => house.owner.post(`/api/v4/secrets/id/${keptId}/rollback`, { version: 1 })],
+  [
+    "bringing a file",
+    ({ projectId }) =>
+      house.owner.post(`/api/v1/projects/${projectId}/secrets/import`, {
+        environment: "dev",
+        secretPath: "/a",
+        format: "dotenv",
+        content: "LATE=x",
+      }),
+  ],
+];
+
+for (const [what, write] of INTO_FOLDER)
+  test(`a folder that is being moved away is not written into: ${what}`, async () => {
+    const { id: projectId } = await aProject(house.owner);
+    const at = { projectId, environment: "dev" };
+    const { folder } = (await house.owner.post("/api/v2/folders", { ...at, name: "a" })).body;
+    const inFolder = body(projectId, { secretPath: "/a", secretValue: "1" });
+    const kept = await house.owner.post("/api/v4/secrets/KEPT", inFolder);
+    await house.owner.patch("/api/v4/secrets/KEPT", { ...inFolder, secretValue: "2" });
+    const source = await house.owner.post("/api/v4/secrets/SOURCE", body(projectId, { secretValue: "1" }));
+    const before = await rowsOf(projectId);
+    const mover = new pg.Client(house.database.connection);
+    await mover.connect();
+    try {
+      // As a move does it: the tree for itself first, then the paths.
+      await mover.query("BEGIN");
+      await mover.query("SELECT pg_advisory_xact_lock(project_lock_key($1))", [projectId]);
+      let isAnswered = false;
+      const coming = write({
+        projectId,
+        sourceId: source.body.secret.id,
+        keptId: kept.body.secret.id,
+      }).finally(() => (isAnswered = true));
+      const waiting =
+        "SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+      while (!isAnswered && (await database.query(waiting)).rowCount === 0)
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      assert.equal(isAnswered, false, "nobody writes while the tree is changed");
+      await mover.query("UPDATE folders SET path = '/b', name = 'b' WHERE id = $1", [folder.id]);
+      await mover.query("COMMIT");
+      const { status, body: answer } = await coming;
+      assert.equal(status, 404, JSON.stringify(answer));
+      assert.deepEqual(await rowsOf(projectId), before);
+    } finally {
+      await mover.end();
+    }
+  });
