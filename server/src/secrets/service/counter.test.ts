@@ -5,6 +5,7 @@ import pg from "pg";
 import { aProject } from "../../../test/builders.ts";
 import { openStream } from "../../../test/event-streams.ts";
 import { openTestHouse, type Answer, type TestHouse } from "../../../test/harness.ts";
+import { exported, taken } from "../../../test/project-files.ts";
 
 let house: TestHouse;
 let other: Awaited<ReturnType<TestHouse["openNode"]>>;
@@ -239,6 +240,17 @@ const INTO_FOLDER: readonly [what: string, write: (place: Place) => Promise<Answ
         format: "dotenv",
         content: "LATE=x",
       }),
+  ],
+  [
+    "bringing a project with its history",
+    async ({ projectId }) => {
+      const { id } = await aProject(house.owner);
+      await house.owner.post("/api/v2/folders", { projectId: id, environment: "dev", name: "a" });
+      for (const write of [house.owner.post, house.owner.patch])
+        await write("/api/v4/secrets/LATE", body(id, { secretPath: "/a", secretValue: "x" }));
+      const file = await exported(house.base, house.owner, id, { includeHistory: true });
+      return taken(house.owner, projectId, file);
+    },
   ],
 ];
 
