@@ -237,7 +237,9 @@ describe("subscribing to project events", () => {
 
   it("E-09 hears a transaction that was under way when it came", async () => {
     let proceed: () => void = () => undefined;
+    let begin: () => void = () => undefined;
     const waiting = new Promise<void>((resolve) => (proceed = resolve));
+    const begun = new Promise<void>((resolve) => (begin = resolve));
     const slow = test.house.database.write(
       async (tx) => {
         await tx.rows({
@@ -246,10 +248,14 @@ describe("subscribing to project events", () => {
           isSlow: false,
         });
         tx.emit(changed(place, "create", "late"));
+        begin();
         await waiting;
       },
       { audited: false },
     );
+    await begun;
+    // Of a higher number and over already: the one under way is not simply the newest.
+    await commit(test.house, changed(place, "create", "before"));
     const reader = await open(owner.token, { projectId: project.id });
     proceed();
     await slow;
@@ -350,6 +356,23 @@ describe("subscribing to project events", () => {
         again = await openStream(test.base, token, body(8));
       assert.equal(again.status, 200);
       for (const reader of [...opened, again]) reader.close();
+    });
+
+    it("E-12 429 as often as somebody likes, without taking up a place", async () => {
+      const { token } = await anIdentity(owner, test.base, project.id, { roles: [{ role: "viewer" }] });
+      const body = (n: number) => ({
+        projectId: project.id,
+        register: [{ event: "secret:create", conditions: { secretPath: `/y${n}/${"*a".repeat(250)}` } }],
+      });
+      const opened: StreamReader[] = [];
+      for (let n = 0; n < 8; n += 1) opened.push(await open(token, body(n)));
+      for (let n = 0; n < 20; n += 1) {
+        const { status, body: refused } = await refusal(test.base, token, body(8));
+        assert.equal(status, 429);
+        assert.match(String(refused.message), /wildcards/, `refusal ${n}`);
+      }
+      opened.push(await open(token, { projectId: project.id }));
+      for (const reader of opened) reader.close();
     });
 
     it("S-27 404 for another organisation's project, exactly as for an unknown one", async () => {

@@ -6,6 +6,7 @@ import { changed, commit, openStream, refusal, until, type StreamReader } from "
 import { clientOf, openTestHouse, type Client, type Tenant, type TestHouse } from "../../test/harness.ts";
 import { withClient } from "../../test/postgres.ts";
 import { tokensChanged } from "../auth/index.ts";
+import { licenceChanged } from "../licences/index.ts";
 import { accessChanged } from "../permissions/index.ts";
 
 const rule = (action: string | string[], conditions?: unknown) => ({
@@ -292,16 +293,45 @@ describe("an open stream and the rights it stands on (E-01, S-34)", () => {
     assert.deepEqual(reader.told, ["secret:create dev / last words"]);
   });
 
+  const withDb = <T>(work: (db: pg.Client) => Promise<T>) =>
+    withClient(test.database.server, test.database.connection.database, work);
+  const hold = (db: pg.Client, table: string) =>
+    db.query(`BEGIN; LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`);
+  const untilSomeoneWaitsFor = async (db: pg.Client, table: string) => {
+    const waiting = `SELECT 1 FROM pg_locks WHERE NOT granted AND relation = '${table}'::regclass`;
+    while ((await db.query(waiting)).rowCount === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  };
+
+  it("is refused if its token is revoked after it was looked at, while the rest is", async () => {
+    const { id, token } = await anIdentity(owner, test.base, project.id, { roles: [{ role: "viewer" }] });
+    let hasHeard = false;
+    test.house.tail.onFacts((facts) => {
+      hasHeard ||= facts.some(
+        (fact) => fact.name === tokensChanged.factName && JSON.stringify(fact.data).includes(id),
+      );
+    });
+    await withDb((places) =>
+      withDb(async (licences) => {
+        await hold(places, "stream_counts");
+        const coming = openStream(test.base, token, { projectId: project.id });
+        await untilSomeoneWaitsFor(licences, "stream_counts");
+        // Everything was looked at once; of the second look, the licence comes last.
+        await commit(test.house, licenceChanged({ orgId: owner.orgId }));
+        await hold(licences, "licences");
+        await places.query("COMMIT");
+        await untilSomeoneWaitsFor(places, "licences");
+        ok(await clientOf(far.base).post("/api/v1/auth/token/revoke", { accessToken: token }));
+        await until(() => hasHeard, "the news of the revocation");
+        await licences.query("COMMIT");
+        const reader = await coming;
+        reader.close();
+        assert.equal(reader.status, 401);
+      }),
+    );
+  });
+
   it("is refused if its server begins to stop while it is being let in, and the server does stop", async () => {
     const node = await test.openNode();
-    const { server, connection } = test.database;
-    const withDb = <T>(work: (db: pg.Client) => Promise<T>) => withClient(server, connection.database, work);
-    const hold = (db: pg.Client, table: string) =>
-      db.query(`BEGIN; LOCK TABLE ${table} IN ACCESS EXCLUSIVE MODE`);
-    const untilSomeoneWaitsFor = async (db: pg.Client, table: string) => {
-      const waiting = `SELECT 1 FROM pg_locks WHERE NOT granted AND relation = '${table}'::regclass`;
-      while ((await db.query(waiting)).rowCount === 0) await new Promise((resolve) => setTimeout(resolve, 5));
-    };
     await withDb((places) =>
       withDb(async (rights) => {
         await hold(places, "stream_counts");

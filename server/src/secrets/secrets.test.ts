@@ -220,6 +220,11 @@ test("a personal override is its owner's alone and is announced to nobody", asyn
     );
   assert.deepEqual(await values(other.client), ["shared:shared", "personal:mine"]);
   assert.deepEqual(await values(house.owner), ["shared:shared"]);
+  const byId = `/api/v4/secrets/id/${made.body.secret.id}`;
+  assert.equal((await other.client.get(byId)).body.secret.secretValue, "mine");
+  const refused = await house.owner.get(byId);
+  assert.equal(refused.status, 404, "not by its id either, not even to an administrator");
+  assert.ok(!JSON.stringify(refused.body).includes("mine"));
   assert.equal((await house.owner.delete("/api/v4/secrets/A", at(projectId))).status, 200);
   assert.deepEqual(await values(other.client), []);
   assert.deepEqual(changesOf(await settled(), projectId), ["create dev/ A", "delete dev/ A"]);

@@ -49,9 +49,22 @@ describe("pages of a long list", () => {
     ).map(({ id }) => id as string);
   const page = async (query: string) =>
     ok(await pki.list(query)).certificates.map(({ id }: { id: string }) => id) as string[];
+  /** How many rows are newer than each chapter, and than the newest and the oldest blocks: where one ends, another begins. */
+  const borders = async (): Promise<number[]> => {
+    const rows = await ask(
+      `WITH ends AS (
+         SELECT until_at, until_id, 0 AS n FROM certificate_chapters WHERE profile_id = $1
+         UNION SELECT until_at, until_id, least(rank() OVER (ORDER BY until_at), rank() OVER (ORDER BY until_at DESC)) FROM certificate_blocks WHERE profile_id = $1)
+       SELECT DISTINCT (SELECT count(*)::int FROM certificates c WHERE c.profile_id = $1 AND (c.created_at, c.id) > (until_at, until_id)) AS before
+       FROM ends WHERE n <= 3 ORDER BY 1`,
+      [pki.profile.id],
+    );
+    return rows.map(({ before }) => before as number);
+  };
   const compare = async (what: string) => {
     const all = await everything();
     const offsets = new Set([
+      ...(await borders()).flatMap((border) => [border - 1, border, border + 1].filter((n) => n >= 0)),
       0,
       1,
       1_999,
@@ -157,6 +170,18 @@ describe("pages of a long list", () => {
       "INSERT INTO certificate_blocks (profile_id, until_at, until_id, count) VALUES ($1, $2, $3, 2000)",
       [one.profile.id, at, id],
     );
+    // Where the rows that are in no block yet end and the only block begins.
+    const ids = (
+      await ask("SELECT id FROM certificates WHERE profile_id = $1 ORDER BY created_at DESC, id DESC", [
+        one.profile.id,
+      ])
+    ).map(({ id }) => id as string);
+    for (const offset of [4_499, 4_500, 4_501])
+      assert.deepEqual(
+        ok(await one.list(`?limit=7&offset=${offset}`)).certificates.map(({ id }: { id: string }) => id),
+        ids.slice(offset, offset + 7),
+        `offset ${offset}`,
+      );
     const page = await house.house.database.read((q) => {
       let statements = 0;
       const interrupted: SlowQuery = {

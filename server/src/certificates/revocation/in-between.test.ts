@@ -106,6 +106,18 @@ describe("revocation while something else is under way", () => {
     assert.equal(await isGood(leaf), false);
   });
 
+  test("OCSP: told as good again once it is released from hold, though its being on hold was remembered", async () => {
+    const leaf = await issue(house.owner, (await aPki(house)).profile.id);
+    ok(
+      await house.owner.post(`${CERTS}/${leaf.certificateId}/revoke`, {
+        revocationReason: "CERTIFICATE_HOLD",
+      }),
+    );
+    assert.deepEqual([await isGood(leaf), await isGood(leaf)], [false, false]);
+    ok(await house.owner.post(`${CERTS}/${leaf.certificateId}/unhold`));
+    assert.equal(await isGood(leaf), true);
+  });
+
   test("OCSP: an answer that was read before a revocation and signed after it is not remembered", async () => {
     const { project, root } = await aPki(house);
     // An authority with constraints signs its answers itself, and with such a key on a thread.
@@ -145,6 +157,31 @@ describe("revocation while something else is under way", () => {
     await Promise.all(work);
     await runJobs();
     assert.deepEqual(await listed(leaf), [leaf.serialNumber]);
+  });
+
+  test("a list's number is given once: of two who signed at the same moment, one takes the other's", async () => {
+    const other = await house.openNode();
+    const leaf = await issue(house.owner, (await aPki(house)).profile.id);
+    await listed(leaf);
+    house.clock.advance(4 * DAY);
+    const given = (base: string) =>
+      fetch(listUrl(leaf).replace(house.base, base)).then(async (answer) =>
+        Buffer.from(await answer.arrayBuffer()),
+      );
+    const lists: Promise<Buffer>[] = [];
+    // Both have read the same number and signed before either is stored.
+    await under(listOf(leaf), async (waiting) => {
+      lists.push(given(house.base));
+      await waiting(1);
+      house.clock.advance(2_000);
+      lists.push(given(other.base));
+      await waiting(2);
+    });
+    const [first, second] = (await Promise.all(lists)) as [Buffer, Buffer];
+    assert.equal(parseCrl(first).number, parseCrl(second).number);
+    assert.ok(first.equals(second), "two lists of one number do not differ");
+    assert.ok(first.equals(await given(house.base)));
+    await other.close();
   });
 
   for (const [what, lagMillis] of [

@@ -208,6 +208,24 @@ describe("a chain is refused", () => {
     ]);
   });
 
+  test("when a leaf that bears its issuer's name lies outside the constraints", async () => {
+    const { root, trusted } = await roots();
+    const permitted = [{ type: "dns_name" as const, value: "example.com" }];
+    const limit = nameConstraints({ permitted, excluded: [] });
+    const limited = await makeAuthority({ name: "Limited", parent: root, extensions: [limit] });
+    const ask = async (value: string) =>
+      await judge({
+        leaf: await issueLeaf(limited, {
+          altNames: [dns(value)],
+          fields: { subject: limited.certificate.subject.der },
+        }),
+        intermediates: [limited.certificate],
+        roots: trusted,
+      });
+    assert.deepEqual(await ask("db.example.com"), []);
+    assert.deepEqual(await ask("db.example.org"), ["chain.name_constraints"]);
+  });
+
   test("when a critical extension is unknown", async () => {
     const { root, trusted } = await roots();
     const odd = makeExtension("1.3.6.1.4.1.99999.7", true, Buffer.from([5, 0]));

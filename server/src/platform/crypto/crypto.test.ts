@@ -36,6 +36,19 @@ describe("encryption at rest", () => {
   it("keeps places apart whose parts would join to the same text", () => {
     assert.notDeepEqual(contextOf(["ab", "c"]), contextOf(["a", "bc"]));
     assert.notDeepEqual(contextOf(["a|1:b"]), contextOf(["a", "b"]));
+    assert.notDeepEqual(contextOf(["a|b"]), contextOf(["a", "b"]));
+    const parts = fc.array(fc.string({ unit: fc.constantFrom("a", "|", ":", "1", "é") }), { maxLength: 4 });
+    fc.assert(
+      fc.property(parts, fc.nat(), (place, at) => {
+        // The same text, parted elsewhere.
+        const text = place.join("|");
+        const cut = text.length === 0 ? 0 : at % text.length;
+        const other = [text.slice(0, cut), text.slice(cut)];
+        for (const one of [other, [text], text.split("|")])
+          if (JSON.stringify(one) !== JSON.stringify(place))
+            assert.notDeepEqual(contextOf(one), contextOf(place));
+      }),
+    );
   });
 
   it("never uses a nonce twice", () => {

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { after, before, describe, it } from "node:test";
 import { createTestDatabase, stopOwnPostgres, type TestDatabase } from "../../../test/postgres.ts";
 import { systemClock } from "../clock.ts";
-import { openDatabase, sql, type Database } from "../db/index.ts";
+import { openDatabase, sql, type Database, type Tx } from "../db/index.ts";
 import { newId } from "../ids.ts";
 import { deriveKey, encrypt } from "./aead.ts";
 import { openKeyring, RootKeyError, type Keyring } from "./keyring.ts";
@@ -11,6 +11,12 @@ import { openKeyring, RootKeyError, type Keyring } from "./keyring.ts";
 const insertOrganization = sql(
   `INSERT INTO organizations (id, name, slug, created_at, updated_at) VALUES ($1::uuid, 'x', $1::uuid::text, now(), now())`,
 );
+const insertProject = sql(`INSERT INTO projects (id, org_id, name, slug, type, created_at, updated_at)
+  VALUES ($1::uuid, $2, 'x', $1::uuid::text, 'secret-manager', now(), now())`);
+const giveToOrganization = sql(`UPDATE data_keys SET org_id = $2 WHERE project_id = $1`);
+const giveToProject = sql(`UPDATE data_keys SET project_id = $2 WHERE project_id = $1`);
+const dropOrgKey = sql(`DELETE FROM data_keys WHERE org_id = $1 AND project_id IS NULL`);
+const giveOrgKey = sql(`UPDATE data_keys SET org_id = $2 WHERE org_id = $1 AND project_id IS NULL`);
 const place = { table: "t", row: "r", column: "c" };
 
 describe("a root key that is changed while nodes run", () => {
@@ -48,6 +54,36 @@ describe("a root key that is changed while nodes run", () => {
     const dataKey = await keyring.dataKeyOf({ orgId });
     return dataKey.decrypt(dataKey.encrypt("x", place), place).toString() === "x";
   };
+
+  const tamper = (work: (tx: Tx) => Promise<unknown>) =>
+    db.write(async (tx) => void (await work(tx)), { audited: false });
+
+  it("S-57 opens a wrapped key for the organisation and the project it was made for, and for no other", async () => {
+    const keyring = await openKeyring(db, old);
+    const [one, two] = [await found(keyring), await found(keyring)];
+    const [moved, lent, heir] = [newId(), newId(), newId()];
+    for (const id of [moved, lent, heir])
+      await tamper(async (tx) => {
+        await tx.rows(insertProject, [id, one]);
+        if (id !== heir) await keyring.createProjectKey(tx, one, id);
+      });
+    const opens = async (owner: Parameters<Keyring["dataKeyOf"]>[0]): Promise<boolean> =>
+      (await openKeyring(db, old)).dataKeyOf(owner).then(
+        () => true,
+        () => false,
+      );
+    assert.deepEqual([await opens({ projectId: moved }), await opens({ projectId: lent })], [true, true]);
+    // Somebody who can write rows gives keys to others, under the ids they have.
+    await tamper((tx) => tx.rows(giveToOrganization, [moved, two]));
+    await tamper((tx) => tx.rows(giveToProject, [lent, heir]));
+    assert.deepEqual([await opens({ projectId: moved }), await opens({ projectId: heir })], [false, false]);
+    assert.deepEqual([await opens({ orgId: one }), await opens({ orgId: two })], [true, true]);
+    await tamper((tx) => tx.rows(dropOrgKey, [two]));
+    await tamper((tx) => tx.rows(giveOrgKey, [one, two]));
+    assert.equal(await opens({ orgId: two }), false);
+    await tamper((tx) => tx.rows(giveOrgKey, [two, one]));
+    assert.equal(await opens({ orgId: one }), true, "and it is the owner that counts");
+  });
 
   it("can be opened by every node throughout, if each is given both keys first", async () => {
     const before = await openKeyring(db, old);

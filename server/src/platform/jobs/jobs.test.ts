@@ -51,6 +51,29 @@ describe("jobs", () => {
     assert.equal(runs, 1);
   });
 
+  it("are not ended by a node that comes back after another has taken them over", async () => {
+    const begun: (() => void)[] = [];
+    const slow = () => new Promise<void>((resolve) => void begun.push(resolve));
+    const begin = async () => {
+      const count = begun.length + 1;
+      const turn = node("taken-over", slow, 10).runDue();
+      await until(async () => begun.length === count, 20_000);
+      return { end: begun[count - 1] as () => void, turn };
+    };
+    const third = node("taken-over", async () => undefined, 10);
+    const late = await begin();
+    clock.advance(61_000);
+    const heir = await begin();
+    late.end();
+    await late.turn;
+    clock.advance(30_000);
+    assert.deepEqual(await third.runDue(), [], "the heir still has it");
+    heir.end();
+    await heir.turn;
+    clock.advance(11_000);
+    assert.deepEqual(await third.runDue(), ["taken-over"]);
+  });
+
   it("go on at their next time after a failure", async () => {
     let runs = 0;
     const jobs = node("failing", async () => {

@@ -3,7 +3,9 @@ import { after, before, test } from "node:test";
 import fc from "fast-check";
 import pg from "pg";
 import { aProject } from "../../../test/builders.ts";
+import { openStream } from "../../../test/event-streams.ts";
 import { openTestHouse, type Answer, type TestHouse } from "../../../test/harness.ts";
+import { exported, taken } from "../../../test/project-files.ts";
 
 let house: TestHouse;
 let other: Awaited<ReturnType<TestHouse["openNode"]>>;
@@ -80,6 +82,33 @@ test("many updates of one secret at once all happen, each as a version of its ow
     [now.body.secret.version, now.body.secret.secretValue],
     [41, last.body.secret.secretValue],
   );
+});
+
+test("of many writers at once each is told of, whoever shared a transaction with whom", async () => {
+  const { id: projectId } = await aProject(house.owner);
+  const near = await openStream(house.base, house.owner.token, { projectId });
+  const far = await openStream(other.base, house.owner.token, { projectId });
+  assert.deepEqual([near.status, far.status], [200, 200]);
+  const keys = Array.from({ length: 30 }, (_, n) => `KEY_${String(n).padStart(2, "0")}`);
+  const answers = await Promise.all(
+    keys.map((name) =>
+      house.owner.post(`/api/v4/secrets/${name}`, body(projectId, { secretValue: "value" })),
+    ),
+  );
+  assert.deepEqual([...new Set(answers.map(({ status }) => status))], [200]);
+  const [{ writes } = { writes: 0 }] = await look<{ writes: number }>(
+    "SELECT count(DISTINCT xmin::text)::int AS writes FROM secret_versions WHERE project_id = $1",
+    projectId,
+  );
+  assert.ok(writes < keys.length, "some of them shared one");
+  for (const reader of [near, far]) {
+    await reader.hears(keys.length);
+    assert.deepEqual(
+      reader.told.toSorted(),
+      keys.map((name) => `secret:create dev / ${name}`),
+    );
+    reader.close();
+  }
 });
 
 test("of many who create the same name at once, also on two nodes, one succeeds", async () => {
@@ -177,3 +206,87 @@ test("whatever many writers of a folder do at once is what some order of theirs 
     { numRuns: 40 },
   );
 });
+
+type Place = { readonly projectId: string; readonly sourceId: string; readonly keptId: string };
+const INTO_FOLDER: readonly [what: string, write: (place: Place) => Promise<Answer>][] = [
+  [
+    "creating",
+    ({ projectId }) =>
+      house.owner.post("/api/v4/secrets/LATE", body(projectId, { secretPath: "/a", secretValue: "x" })),
+  ],
+  [
+    "changing",
+    ({ projectId }) =>
+      house.owner.patch("/api/v4/secrets/KEPT", body(projectId, { secretPath: "/a", secretValue: "x" })),
+  ],
+  ...(["move", "copy"] as const).map((verb): (typeof INTO_FOLDER)[number] => [
+    `${verb} to`,
+    ({ projectId, sourceId }) =>
+      house.owner.post(`/api/v4/secrets/${verb}`, {
+        projectId,
+        sourceEnvironment: "dev",
+        destinationEnvironment: "dev",
+        destinationSecretPath: "/a",
+        secretIds: [sourceId],
+      }),
+  ]),
+  ["going back", ({ keptId }) => house.owner.post(`/api/v4/secrets/id/${keptId}/rollback`, { version: 1 })],
+  [
+    "bringing a file",
+    ({ projectId }) =>
+      house.owner.post(`/api/v1/projects/${projectId}/secrets/import`, {
+        environment: "dev",
+        secretPath: "/a",
+        format: "dotenv",
+        content: "LATE=x",
+      }),
+  ],
+  [
+    "bringing a project with its history",
+    async ({ projectId }) => {
+      const { id } = await aProject(house.owner);
+      await house.owner.post("/api/v2/folders", { projectId: id, environment: "dev", name: "a" });
+      for (const write of [house.owner.post, house.owner.patch])
+        await write("/api/v4/secrets/LATE", body(id, { secretPath: "/a", secretValue: "x" }));
+      const file = await exported(house.base, house.owner, id, { includeHistory: true });
+      return taken(house.owner, projectId, file);
+    },
+  ],
+];
+
+for (const [what, write] of INTO_FOLDER)
+  test(`a folder that is being moved away is not written into: ${what}`, async () => {
+    const { id: projectId } = await aProject(house.owner);
+    const at = { projectId, environment: "dev" };
+    const { folder } = (await house.owner.post("/api/v2/folders", { ...at, name: "a" })).body;
+    const inFolder = body(projectId, { secretPath: "/a", secretValue: "1" });
+    const kept = await house.owner.post("/api/v4/secrets/KEPT", inFolder);
+    await house.owner.patch("/api/v4/secrets/KEPT", { ...inFolder, secretValue: "2" });
+    const source = await house.owner.post("/api/v4/secrets/SOURCE", body(projectId, { secretValue: "1" }));
+    const before = await rowsOf(projectId);
+    const mover = new pg.Client(house.database.connection);
+    await mover.connect();
+    try {
+      // As a move does it: the tree for itself first, then the paths.
+      await mover.query("BEGIN");
+      await mover.query("SELECT pg_advisory_xact_lock(project_lock_key($1))", [projectId]);
+      let isAnswered = false;
+      const coming = write({
+        projectId,
+        sourceId: source.body.secret.id,
+        keptId: kept.body.secret.id,
+      }).finally(() => (isAnswered = true));
+      const waiting =
+        "SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+      while (!isAnswered && (await database.query(waiting)).rowCount === 0)
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      assert.equal(isAnswered, false, "nobody writes while the tree is changed");
+      await mover.query("UPDATE folders SET path = '/b', name = 'b' WHERE id = $1", [folder.id]);
+      await mover.query("COMMIT");
+      const { status, body: answer } = await coming;
+      assert.equal(status, 404, JSON.stringify(answer));
+      assert.deepEqual(await rowsOf(projectId), before);
+    } finally {
+      await mover.end();
+    }
+  });
