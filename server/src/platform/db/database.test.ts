@@ -2,12 +2,8 @@ import assert from "node:assert/strict";
 import { connect, createServer, type AddressInfo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import type pg from "pg";
-import {
-  createTestDatabase,
-  stopOwnPostgres,
-  withClient,
-  type TestDatabase,
-} from "../../../test/postgres.ts";
+import { openTestDatabase, type OpenedDatabase } from "../../../test/opened-database.ts";
+import { withClient, type TestDatabase } from "../../../test/postgres.ts";
 import { systemActor } from "../actor.ts";
 import { systemClock } from "../clock.ts";
 import { newId } from "../ids.ts";
@@ -34,24 +30,16 @@ function withoutOptions(startup: Buffer): Buffer {
 }
 
 describe("the database", () => {
+  let own: OpenedDatabase;
   let test: TestDatabase;
   let database: Database;
   const countOf = async (name: string) => (await database.read((q) => q.first(countJobs, [name])))?.count;
 
   before(async () => {
-    test = await createTestDatabase();
-    database = openDatabase({
-      connection: test.connection,
-      connections: 4,
-      clock: systemClock,
-      onError: () => undefined,
-    });
+    own = await openTestDatabase(4);
+    ({ test, database } = own);
   });
-  after(async () => {
-    await database.close();
-    await test.drop();
-    await stopOwnPostgres();
-  });
+  after(() => own.close());
 
   it("cannot be changed through read, not even by a statement that tries", async () => {
     await assert.rejects(database.read((q) => q.rows(insertJob, ["by-reading"])));

@@ -1,37 +1,27 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import fc from "fast-check";
-import { createTestDatabase, stopOwnPostgres, type TestDatabase } from "../../../test/postgres.ts";
+import { openTestDatabase, type OpenedDatabase } from "../../../test/opened-database.ts";
 import { systemActor } from "../actor.ts";
-import { systemClock } from "../clock.ts";
 import { badRequest } from "../problem.ts";
-import { openDatabase, searchSql, sql, type Database } from "./index.ts";
+import { searchSql, sql, type Database } from "./index.ts";
 
 const actor = systemActor("test");
 const entry = { event: "test", orgId: null };
 const addJob = sql(`INSERT INTO jobs (name, next_at) VALUES ($1, now())`);
 const namesLike = sql<{ name: string }>(`SELECT name FROM jobs WHERE name LIKE $1 ORDER BY name`);
 
-describe("the wire to the database", () => {
-  let test: TestDatabase;
+describe("the pipeline to the database", () => {
+  let opened: OpenedDatabase;
   let database: Database;
   const namesOf = async (prefix: string) =>
     (await database.read((q) => q.rows(namesLike, [`${prefix}%`]))).map((row) => row.name);
 
   before(async () => {
-    test = await createTestDatabase();
-    database = openDatabase({
-      connection: test.connection,
-      connections: 3,
-      clock: systemClock,
-      onError: () => undefined,
-    });
+    opened = await openTestDatabase(3);
+    ({ database } = opened);
   });
-  after(async () => {
-    await database.close();
-    await test.drop();
-    await stopOwnPostgres();
-  });
+  after(() => opened.close());
 
   it("gives every look of a bundle its own answer, also those behind one that fails", async () => {
     const half = sql<{ n: number }>(`SELECT 100 / $1::int AS n`);

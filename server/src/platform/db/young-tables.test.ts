@@ -1,14 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import {
-  createTestDatabase,
-  stopOwnPostgres,
-  withClient,
-  type TestDatabase,
-} from "../../../test/postgres.ts";
-import { systemClock } from "../clock.ts";
+import { openTestDatabase, type OpenedDatabase } from "../../../test/opened-database.ts";
+import { withClient } from "../../../test/postgres.ts";
 import { newId } from "../ids.ts";
-import { openDatabase, sql, type Database } from "./index.ts";
+import { sql, type Database } from "./index.ts";
 
 const JOINED = "unnest($2::uuid[], $3::text[]) AS n (id, body)";
 const change = sql(`UPDATE young y SET body = n.body FROM ${JOINED} WHERE y.id = n.id AND y.owner = $1`);
@@ -20,32 +15,21 @@ const scans = sql<{ whole: number; byKey: number }>(
 const compiles = sql<{ jit: string }>(`SELECT current_setting('jit') AS jit`);
 
 describe("plans that are made while a table is small", () => {
-  let test: TestDatabase;
+  let opened: OpenedDatabase;
   let database: Database;
   before(async () => {
-    test = await createTestDatabase();
-    const { database: name } = test.connection;
-    await withClient(test.server, "postgres", (client) =>
-      client.query(`ALTER DATABASE ${name} SET jit = on`),
-    );
-    await withClient(test.server, test.connection.database, async (client) => {
-      await client.query("CREATE TABLE young (id uuid PRIMARY KEY, owner uuid, body text)");
-      await client.query(
-        "INSERT INTO young SELECT gen_random_uuid(), gen_random_uuid(), repeat('x', 100) FROM generate_series(1, 100)",
-      );
+    opened = await openTestDatabase(2, async ({ server, connection: { database: name } }) => {
+      await withClient(server, "postgres", (client) => client.query(`ALTER DATABASE ${name} SET jit = on`));
+      await withClient(server, name, async (client) => {
+        await client.query("CREATE TABLE young (id uuid PRIMARY KEY, owner uuid, body text)");
+        await client.query(
+          "INSERT INTO young SELECT gen_random_uuid(), gen_random_uuid(), repeat('x', 100) FROM generate_series(1, 100)",
+        );
+      });
     });
-    database = openDatabase({
-      connection: test.connection,
-      connections: 2,
-      clock: systemClock,
-      onError: () => undefined,
-    });
+    ({ database } = opened);
   });
-  after(async () => {
-    await database.close();
-    await test.drop();
-    await stopOwnPostgres();
-  });
+  after(() => opened.close());
 
   it("go by the key all the same: they are kept while the table grows", async () => {
     const seen = await database.write(
