@@ -21,7 +21,7 @@ async function refusedAfterOne(make: (n: number) => Promise<Answer>, why: RegExp
   assert.match(refused.body.message, why);
 }
 
-describe("bounds", { skip: !canWatch, timeout: 600_000 }, () => {
+describe("bounds", { skip: !canWatch }, () => {
   it("environments of a project", async () => {
     const { id } = await aProject(owner);
     await ground.fill(

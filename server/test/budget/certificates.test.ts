@@ -18,7 +18,7 @@ const CM = "/api/v1/cert-manager";
 const many = <T>(count: number, make: (n: number) => T): T[] =>
   Array.from({ length: count }, (_, n) => make(n));
 
-describe("no stretch of 50 ms, certificates", { skip: !canWatch, timeout: 600_000 }, () => {
+describe("no stretch of 50 ms, certificates", { skip: !canWatch }, () => {
   it("the most patterns of a policy against the most names of a certificate", async () => {
     const { id: projectId } = await aProject(owner, { type: "cert-manager" });
     const root = await aRoot(owner, projectId, {});

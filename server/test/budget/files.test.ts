@@ -58,7 +58,7 @@ async function give(id: string, more: object): Promise<void> {
   assert.equal(answer.status, 200);
 }
 
-describe("no stretch of 50 ms, files of projects", { skip: !canWatch, timeout: 600_000 }, () => {
+describe("no stretch of 50 ms, files of projects", { skip: !canWatch }, () => {
   it("a long history", async () => {
     const versions = many(15_000, (n) => ({
       version: n + 1,

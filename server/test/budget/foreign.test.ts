@@ -101,7 +101,7 @@ const named = (names: readonly string[]) =>
     signatureOctets: 256,
   });
 
-describe("no stretch of 50 ms, what others made", { skip: !canWatch, timeout: 600_000 }, () => {
+describe("no stretch of 50 ms, what others made", { skip: !canWatch }, () => {
   it("private keys of kinds that take long only to be read", async () => {
     const { id: projectId } = await aProject(owner, { type: "cert-manager" });
     const root = await aRoot(owner, projectId);

@@ -22,7 +22,7 @@ const metadata = many(100, (n) => ({ key: `key ${n}`.padEnd(255, "k"), value: "v
 const batch = "/api/v4/secrets/batch";
 const PASSPHRASE = "correct horse battery";
 
-describe("no stretch of 50 ms, lists", { skip: !canWatch, timeout: 600_000 }, () => {
+describe("no stretch of 50 ms, lists", { skip: !canWatch }, () => {
   it("identities: the most metadata, the longest page, a login", async () => {
     let id = "";
     await ground.withinBudget("the most metadata", async () => {

@@ -35,7 +35,7 @@ async function makeFolders(projectId: string, path: string, nameOf: (n: number) 
   if (path === "/") await make("extra");
 }
 
-describe("no stretch of 50 ms, places", { skip: !canWatch, timeout: 600_000 }, () => {
+describe("no stretch of 50 ms, places", { skip: !canWatch }, () => {
   it("references at their bound", async () => {
     const { id: projectId } = await aProject(owner);
     await fill(

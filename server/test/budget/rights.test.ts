@@ -40,7 +40,7 @@ const denials = () =>
     conditions: { secretName: { $in: many(20, (m) => `other_${n}_${m}`) } },
   }));
 
-describe("no stretch of 50 ms, rights", { skip: !canWatch, timeout: 600_000 }, () => {
+describe("no stretch of 50 ms, rights", { skip: !canWatch }, () => {
   it("the largest roles: made, changed, listed, given, compared", async () => {
     const project = await aProject(owner);
     const permissions = largestRules();

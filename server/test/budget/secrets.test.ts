@@ -29,7 +29,7 @@ const manyParts = () => ({
 
 const batch = "/api/v4/secrets/batch";
 
-describe("no stretch of 50 ms, secrets", { skip: !canWatch, timeout: 600_000 }, () => {
+describe("no stretch of 50 ms, secrets", { skip: !canWatch }, () => {
   it("batches of the longest names: created, changed, listed, moved, copied, deleted", async () => {
     const project = await aProject(owner);
     const secrets = many(BATCH, (n) => ({ secretKey: nameOf(n), secretValue: "v".repeat(500) }));

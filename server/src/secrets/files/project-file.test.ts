@@ -21,9 +21,6 @@ before(async () => {
 });
 after(() => house.close());
 
-// Many projects one after the other: on a busy machine this takes longer than a test usually may.
-const LONG = { timeout: 900_000 };
-
 const exported = (tenant: Tenant, id: string, more: Record<string, unknown> = {}) =>
   exportedFrom(house.base, tenant, id, more);
 const told = (tenant: Tenant, id: string) => toldFrom(house.base, tenant, id);
@@ -188,63 +185,59 @@ async function build(tenant: Tenant, { secrets, imports, color, describe }: Worl
   return id;
 }
 
-test(
-  "an import does exactly what its dry run said, whatever is in the file and whatever was there",
-  LONG,
-  async () => {
-    const tenant = await house.newTenant();
-    await fc.assert(
-      fc.asyncProperty(world, world, fc.boolean(), async (one, other, includeHistory) => {
-        const [from, into] = [await build(tenant, one), await build(tenant, other)];
-        const file = await exported(tenant, from, { includeHistory });
-        const [source, before] = [await told(tenant, from), await told(tenant, into)];
-        const dry = ok(await taken(tenant, into, file, { dryRun: true }));
-        assert.deepEqual(await told(tenant, into), before, "a dry run changes nothing");
-        const done = ok(await taken(tenant, into, file));
-        assert.deepEqual(done, { ...dry, dryRun: false });
-        const now = await told(tenant, into);
+test("an import does exactly what its dry run said, whatever is in the file and whatever was there", async () => {
+  const tenant = await house.newTenant();
+  await fc.assert(
+    fc.asyncProperty(world, world, fc.boolean(), async (one, other, includeHistory) => {
+      const [from, into] = [await build(tenant, one), await build(tenant, other)];
+      const file = await exported(tenant, from, { includeHistory });
+      const [source, before] = [await told(tenant, from), await told(tenant, into)];
+      const dry = ok(await taken(tenant, into, file, { dryRun: true }));
+      assert.deepEqual(await told(tenant, into), before, "a dry run changes nothing");
+      const done = ok(await taken(tenant, into, file));
+      assert.deepEqual(done, { ...dry, dryRun: false });
+      const now = await told(tenant, into);
 
-        const placeOf = (secret: { environment: string; path: string; key: string }) =>
-          `${secret.environment}:${secret.path}:${secret.key}`;
-        const index = (list: typeof now.secrets) => new Map(list.map((secret) => [placeOf(secret), secret]));
-        const [was, is] = [index(before.secrets), index(now.secrets)];
+      const placeOf = (secret: { environment: string; path: string; key: string }) =>
+        `${secret.environment}:${secret.path}:${secret.key}`;
+      const index = (list: typeof now.secrets) => new Map(list.map((secret) => [placeOf(secret), secret]));
+      const [was, is] = [index(before.secrets), index(now.secrets)];
+      assert.deepEqual(
+        [...is.keys()].filter((name) => !was.has(name)).sort(),
+        [...dry.secrets.created].sort(),
+        "created is what is new",
+      );
+      const isOther = (name: string) => JSON.stringify(was.get(name)) !== JSON.stringify(is.get(name));
+      assert.deepEqual(
+        [...was.keys()].filter(isOther).sort(),
+        [...dry.secrets.updated].sort(),
+        "updated is what is different",
+      );
+      for (const secret of source.secrets) assert.deepEqual(is.get(placeOf(secret)), secret);
+      const folders = (list: typeof now.folders) =>
+        list.map((folder) => `${folder.environment}:${folder.path}`);
+      // Of a new environment the root came with it.
+      const made = folders(now.folders).filter((name) => !folders(before.folders).includes(name));
+      assert.deepEqual(made.filter((name) => !name.endsWith(":/")).sort(), [...dry.folders.created].sort());
+      const importsAt = (list: typeof now.imports, environment: string, path: string) =>
+        list
+          .filter((each) => each.environment === environment && each.path === path)
+          .map((each) => `${each.sourceEnvironment}:${each.sourcePath}`);
+      for (const { environment, path } of source.folders) {
+        const wanted = importsAt(source.imports, environment, path);
+        assert.deepEqual(importsAt(now.imports, environment, path).slice(0, wanted.length), wanted);
+      }
+      const again = ok(await taken(tenant, into, file, { dryRun: true }));
+      for (const kind of ["environments", "tags", "folders", "secrets", "imports", "roles"])
         assert.deepEqual(
-          [...is.keys()].filter((name) => !was.has(name)).sort(),
-          [...dry.secrets.created].sort(),
-          "created is what is new",
+          [again[kind].created, again[kind].updated],
+          [[], []],
+          `nothing is left to do: ${kind}`,
         );
-        const isOther = (name: string) => JSON.stringify(was.get(name)) !== JSON.stringify(is.get(name));
-        assert.deepEqual(
-          [...was.keys()].filter(isOther).sort(),
-          [...dry.secrets.updated].sort(),
-          "updated is what is different",
-        );
-        for (const secret of source.secrets) assert.deepEqual(is.get(placeOf(secret)), secret);
-        const folders = (list: typeof now.folders) =>
-          list.map((folder) => `${folder.environment}:${folder.path}`);
-        // Of a new environment the root came with it.
-        const made = folders(now.folders).filter((name) => !folders(before.folders).includes(name));
-        assert.deepEqual(made.filter((name) => !name.endsWith(":/")).sort(), [...dry.folders.created].sort());
-        const importsAt = (list: typeof now.imports, environment: string, path: string) =>
-          list
-            .filter((each) => each.environment === environment && each.path === path)
-            .map((each) => `${each.sourceEnvironment}:${each.sourcePath}`);
-        for (const { environment, path } of source.folders) {
-          const wanted = importsAt(source.imports, environment, path);
-          assert.deepEqual(importsAt(now.imports, environment, path).slice(0, wanted.length), wanted);
-        }
-        const again = ok(await taken(tenant, into, file, { dryRun: true }));
-        for (const kind of ["environments", "tags", "folders", "secrets", "imports", "roles"])
-          assert.deepEqual(
-            [again[kind].created, again[kind].updated],
-            [[], []],
-            `nothing is left to do: ${kind}`,
-          );
-      }),
-      { numRuns: 5 },
-    );
-  },
-);
+    }),
+    { numRuns: 5 },
+  );
+});
 
 test("environments travel alone when they are asked for alone", async () => {
   const tenant = await house.newTenant();

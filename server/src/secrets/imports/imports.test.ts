@@ -11,9 +11,6 @@ import type { NumberedFact } from "../../platform/outbox/index.ts";
 
 type Project = Awaited<ReturnType<typeof aProject>>;
 
-// Many projects one after the other: on a busy machine this takes longer than a test usually may.
-const LONG = { timeout: 900_000 };
-
 let house: TestHouse;
 let facts: NumberedFact[] = [];
 before(async () => {
@@ -272,56 +269,52 @@ async function mutate(projects: readonly Project[], { kind, at }: Mutation): Pro
   else await put(project.id, at.place, "K", "changed");
 }
 
-test(
-  "whatever goes, moves or is renamed: no folder shows something else without a new tag and a word about it",
-  LONG,
-  async () => {
-    const look = async (projects: readonly Project[]) => {
-      const seen = new Map<string, { shown: string; hasOwn: boolean; etag: string | null }>();
-      for (const { id } of projects)
-        for (const environment of ["dev", "prod", "qa"])
-          for (const path of ["/", "/x", "/y"]) {
-            const answer = await list(id, { environment, path });
-            assert.ok([200, 404].includes(answer.status), JSON.stringify(answer.body));
-            if (answer.status === 200)
-              seen.set(`${id} ${environment}${path}`, {
-                shown: JSON.stringify(shown(answer)),
-                hasOwn: answer.body.secrets.length > 0,
-                etag: answer.headers.get("etag"),
-              });
-          }
-      return seen;
-    };
-    await fc.assert(
-      fc.asyncProperty(world, mutation, async ({ secrets, imports }, change) => {
-        const projects = [await aProject(house.owner), await aProject(house.owner)];
-        for (const { id } of projects)
-          for (const environment of ["dev", "prod"])
-            ok(await house.owner.post("/api/v2/folders", { projectId: id, environment, name: "x" }));
-        const idOf = (one: { project: number }) => (projects[one.project] as Project).id;
-        for (const { at, key, value } of secrets) await put(idOf(at), at.place, key, value);
-        // Into itself or twice is refused, which is as good as absent.
-        for (const { into, from } of imports) await addImport(idOf(into), into.place, from.place, idOf(from));
-        const before = await look(projects);
-        await heard();
-        await mutate(projects, change);
-        const after = await look(projects);
-        const told = new Set((await heard()).map((one) => `${one.projectId} ${one.environment}${one.path}`));
-        for (const [place, was] of before) {
-          const is = after.get(place);
-          if (is && is.shown === was.shown) continue;
-          if (is) assert.notEqual(is.etag, was.etag, `a new tag at ${place}`);
-          // Of a project that is gone, its streams tell by ending; a place without names of its own had none to lose.
-          const isGone = change.kind === "drop-project" && place.startsWith(idOf(change.at));
-          if (!isGone && (is || was.hasOwn)) assert.ok(told.has(place), `a word about ${place}`);
+test("whatever goes, moves or is renamed: no folder shows something else without a new tag and a word about it", async () => {
+  const look = async (projects: readonly Project[]) => {
+    const seen = new Map<string, { shown: string; hasOwn: boolean; etag: string | null }>();
+    for (const { id } of projects)
+      for (const environment of ["dev", "prod", "qa"])
+        for (const path of ["/", "/x", "/y"]) {
+          const answer = await list(id, { environment, path });
+          assert.ok([200, 404].includes(answer.status), JSON.stringify(answer.body));
+          if (answer.status === 200)
+            seen.set(`${id} ${environment}${path}`, {
+              shown: JSON.stringify(shown(answer)),
+              hasOwn: answer.body.secrets.length > 0,
+              etag: answer.headers.get("etag"),
+            });
         }
-        for (const [place, is] of after)
-          if (!before.has(place) && is.hasOwn) assert.ok(told.has(place), `a word about the new ${place}`);
-      }),
-      { numRuns: 15 },
-    );
-  },
-);
+    return seen;
+  };
+  await fc.assert(
+    fc.asyncProperty(world, mutation, async ({ secrets, imports }, change) => {
+      const projects = [await aProject(house.owner), await aProject(house.owner)];
+      for (const { id } of projects)
+        for (const environment of ["dev", "prod"])
+          ok(await house.owner.post("/api/v2/folders", { projectId: id, environment, name: "x" }));
+      const idOf = (one: { project: number }) => (projects[one.project] as Project).id;
+      for (const { at, key, value } of secrets) await put(idOf(at), at.place, key, value);
+      // Into itself or twice is refused, which is as good as absent.
+      for (const { into, from } of imports) await addImport(idOf(into), into.place, from.place, idOf(from));
+      const before = await look(projects);
+      await heard();
+      await mutate(projects, change);
+      const after = await look(projects);
+      const told = new Set((await heard()).map((one) => `${one.projectId} ${one.environment}${one.path}`));
+      for (const [place, was] of before) {
+        const is = after.get(place);
+        if (is && is.shown === was.shown) continue;
+        if (is) assert.notEqual(is.etag, was.etag, `a new tag at ${place}`);
+        // Of a project that is gone, its streams tell by ending; a place without names of its own had none to lose.
+        const isGone = change.kind === "drop-project" && place.startsWith(idOf(change.at));
+        if (!isGone && (is || was.hasOwn)) assert.ok(told.has(place), `a word about ${place}`);
+      }
+      for (const [place, is] of after)
+        if (!before.has(place) && is.hasOwn) assert.ok(told.has(place), `a word about the new ${place}`);
+    }),
+    { numRuns: 15 },
+  );
+});
 
 test("an import is not pointed at the folder that it stands in", async () => {
   const { id: projectId } = await aProject(house.owner);

@@ -21,9 +21,6 @@ const MAIN = fileURLToPath(new URL("../../main.js", import.meta.url));
 const FOLDERS = 4;
 const PER_FOLDER = 150;
 const PATIENCE_MS = 120_000;
-// Processes are started and killed one after the other: on a busy machine longer than a test usually may take.
-const LONG = { timeout: 900_000 };
-
 let database: TestDatabase;
 let rootKey = randomBytes(32);
 let token = "";
@@ -148,132 +145,121 @@ const postpone = () =>
     "UPDATE jobs SET leased_until = now() + interval '4 minutes', leased_by = gen_random_uuid() WHERE name = 'secrets.key-rotation'",
   );
 
-test(
-  "R-11 a project's key change that is killed again and again is finished by those who come after",
-  LONG,
-  async () => {
-    let server = await startServer(environment());
-    const booted = await clientOf(server.base).post("/api/v1/admin/bootstrap", {
-      ...OWNER,
-      organization: "A",
-    });
-    token = booted.body.identity.credentials.token as string;
-    await postpone();
-    await fill(clientOf(server.base, token));
-    await postpone();
-    const started = await clientOf(server.base, token).post(`/api/v1/projects/${projectId}/keys/rotate`);
-    assert.equal(started.status, 200, JSON.stringify(started.body));
-    const [rotation] = await query("SELECT old_key_id FROM key_rotations WHERE project_id = $1", [projectId]);
-    const oldKeyId = rotation?.["old_key_id"] as string;
-    await server.kill();
-    // Chosen inside: a row that is skipped on the way would be locked as well.
-    const text = `SELECT 1 FROM secret_versions WHERE (secret_id, version) =
+test("R-11 a project's key change that is killed again and again is finished by those who come after", async () => {
+  let server = await startServer(environment());
+  const booted = await clientOf(server.base).post("/api/v1/admin/bootstrap", {
+    ...OWNER,
+    organization: "A",
+  });
+  token = booted.body.identity.credentials.token as string;
+  await postpone();
+  await fill(clientOf(server.base, token));
+  await postpone();
+  const started = await clientOf(server.base, token).post(`/api/v1/projects/${projectId}/keys/rotate`);
+  assert.equal(started.status, 200, JSON.stringify(started.body));
+  const [rotation] = await query("SELECT old_key_id FROM key_rotations WHERE project_id = $1", [projectId]);
+  const oldKeyId = rotation?.["old_key_id"] as string;
+  await server.kill();
+  // Chosen inside: a row that is skipped on the way would be locked as well.
+  const text = `SELECT 1 FROM secret_versions WHERE (secret_id, version) =
     (SELECT secret_id, version FROM secret_versions WHERE project_id = $1 AND key_id = $2
      ORDER BY folder_id, created_at, secret_id OFFSET 10 LIMIT 1) FOR UPDATE`;
-    let left = await underOldKey(oldKeyId);
-    for (let kill = 1; kill <= 2; kill += 1) {
-      // Started before the lock is taken: a start waits for whoever is in the middle of a transaction.
-      await postpone();
-      server = await startServer(environment());
-      await stoppedAt(
-        { text, values: [projectId, oldKeyId] },
-        async () => void (await hurry()),
-        async () => {
-          await readAll(clientOf(server.base, token));
-          await server.kill();
-        },
-      );
-      const now = await underOldKey(oldKeyId);
-      assert.ok(now > 0 && now < left, `in the middle: ${now} of ${left} are left`);
-      left = now;
-    }
-    await hurry();
+  let left = await underOldKey(oldKeyId);
+  for (let kill = 1; kill <= 2; kill += 1) {
+    // Started before the lock is taken: a start waits for whoever is in the middle of a transaction.
+    await postpone();
     server = await startServer(environment());
-    await readAll(clientOf(server.base, token));
-    await until(async () => (await underOldKey(oldKeyId)) === 0, PATIENCE_MS);
-    // Other nodes are given two minutes to hear of the new key; here they have passed.
-    await query(
-      "UPDATE key_rotations SET started_at = started_at - interval '1 hour' WHERE project_id = $1",
-      [projectId],
-    );
-    await until(async () => {
-      await hurry();
-      const [row] = await query("SELECT finished_at FROM key_rotations WHERE project_id = $1", [projectId]);
-      return row?.["finished_at"] !== null;
-    }, PATIENCE_MS);
-    const keys = await query(
-      "SELECT DISTINCT key_id FROM (SELECT key_id FROM secrets WHERE project_id = $1 UNION ALL SELECT key_id FROM secret_versions WHERE project_id = $1) k",
-      [projectId],
-    );
-    const [active] = await query("SELECT id FROM data_keys WHERE project_id = $1 AND retired_at IS NULL", [
-      projectId,
-    ]);
-    assert.deepEqual(
-      keys.map((row) => row["key_id"]),
-      [active?.["id"]],
-    );
-    await readAll(clientOf(server.base, token));
-    assert.equal(await server.stop(), 0);
-  },
-);
-
-test(
-  "R-11 a root key change that is killed at any moment leaves a database that one of the two keys opens",
-  LONG,
-  async () => {
-    const newKey = randomBytes(32);
-    const [oldText, newText] = [rootKey.toString("base64"), newKey.toString("base64")];
-    const wrapped = async () =>
-      (
-        await query(
-          "SELECT id, encode(wrapped, 'hex') AS w FROM data_keys WHERE parent_id IS NULL ORDER BY id",
-        )
-      ).map((row) => row["w"] as string);
-    const before = await wrapped();
-    // Once at the very end of the change, when every key is wrapped anew and only the word that says so is missing; and
-    // at moments that come as they come.
-    const launch = () =>
-      spawn(process.execPath, [MAIN], {
-        env: {
-          PATH: process.env["PATH"] ?? "",
-          PORT: "0",
-          ...environment({ KEYWARD_ROOT_KEY: newText, KEYWARD_ROOT_KEY_PREVIOUS: oldText }),
-        },
-        stdio: "ignore",
-      });
-    const end = async (child: ReturnType<typeof launch>): Promise<void> => {
-      const gone = new Promise((resolve) => child.once("exit", resolve));
-      child.kill("SIGKILL");
-      await gone;
-    };
-    let child: ReturnType<typeof launch> | undefined;
     await stoppedAt(
-      { text: "SELECT 1 FROM root_key FOR UPDATE", values: [] },
+      { text, values: [projectId, oldKeyId] },
+      async () => void (await hurry()),
       async () => {
-        child = launch();
-      },
-      async () => {
-        if (child) await end(child);
+        await readAll(clientOf(server.base, token));
+        await server.kill();
       },
     );
-    assert.deepEqual(await wrapped(), before, "killed before its commit, nothing was changed");
-    for (const delay of [100, 400, 900]) {
-      const other = launch();
-      await new Promise((resolve) => setTimeout(resolve, delay));
-      await end(other);
-      const now = await wrapped();
-      const changed = now.filter((text, at) => text !== before[at]).length;
-      assert.ok(changed === 0 || changed === before.length, "all keys are wrapped anew, or none");
-    }
-    rootKey = newKey;
-    const both = await startServer(environment({ KEYWARD_ROOT_KEY_PREVIOUS: oldText }));
-    await readAll(clientOf(both.base, token));
-    assert.equal(await both.stop(), 0);
-    const alone = await startServer(environment());
-    await readAll(clientOf(alone.base, token));
-    assert.equal(await alone.stop(), 0);
-    const refused = await failToStart(environment({ KEYWARD_ROOT_KEY: oldText }));
-    assert.notEqual(refused.code, 0);
-    assert.match(refused.errors, /root key/);
-  },
-);
+    const now = await underOldKey(oldKeyId);
+    assert.ok(now > 0 && now < left, `in the middle: ${now} of ${left} are left`);
+    left = now;
+  }
+  await hurry();
+  server = await startServer(environment());
+  await readAll(clientOf(server.base, token));
+  await until(async () => (await underOldKey(oldKeyId)) === 0, PATIENCE_MS);
+  // Other nodes are given two minutes to hear of the new key; here they have passed.
+  await query("UPDATE key_rotations SET started_at = started_at - interval '1 hour' WHERE project_id = $1", [
+    projectId,
+  ]);
+  await until(async () => {
+    await hurry();
+    const [row] = await query("SELECT finished_at FROM key_rotations WHERE project_id = $1", [projectId]);
+    return row?.["finished_at"] !== null;
+  }, PATIENCE_MS);
+  const keys = await query(
+    "SELECT DISTINCT key_id FROM (SELECT key_id FROM secrets WHERE project_id = $1 UNION ALL SELECT key_id FROM secret_versions WHERE project_id = $1) k",
+    [projectId],
+  );
+  const [active] = await query("SELECT id FROM data_keys WHERE project_id = $1 AND retired_at IS NULL", [
+    projectId,
+  ]);
+  assert.deepEqual(
+    keys.map((row) => row["key_id"]),
+    [active?.["id"]],
+  );
+  await readAll(clientOf(server.base, token));
+  assert.equal(await server.stop(), 0);
+});
+
+test("R-11 a root key change that is killed at any moment leaves a database that one of the two keys opens", async () => {
+  const newKey = randomBytes(32);
+  const [oldText, newText] = [rootKey.toString("base64"), newKey.toString("base64")];
+  const wrapped = async () =>
+    (
+      await query("SELECT id, encode(wrapped, 'hex') AS w FROM data_keys WHERE parent_id IS NULL ORDER BY id")
+    ).map((row) => row["w"] as string);
+  const before = await wrapped();
+  // Once at the very end of the change, when every key is wrapped anew and only the word that says so is missing; and
+  // at moments that come as they come.
+  const launch = () =>
+    spawn(process.execPath, [MAIN], {
+      env: {
+        PATH: process.env["PATH"] ?? "",
+        PORT: "0",
+        ...environment({ KEYWARD_ROOT_KEY: newText, KEYWARD_ROOT_KEY_PREVIOUS: oldText }),
+      },
+      stdio: "ignore",
+    });
+  const end = async (child: ReturnType<typeof launch>): Promise<void> => {
+    const gone = new Promise((resolve) => child.once("exit", resolve));
+    child.kill("SIGKILL");
+    await gone;
+  };
+  let child: ReturnType<typeof launch> | undefined;
+  await stoppedAt(
+    { text: "SELECT 1 FROM root_key FOR UPDATE", values: [] },
+    async () => {
+      child = launch();
+    },
+    async () => {
+      if (child) await end(child);
+    },
+  );
+  assert.deepEqual(await wrapped(), before, "killed before its commit, nothing was changed");
+  for (const delay of [100, 400, 900]) {
+    const other = launch();
+    await new Promise((resolve) => setTimeout(resolve, delay));
+    await end(other);
+    const now = await wrapped();
+    const changed = now.filter((text, at) => text !== before[at]).length;
+    assert.ok(changed === 0 || changed === before.length, "all keys are wrapped anew, or none");
+  }
+  rootKey = newKey;
+  const both = await startServer(environment({ KEYWARD_ROOT_KEY_PREVIOUS: oldText }));
+  await readAll(clientOf(both.base, token));
+  assert.equal(await both.stop(), 0);
+  const alone = await startServer(environment());
+  await readAll(clientOf(alone.base, token));
+  assert.equal(await alone.stop(), 0);
+  const refused = await failToStart(environment({ KEYWARD_ROOT_KEY: oldText }));
+  assert.notEqual(refused.code, 0);
+  assert.match(refused.errors, /root key/);
+});

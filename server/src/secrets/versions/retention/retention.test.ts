@@ -5,9 +5,6 @@ import { aProject } from "../../../../test/builders.ts";
 import { openTestHouse, type TestHouse } from "../../../../test/harness.ts";
 import { forgetVersions } from "./store.ts";
 
-// Many projects one after the other: on a busy machine this takes longer than a test usually may.
-const LONG = { timeout: 900_000 };
-
 let house: TestHouse;
 before(async () => {
   house = await openTestHouse();
@@ -238,48 +235,44 @@ const histories = async (projectId: string): Promise<{ line: string; until: Date
   return [...all.values()];
 };
 
-test(
-  "a project with a limit is like its twin without one: the same newest versions, and every rollback is the same or refused for a reason",
-  LONG,
-  async () => {
-    await fc.assert(
-      fc.asyncProperty(steps, fc.integer({ min: 1, max: 3 }), fc.nat(), async (list, limit, pick) => {
-        const [{ id: limited }, { id: twin }] = [await aProject(house.owner), await aProject(house.owner)];
-        for (const projectId of [limited, twin])
-          await house.owner.post("/api/v2/folders", { projectId, environment: "dev", name: "f" });
-        await limitTo(limited, limit);
-        const moments: string[] = [];
-        for (const [n, step] of list.entries()) {
-          if (step.kind === "sweep") await sweep();
-          else for (const projectId of [limited, twin]) await perform(projectId, step, String(n));
-          moments.push(house.clock.now().toISOString());
-          house.clock.advance(1000);
-        }
-        await sweep();
+test("a project with a limit is like its twin without one: the same newest versions, and every rollback is the same or refused for a reason", async () => {
+  await fc.assert(
+    fc.asyncProperty(steps, fc.integer({ min: 1, max: 3 }), fc.nat(), async (list, limit, pick) => {
+      const [{ id: limited }, { id: twin }] = [await aProject(house.owner), await aProject(house.owner)];
+      for (const projectId of [limited, twin])
+        await house.owner.post("/api/v2/folders", { projectId, environment: "dev", name: "f" });
+      await limitTo(limited, limit);
+      const moments: string[] = [];
+      for (const [n, step] of list.entries()) {
+        if (step.kind === "sweep") await sweep();
+        else for (const projectId of [limited, twin]) await perform(projectId, step, String(n));
+        moments.push(house.clock.now().toISOString());
+        house.clock.advance(1000);
+      }
+      await sweep();
 
-        const whole = await histories(twin);
-        const lines = (all: Awaited<ReturnType<typeof histories>>) =>
-          all.map((one) => one.map(({ line }) => line).join("\n")).sort();
-        assert.deepEqual(lines(await histories(limited)), lines(whole.map((one) => one.slice(-limit))));
-        assert.deepEqual(await snapshot(limited), await snapshot(twin));
+      const whole = await histories(twin);
+      const lines = (all: Awaited<ReturnType<typeof histories>>) =>
+        all.map((one) => one.map(({ line }) => line).join("\n")).sort();
+      assert.deepEqual(lines(await histories(limited)), lines(whole.map((one) => one.slice(-limit))));
+      assert.deepEqual(await snapshot(limited), await snapshot(twin));
 
-        const moment = moments[pick % moments.length] ?? "";
-        const rollback = (projectId: string) =>
-          house.owner.post(`/api/v1/projects/${projectId}/secrets/rollback`, {
-            environment: "dev",
-            recursive: true,
-            at: moment,
-          });
-        const isLost = whole.some((one) =>
-          one.slice(0, -limit).some(({ until }) => until !== null && until > new Date(moment)),
-        );
-        const answer = await rollback(limited);
-        assert.equal(answer.status, isLost ? 400 : 200, JSON.stringify(answer.body));
-        if (isLost) return;
-        await rollback(twin);
-        assert.deepEqual(await snapshot(limited), await snapshot(twin));
-      }),
-      { numRuns: 20 },
-    );
-  },
-);
+      const moment = moments[pick % moments.length] ?? "";
+      const rollback = (projectId: string) =>
+        house.owner.post(`/api/v1/projects/${projectId}/secrets/rollback`, {
+          environment: "dev",
+          recursive: true,
+          at: moment,
+        });
+      const isLost = whole.some((one) =>
+        one.slice(0, -limit).some(({ until }) => until !== null && until > new Date(moment)),
+      );
+      const answer = await rollback(limited);
+      assert.equal(answer.status, isLost ? 400 : 200, JSON.stringify(answer.body));
+      if (isLost) return;
+      await rollback(twin);
+      assert.deepEqual(await snapshot(limited), await snapshot(twin));
+    }),
+    { numRuns: 20 },
+  );
+});
