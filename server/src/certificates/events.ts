@@ -17,3 +17,11 @@ export const certificateRevoked = fact<CertificateFact>("certificate.revoked");
 export const certificateRenewalFailed = fact<CertificateFact & { readonly reason: string }>(
   "certificate.renewal-failed",
 );
+
+/** An authority, policy, profile or application changed: whoever remembers how certificates are issued here looks again. */
+export const issuanceChanged = fact<{ readonly projectId: string }>("certificates.issuance-changed");
+
+/** Taken off hold: whoever remembers it as revoked forgets. */
+export const certificateReleased = fact<{ readonly projectId: string; readonly certificateId: string }>(
+  "certificate.released",
+);

@@ -78,7 +78,13 @@ export function createCertificates(needs: CertificateNeeds) {
   const revocation = createRevocation({ db, clock, inventory });
   const lists = createCrls({ ...needs, issuers, authorities });
   const ocsp = createOcsp({ ...needs, issuers, signing });
-  const search = createCertificateSearch({ ...needs, scope, profiles, issuance, revocation });
+  const search = createCertificateSearch({
+    ...needs,
+    scope,
+    profiles,
+    renew: (actor, id) => issuance.renew(actor, id, { removeRootsFromChain: false }, undefined),
+    revoke: revocation.revoke,
+  });
   const maintenance = createMaintenance({ db, clock });
   const renewal = createRenewal({ ...needs, profiles, issuance });
   const services = {

@@ -1,5 +1,5 @@
 import { badRequest, invalidField, Problem } from "../platform/problem.ts";
-import { DerError, X509Error, type Finding } from "./x509/index.ts";
+import { certificateToPem, DerError, X509Error, type Finding } from "./x509/index.ts";
 
 const UNIT_SECONDS: Readonly<Record<string, number>> = {
   s: 1,
@@ -110,3 +110,10 @@ export function searchTextOf(commonName: string, altNames: readonly string[], se
 
 /** Things that a caller may not see are looked through one by one, but not more of them than this. */
 export const MOST_LOOKED_THROUGH = 10_000;
+
+/** A CRL is signed again after a change, and at half of its life in any case. */
+export const CRL_LIFE_SECONDS = 7 * 86_400;
+
+/** Concatenated without an empty line between or after: some clients split at the line break. */
+export const chainToPem = (chain: readonly Buffer[]): string =>
+  chain.map(certificateToPem).join("").trimEnd();

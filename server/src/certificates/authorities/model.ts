@@ -1,7 +1,6 @@
 import { badRequest, conflict, invalidField } from "../../platform/problem.ts";
 import { addSeconds, beginning, parseMoment } from "../model.ts";
 import {
-  certificateToPem,
   crlDistributionPoints,
   formatName,
   nameFrom,
@@ -188,7 +187,3 @@ export function authorityWish(
     signatureAlgorithm: undefined,
   };
 }
-
-/** Concatenated without an empty line between or after: some clients split at the line break. */
-export const chainToPem = (chain: readonly Buffer[]): string =>
-  chain.map(certificateToPem).join("").trimEnd();

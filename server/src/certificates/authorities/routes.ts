@@ -1,5 +1,12 @@
-import { Raw, serve, servePublic, type Route, inProject, toThing } from "../../platform/http/index.ts";
-import { idempotencyKey } from "../issuance/routes.ts";
+import {
+  idempotencyKey,
+  Raw,
+  serve,
+  servePublic,
+  type Route,
+  inProject,
+  toThing,
+} from "../../platform/http/index.ts";
 import type { AuthorityCertificates } from "./certificates/service.ts";
 import type { MayIn } from "../service.ts";
 import * as contract from "./contract.ts";

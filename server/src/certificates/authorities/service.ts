@@ -7,7 +7,6 @@ import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts"
 import { newId } from "../../platform/ids.ts";
 import { badRequest, notFound } from "../../platform/problem.ts";
 import { orgOf, permittedOf, type Permissions } from "../../permissions/index.ts";
-import { issuanceChanged } from "./events.ts";
 import { judged } from "../model.ts";
 import type { CertificateScope } from "../service.ts";
 import {
@@ -37,6 +36,7 @@ import {
   updateAuthority,
   type AuthorityKeyRow,
 } from "./store.ts";
+import { issuanceChanged } from "../events.ts";
 
 interface AuthorityNeeds {
   readonly db: Db;

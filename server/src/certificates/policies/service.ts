@@ -5,7 +5,6 @@ import { isForeignKeyViolation, isUniqueViolation, type Db, type Tx } from "../.
 import { newId } from "../../platform/ids.ts";
 import { notFound } from "../../platform/problem.ts";
 import { orgOf, permittedOf, type Permissions } from "../../permissions/index.ts";
-import { issuanceChanged } from "../authorities/events.ts";
 import type { CertificateScope } from "../service.ts";
 import type { NewPolicy, PolicyChange, PolicyRules } from "./contract.ts";
 import { checkPolicy, policyInUse, policyNameTaken } from "./model.ts";
@@ -19,6 +18,7 @@ import {
   updatePolicy,
   type PolicyRow,
 } from "./store.ts";
+import { issuanceChanged } from "../events.ts";
 
 interface PolicyNeeds {
   readonly db: Db;

@@ -8,7 +8,6 @@ import { createFactCache, type Tail } from "../../platform/outbox/index.ts";
 import { badRequest, conflict, notFound } from "../../platform/problem.ts";
 import { CATALOGUE, orgOf, type Ability, type Permissions, visiblePart } from "../../permissions/index.ts";
 import { projectDeleted } from "../../projects/index.ts";
-import { issuanceChanged } from "../authorities/events.ts";
 import { judged, MOST_LOOKED_THROUGH } from "../model.ts";
 import type { CertificateScope } from "../service.ts";
 import { noteCertificateProject } from "../store.ts";
@@ -31,6 +30,7 @@ import {
   type ProfileRow,
   type ProfileWrite,
 } from "./store.ts";
+import { issuanceChanged } from "../events.ts";
 
 interface ProfileNeeds {
   readonly db: Db;

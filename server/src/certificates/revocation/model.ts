@@ -34,8 +34,6 @@ export function revoking(serialNumber: string, reason: RevocationReason, at: Dat
   };
 }
 
-/** A list is re-signed after a change, and at half of its life in any case. */
-export const CRL_LIFE_SECONDS = 7 * 86_400;
 export const isFreshCrl = (
   list: { readonly thisUpdate: Date; readonly nextUpdate: Date },
   now: Date,

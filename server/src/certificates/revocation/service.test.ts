@@ -4,7 +4,6 @@ import { after, before, describe, test } from "node:test";
 import { anIntermediate, aPki, aProfile, aRoot, issue, ok, type Pki } from "../../../test/certificates.ts";
 import { openTestHouse, type TestHouse } from "../../../test/harness.ts";
 import { withClient } from "../../../test/postgres.ts";
-import { issuanceChanged } from "../authorities/events.ts";
 import {
   buildCsr,
   csrToPem,
@@ -19,6 +18,7 @@ import {
   decodePemOf,
 } from "../x509/index.ts";
 import { ask, needs, withFiles } from "../x509/judges.ts";
+import { issuanceChanged } from "../events.ts";
 
 const CERTS = "/api/v1/cert-manager/certificates";
 const YEAR = 365 * 86_400_000;

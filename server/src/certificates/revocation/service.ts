@@ -1,8 +1,7 @@
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
 import type { Db, Tx } from "../../platform/db/index.ts";
-import { issuanceChanged } from "../authorities/events.ts";
-import { certificateRevoked } from "../events.ts";
+import { certificateRevoked, issuanceChanged, certificateReleased } from "../events.ts";
 import type { CertificateRow } from "../inventory/model.ts";
 import type { Inventory } from "../inventory/service.ts";
 import type { RevocationReason } from "../x509/index.ts";
@@ -16,7 +15,6 @@ import {
   type KeyHolder,
   type KeyPlace,
 } from "./store.ts";
-import { certificateReleased } from "./events.ts";
 
 interface RevocationNeeds {
   readonly db: Db;

@@ -3,6 +3,7 @@ export { formPage, formPageCsp } from "./form-page.ts";
 export { docsPage, docsPageCsp } from "./docs-page.ts";
 export { createDoor } from "./door.ts";
 export type { Endpoint } from "./endpoint.ts";
+export { idempotencyKey } from "./idempotency-key.ts";
 export { createMetrics } from "./metrics.ts";
 export { printOpenApi, toOpenApi } from "./openapi.ts";
 export {

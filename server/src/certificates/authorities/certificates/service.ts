@@ -5,7 +5,7 @@ import type { Clock } from "../../../platform/clock.ts";
 import type { Keyring } from "../../../platform/crypto/index.ts";
 import type { Db } from "../../../platform/db/index.ts";
 import { badRequest, conflict, notFound } from "../../../platform/problem.ts";
-import { asRefusal, judged } from "../../model.ts";
+import { asRefusal, judged, chainToPem } from "../../model.ts";
 import {
   basicConstraints,
   buildCsr,
@@ -30,7 +30,6 @@ import { authorityKeyContext, type Issuers } from "../issuers/service.ts";
 import {
   authorityPending,
   authorityWish,
-  chainToPem,
   pathLengthOf,
   subjectOf,
   toAuthorityView,

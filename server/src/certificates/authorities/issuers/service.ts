@@ -14,10 +14,8 @@ import {
   parseCertificate,
   type NameConstraints,
 } from "../../x509/index.ts";
-import { certificateRevoked } from "../../events.ts";
+import { certificateRevoked, certificateReleased, issuanceChanged } from "../../events.ts";
 import { isBlockedKey } from "../../issuance/signing/store.ts";
-import { certificateReleased } from "../../revocation/events.ts";
-import { issuanceChanged } from "../events.ts";
 import { accessExtension, authorityExtension, levelsBelow, purposesLeft, type Issuer } from "./model.ts";
 import { findActiveIssuer, findIssuerOfKey, findLineage, type IssuerRow } from "./store.ts";
 

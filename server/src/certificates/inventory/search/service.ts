@@ -7,10 +7,8 @@ import type { Db } from "../../../platform/db/index.ts";
 import { badRequest, invalidField, Problem, stoppedAfter } from "../../../platform/problem.ts";
 import { permittedOf, type Ability, type Permissions } from "../../../permissions/index.ts";
 import type { ProjectRow } from "../../../projects/index.ts";
-import type { Issuance } from "../../issuance/service.ts";
 import { parseInstant, statusOf } from "../../model.ts";
 import type { Profiles } from "../../profiles/service.ts";
-import type { Revocation } from "../../revocation/service.ts";
 import type { CertificateScope } from "../../service.ts";
 import type { RevocationReason } from "../../x509/index.ts";
 import type { BulkInput } from "../contract.ts";
@@ -31,8 +29,9 @@ interface SearchNeeds {
   readonly keyring: Keyring;
   readonly scope: CertificateScope;
   readonly profiles: Profiles;
-  readonly issuance: Issuance;
-  readonly revocation: Revocation;
+  /** What acting on many does to each: the rooms that do it stand above this one. */
+  readonly renew: (actor: MemberActor, id: string) => Promise<unknown>;
+  readonly revoke: (actor: MemberActor, id: string, reason: RevocationReason) => Promise<unknown>;
 }
 
 export type CertificateSearch = ReturnType<typeof createCertificateSearch>;
@@ -82,8 +81,8 @@ export function createCertificateSearch({
   keyring,
   scope,
   profiles,
-  issuance,
-  revocation,
+  renew,
+  revoke,
 }: SearchNeeds) {
   const cursorKey = deriveKey(keyring.instanceKey("credential-lookup"), "certificate-cursor");
   const enter = async (
@@ -261,7 +260,7 @@ export function createCertificateSearch({
       return onEach(await candidates(entered, input, "delete"), input, {
         canSucceed: ({ row, attributes }) =>
           row.authorityKeyId !== null && entered.ability.can("delete", "certificates", attributes),
-        act: ({ row }) => revocation.revoke(actor, row.id, reason),
+        act: ({ row }) => revoke(actor, row.id, reason),
       });
     },
 
@@ -279,7 +278,7 @@ export function createCertificateSearch({
         act: ({ row }) => {
           if (row.source === "imported" && row.profileId === null)
             throw badRequest("A certificate from elsewhere that is under no profile has nobody to renew it.");
-          return issuance.renew(actor, row.id, { removeRootsFromChain: false }, undefined);
+          return renew(actor, row.id);
         },
       });
     },

@@ -5,12 +5,12 @@ import type { Keyring } from "../../../platform/crypto/index.ts";
 import type { Db } from "../../../platform/db/index.ts";
 import { notFound } from "../../../platform/problem.ts";
 import { orgOf, type Permissions } from "../../../permissions/index.ts";
-import { chainToPem } from "../../authorities/model.ts";
 import { attributesOf, type CertificateRow } from "../../inventory/model.ts";
 import { findCertificateById } from "../../inventory/store/certificates.ts";
 import { certificateToPem, exportPkcs8Pem } from "../../x509/index.ts";
 import { openCertificateKey } from "../signing/service.ts";
 import { findRequestInOrg } from "../signing/store.ts";
+import { chainToPem } from "../../model.ts";
 
 interface RequestNeeds {
   readonly db: Db;

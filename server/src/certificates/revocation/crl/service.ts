@@ -11,9 +11,9 @@ import { notFound } from "../../../platform/problem.ts";
 import { crlUrl, keyIdentifierOf } from "../../authorities/issuers/model.ts";
 import type { Issuers } from "../../authorities/issuers/service.ts";
 import type { Authorities } from "../../authorities/service.ts";
-import { addSeconds, beginning, latest, toSecond } from "../../model.ts";
+import { addSeconds, beginning, latest, toSecond, CRL_LIFE_SECONDS } from "../../model.ts";
 import { crlToPem, signCrl } from "../../x509/index.ts";
-import { isFreshCrl, CRL_LIFE_SECONDS, SMALL_STEP_MS } from "../model.ts";
+import { isFreshCrl, SMALL_STEP_MS } from "../model.ts";
 import { createListTurns, nameOf } from "./service/take-turns.ts";
 import {
   ageingLists,

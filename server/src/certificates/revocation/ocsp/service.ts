@@ -12,7 +12,7 @@ import type { Log } from "../../../platform/log.ts";
 import { Touches, type Tail, type TopicWatch } from "../../../platform/outbox/index.ts";
 import { canDelegate, type Issuer } from "../../authorities/issuers/model.ts";
 import type { Issuers } from "../../authorities/issuers/service.ts";
-import { certificateRevoked } from "../../events.ts";
+import { certificateRevoked, certificateReleased } from "../../events.ts";
 import type { Signing } from "../../issuance/signing/service.ts";
 import { addSeconds, beginning, latest, toSecond } from "../../model.ts";
 import {
@@ -38,7 +38,6 @@ import {
   type OcspResponder,
   type SingleAnswer,
 } from "../../x509/index.ts";
-import { certificateReleased } from "../events.ts";
 import { SMALL_STEP_MS } from "../model.ts";
 import { findSigner, findStatus, storeSigner, type SignerRow } from "../store.ts";
 

@@ -5,8 +5,7 @@
 import { createBound } from "../../../../platform/bound.ts";
 import type { Clock } from "../../../../platform/clock.ts";
 import type { Db, Tx } from "../../../../platform/db/index.ts";
-import { addSeconds } from "../../../model.ts";
-import { CRL_LIFE_SECONDS } from "../../../revocation/model.ts";
+import { addSeconds, CRL_LIFE_SECONDS } from "../../../model.ts";
 import type { AuthorityRow } from "../../model.ts";
 import { countAuthorityCertificates, forgetCertificates, unneededCertificates } from "../../store.ts";
 
