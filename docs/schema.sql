@@ -541,7 +541,45 @@ CREATE INDEX user_sessions_by_org ON user_sessions USING btree (org_id) WHERE (o
 CREATE INDEX user_sessions_by_root ON user_sessions USING btree (root_id);
 CREATE INDEX user_sessions_by_user ON user_sessions USING btree (user_id);
 
--- room: certificates
+-- room: applications
+-- migrations: 0004_certificates
+CREATE TABLE pki_application_profiles (
+  application_id uuid NOT NULL,
+  profile_id uuid NOT NULL,
+  created_at timestamp with time zone NOT NULL,
+  updated_at timestamp with time zone NOT NULL,
+  CONSTRAINT pki_application_profiles_pkey PRIMARY KEY (application_id, profile_id),
+  CONSTRAINT pki_application_profiles_application_id_fkey FOREIGN KEY (application_id) REFERENCES pki_applications(id) ON DELETE CASCADE,
+  CONSTRAINT pki_application_profiles_profile_id_fkey FOREIGN KEY (profile_id) REFERENCES certificate_profiles(id) ON DELETE CASCADE
+);
+CREATE INDEX pki_application_profiles_by_profile ON pki_application_profiles USING btree (profile_id);
+
+-- room: applications
+-- migrations: 0004_certificates, 0007_alert_counts
+CREATE TABLE pki_applications (
+  id uuid NOT NULL,
+  project_id uuid NOT NULL,
+  name text NOT NULL,
+  description text,
+  created_at timestamp with time zone NOT NULL,
+  updated_at timestamp with time zone NOT NULL,
+  CONSTRAINT pki_applications_pkey PRIMARY KEY (id),
+  CONSTRAINT pki_applications_name_unique UNIQUE (project_id, name),
+  CONSTRAINT pki_applications_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id) ON DELETE CASCADE
+);
+
+CREATE TRIGGER alert_counts_forgotten AFTER DELETE ON pki_applications FOR EACH ROW
+  EXECUTE FUNCTION forget_alert_counts();
+CREATE FUNCTION forget_alert_counts()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+  DELETE FROM alert_counts WHERE scope_id = OLD.id;
+  RETURN NULL;
+END $function$;
+
+-- room: authorities
 -- migrations: 0004_certificates
 CREATE TABLE authority_certificates (
   id uuid NOT NULL,
@@ -560,7 +598,7 @@ CREATE TABLE authority_certificates (
   CONSTRAINT authority_certificates_key_id_fkey FOREIGN KEY (key_id) REFERENCES authority_keys(id) ON DELETE CASCADE
 );
 
--- room: certificates
+-- room: authorities
 -- migrations: 0004_certificates
 CREATE TABLE authority_keys (
   id uuid NOT NULL,
@@ -576,16 +614,7 @@ CREATE TABLE authority_keys (
 );
 CREATE INDEX authority_keys_by_authority ON authority_keys USING btree (authority_id);
 
--- room: certificates
--- migrations: 0004_certificates, 0013_revocation_scope
-CREATE TABLE blocked_keys (
-  key_fingerprint bytea NOT NULL,
-  created_at timestamp with time zone NOT NULL,
-  org_id uuid
-);
-CREATE UNIQUE INDEX blocked_keys_unique ON blocked_keys USING btree (key_fingerprint, org_id) NULLS NOT DISTINCT;
-
--- room: certificates
+-- room: authorities
 -- migrations: 0004_certificates
 CREATE TABLE certificate_authorities (
   id uuid NOT NULL,
@@ -616,6 +645,13 @@ CREATE TABLE certificate_authorities (
 CREATE UNIQUE INDEX certificate_authorities_name_unique ON certificate_authorities USING btree (project_id, name) WHERE (deleted_at IS NULL);
 
 -- room: certificates
+-- migrations: 0004_certificates
+CREATE TABLE certificate_projects (
+  project_id uuid NOT NULL,
+  CONSTRAINT certificate_projects_pkey PRIMARY KEY (project_id)
+);
+
+-- room: inventory
 -- migrations: 0004_certificates, 0008_certificate_chapters
 CREATE TABLE certificate_blocks (
   profile_id uuid NOT NULL,
@@ -627,7 +663,7 @@ CREATE TABLE certificate_blocks (
 );
 CREATE INDEX certificate_blocks_without_letters ON certificate_blocks USING btree (profile_id) WHERE (letters IS NULL);
 
--- room: certificates
+-- room: inventory
 -- migrations: 0004_certificates
 CREATE TABLE certificate_bodies (
   certificate_id uuid NOT NULL,
@@ -639,7 +675,7 @@ CREATE TABLE certificate_bodies (
   CONSTRAINT certificate_bodies_pkey PRIMARY KEY (certificate_id)
 );
 
--- room: certificates
+-- room: inventory
 -- migrations: 0008_certificate_chapters
 CREATE TABLE certificate_chapters (
   profile_id uuid NOT NULL,
@@ -649,86 +685,7 @@ CREATE TABLE certificate_chapters (
   CONSTRAINT certificate_chapters_pkey PRIMARY KEY (profile_id, until_at, until_id)
 );
 
--- room: certificates
--- migrations: 0004_certificates
-CREATE TABLE certificate_policies (
-  id uuid NOT NULL,
-  project_id uuid NOT NULL,
-  name text NOT NULL,
-  description text,
-  rules jsonb NOT NULL,
-  created_at timestamp with time zone NOT NULL,
-  updated_at timestamp with time zone NOT NULL,
-  CONSTRAINT certificate_policies_pkey PRIMARY KEY (id),
-  CONSTRAINT certificate_policies_name_unique UNIQUE (project_id, name),
-  CONSTRAINT certificate_policies_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id) ON DELETE CASCADE
-);
-
--- room: certificates
--- migrations: 0004_certificates
-CREATE TABLE certificate_profiles (
-  id uuid NOT NULL,
-  project_id uuid NOT NULL,
-  authority_id uuid,
-  policy_id uuid NOT NULL,
-  slug text NOT NULL,
-  description text,
-  issuer_type text NOT NULL,
-  enrollment_type text NOT NULL,
-  defaults jsonb,
-  external_configs jsonb,
-  auto_renew boolean NOT NULL DEFAULT false,
-  renew_before_days integer,
-  renew_before_percent integer,
-  created_at timestamp with time zone NOT NULL,
-  updated_at timestamp with time zone NOT NULL,
-  CONSTRAINT certificate_profiles_pkey PRIMARY KEY (id),
-  CONSTRAINT certificate_profiles_slug_unique UNIQUE (project_id, slug),
-  CONSTRAINT certificate_profiles_issuer_type_check CHECK (issuer_type = ANY (ARRAY['ca'::text, 'self-signed'::text])),
-  CONSTRAINT certificate_profiles_authority_id_fkey FOREIGN KEY (authority_id) REFERENCES certificate_authorities(id),
-  CONSTRAINT certificate_profiles_policy FOREIGN KEY (policy_id) REFERENCES certificate_policies(id),
-  CONSTRAINT certificate_profiles_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id) ON DELETE CASCADE
-);
-CREATE INDEX certificate_profiles_by_authority ON certificate_profiles USING btree (authority_id);
-CREATE INDEX certificate_profiles_by_policy ON certificate_profiles USING btree (policy_id);
-
--- room: certificates
--- migrations: 0004_certificates
-CREATE TABLE certificate_projects (
-  project_id uuid NOT NULL,
-  CONSTRAINT certificate_projects_pkey PRIMARY KEY (project_id)
-);
-
--- room: certificates
--- migrations: 0004_certificates
-CREATE TABLE certificate_requests (
-  id uuid NOT NULL,
-  project_id uuid NOT NULL,
-  profile_id uuid,
-  application_id uuid,
-  authority_id uuid,
-  authority_certificate_id uuid,
-  certificate_id uuid NOT NULL,
-  serial_number text NOT NULL,
-  status text NOT NULL,
-  error text,
-  tbs bytea,
-  context jsonb,
-  data_key_id uuid,
-  sealed_key bytea,
-  idempotency_key text,
-  request_digest bytea,
-  created_at timestamp with time zone NOT NULL,
-  updated_at timestamp with time zone NOT NULL,
-  CONSTRAINT certificate_requests_pkey PRIMARY KEY (id),
-  CONSTRAINT certificate_requests_status_check CHECK (status = ANY (ARRAY['pending'::text, 'issued'::text, 'failed'::text]))
-);
-CREATE INDEX certificate_requests_by_age ON certificate_requests USING btree (created_at);
-CREATE UNIQUE INDEX certificate_requests_idempotent ON certificate_requests USING btree (project_id, idempotency_key) WHERE (idempotency_key IS NOT NULL);
-CREATE INDEX certificate_requests_pending ON certificate_requests USING btree (created_at) WHERE (status = 'pending'::text);
-CREATE UNIQUE INDEX certificate_requests_serial_unique ON certificate_requests USING btree (authority_id, serial_number) WHERE (authority_id IS NOT NULL);
-
--- room: certificates
+-- room: inventory
 -- migrations: 0004_certificates, 0005_alerts, 0008_certificate_chapters, 0011_application_certificates, 0020_due_renewals
 CREATE TABLE certificates (
   id uuid NOT NULL,
@@ -778,7 +735,50 @@ CREATE INDEX certificates_revoked ON certificates USING btree (authority_key_id,
 CREATE INDEX certificates_search ON certificates USING gin (project_id, profile_id, search_text gin_trgm_ops);
 CREATE UNIQUE INDEX certificates_serial_unique ON certificates USING btree (authority_id, serial_number) WHERE (authority_id IS NOT NULL);
 
--- room: certificates
+-- room: policies
+-- migrations: 0004_certificates
+CREATE TABLE certificate_policies (
+  id uuid NOT NULL,
+  project_id uuid NOT NULL,
+  name text NOT NULL,
+  description text,
+  rules jsonb NOT NULL,
+  created_at timestamp with time zone NOT NULL,
+  updated_at timestamp with time zone NOT NULL,
+  CONSTRAINT certificate_policies_pkey PRIMARY KEY (id),
+  CONSTRAINT certificate_policies_name_unique UNIQUE (project_id, name),
+  CONSTRAINT certificate_policies_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id) ON DELETE CASCADE
+);
+
+-- room: profiles
+-- migrations: 0004_certificates
+CREATE TABLE certificate_profiles (
+  id uuid NOT NULL,
+  project_id uuid NOT NULL,
+  authority_id uuid,
+  policy_id uuid NOT NULL,
+  slug text NOT NULL,
+  description text,
+  issuer_type text NOT NULL,
+  enrollment_type text NOT NULL,
+  defaults jsonb,
+  external_configs jsonb,
+  auto_renew boolean NOT NULL DEFAULT false,
+  renew_before_days integer,
+  renew_before_percent integer,
+  created_at timestamp with time zone NOT NULL,
+  updated_at timestamp with time zone NOT NULL,
+  CONSTRAINT certificate_profiles_pkey PRIMARY KEY (id),
+  CONSTRAINT certificate_profiles_slug_unique UNIQUE (project_id, slug),
+  CONSTRAINT certificate_profiles_issuer_type_check CHECK (issuer_type = ANY (ARRAY['ca'::text, 'self-signed'::text])),
+  CONSTRAINT certificate_profiles_authority_id_fkey FOREIGN KEY (authority_id) REFERENCES certificate_authorities(id),
+  CONSTRAINT certificate_profiles_policy FOREIGN KEY (policy_id) REFERENCES certificate_policies(id),
+  CONSTRAINT certificate_profiles_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id) ON DELETE CASCADE
+);
+CREATE INDEX certificate_profiles_by_authority ON certificate_profiles USING btree (authority_id);
+CREATE INDEX certificate_profiles_by_policy ON certificate_profiles USING btree (policy_id);
+
+-- room: revocation
 -- migrations: 0004_certificates
 CREATE TABLE crl_changes (
   authority_key_id uuid NOT NULL,
@@ -787,7 +787,7 @@ CREATE TABLE crl_changes (
   CONSTRAINT crl_changes_pkey PRIMARY KEY (authority_key_id, shard)
 );
 
--- room: certificates
+-- room: revocation
 -- migrations: 0004_certificates, 0013_revocation_scope
 CREATE TABLE crls (
   authority_key_id uuid NOT NULL,
@@ -801,7 +801,7 @@ CREATE TABLE crls (
   CONSTRAINT crls_authority_key_id_fkey FOREIGN KEY (authority_key_id) REFERENCES authority_keys(id) ON DELETE CASCADE
 );
 
--- room: certificates
+-- room: revocation
 -- migrations: 0004_certificates
 CREATE TABLE ocsp_signers (
   authority_key_id uuid NOT NULL,
@@ -813,43 +813,43 @@ CREATE TABLE ocsp_signers (
   CONSTRAINT ocsp_signers_authority_key_id_fkey FOREIGN KEY (authority_key_id) REFERENCES authority_keys(id) ON DELETE CASCADE
 );
 
--- room: certificates
--- migrations: 0004_certificates
-CREATE TABLE pki_application_profiles (
-  application_id uuid NOT NULL,
-  profile_id uuid NOT NULL,
+-- room: signing
+-- migrations: 0004_certificates, 0013_revocation_scope
+CREATE TABLE blocked_keys (
+  key_fingerprint bytea NOT NULL,
   created_at timestamp with time zone NOT NULL,
-  updated_at timestamp with time zone NOT NULL,
-  CONSTRAINT pki_application_profiles_pkey PRIMARY KEY (application_id, profile_id),
-  CONSTRAINT pki_application_profiles_application_id_fkey FOREIGN KEY (application_id) REFERENCES pki_applications(id) ON DELETE CASCADE,
-  CONSTRAINT pki_application_profiles_profile_id_fkey FOREIGN KEY (profile_id) REFERENCES certificate_profiles(id) ON DELETE CASCADE
+  org_id uuid
 );
-CREATE INDEX pki_application_profiles_by_profile ON pki_application_profiles USING btree (profile_id);
+CREATE UNIQUE INDEX blocked_keys_unique ON blocked_keys USING btree (key_fingerprint, org_id) NULLS NOT DISTINCT;
 
--- room: certificates
--- migrations: 0004_certificates, 0007_alert_counts
-CREATE TABLE pki_applications (
+-- room: signing
+-- migrations: 0004_certificates
+CREATE TABLE certificate_requests (
   id uuid NOT NULL,
   project_id uuid NOT NULL,
-  name text NOT NULL,
-  description text,
+  profile_id uuid,
+  application_id uuid,
+  authority_id uuid,
+  authority_certificate_id uuid,
+  certificate_id uuid NOT NULL,
+  serial_number text NOT NULL,
+  status text NOT NULL,
+  error text,
+  tbs bytea,
+  context jsonb,
+  data_key_id uuid,
+  sealed_key bytea,
+  idempotency_key text,
+  request_digest bytea,
   created_at timestamp with time zone NOT NULL,
   updated_at timestamp with time zone NOT NULL,
-  CONSTRAINT pki_applications_pkey PRIMARY KEY (id),
-  CONSTRAINT pki_applications_name_unique UNIQUE (project_id, name),
-  CONSTRAINT pki_applications_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id) ON DELETE CASCADE
+  CONSTRAINT certificate_requests_pkey PRIMARY KEY (id),
+  CONSTRAINT certificate_requests_status_check CHECK (status = ANY (ARRAY['pending'::text, 'issued'::text, 'failed'::text]))
 );
-
-CREATE TRIGGER alert_counts_forgotten AFTER DELETE ON pki_applications FOR EACH ROW
-  EXECUTE FUNCTION forget_alert_counts();
-CREATE FUNCTION forget_alert_counts()
- RETURNS trigger
- LANGUAGE plpgsql
-AS $function$
-BEGIN
-  DELETE FROM alert_counts WHERE scope_id = OLD.id;
-  RETURN NULL;
-END $function$;
+CREATE INDEX certificate_requests_by_age ON certificate_requests USING btree (created_at);
+CREATE UNIQUE INDEX certificate_requests_idempotent ON certificate_requests USING btree (project_id, idempotency_key) WHERE (idempotency_key IS NOT NULL);
+CREATE INDEX certificate_requests_pending ON certificate_requests USING btree (created_at) WHERE (status = 'pending'::text);
+CREATE UNIQUE INDEX certificate_requests_serial_unique ON certificate_requests USING btree (authority_id, serial_number) WHERE (authority_id IS NOT NULL);
 
 -- room: events
 -- migrations: 0006_events

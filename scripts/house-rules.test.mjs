@@ -24,7 +24,7 @@ const SEEDED = {
   "imports-name-their-target": {
     "server/src/alerts/service.ts": "export const load = (name: string) => import(name);",
   },
-  "known-furniture": { "server/src/alerts/helpers.ts": "export const a = 1;" },
+  "names-say-what": { "server/src/alerts/helpers.ts": "export const a = 1;" },
   "no-default-export": { "server/src/alerts/service.ts": "export default 1;" },
   "no-cycles": {
     "server/src/alerts/model.ts": 'import type { A } from "./contract.ts";',

@@ -81,7 +81,7 @@ function literalsOf(path, text) {
 }
 
 const SQL_WORD = /\b(FROM|JOIN|INTO|UPDATE|TRUNCATE|TABLE|WHERE)\b/;
-const isStore = (path) => /\/store(\/[^/]+)?\.ts$/.test(path);
+const isStore = (path) => /\/(store|[^/]+\.store|store\/[^/]+)\.ts$/.test(path);
 const isTest = (path) => path.endsWith(".test.ts") || path.startsWith("server/test/");
 
 /** Every table that a file's SQL names, also one at the head of a piece that is put in after FROM. */

@@ -17,7 +17,7 @@ import {
   type Authentication,
   type AuthServices,
 } from "./auth/index.ts";
-import { createCertificates } from "./certificates/index.ts";
+import { openCertificateRooms } from "./certificate-rooms.ts";
 import { createEvents, createStreamQuota, eventRoutes, type Events } from "./events/index.ts";
 import {
   createImpersonationGuard,
@@ -210,7 +210,7 @@ async function openRooms(options: HouseOptions, database: Database, tail: Tail) 
   const secrets = createSecrets({ ...core, roles: createRoles(core), auditReads: config.auditReads });
   const events = openEvents(options, { ...core, licences: office.licences, authentication });
   const revocationUrl = config.revocationUrl ?? post.publicUrl;
-  const certificates = createCertificates({ ...core, revocationUrl });
+  const certificates = openCertificateRooms({ ...core, revocationUrl });
   const alerts = openAlertRoom(options, core, post);
 
   const routes: Route[] = [

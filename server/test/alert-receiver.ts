@@ -4,14 +4,14 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { Database, Tx } from "../src/platform/db/index.ts";
+import { sql } from "../src/platform/db/index.ts";
 import {
   certificateIssued,
   certificateRenewalFailed,
   certificateRenewed,
   certificateRevoked,
-} from "../src/certificates/index.ts";
-import type { Database, Tx } from "../src/platform/db/index.ts";
-import { sql } from "../src/platform/db/index.ts";
+} from "../src/certificates/events.ts";
 
 const insertCertificate = sql(`
   INSERT INTO certificates (id, project_id, profile_id, application_id, renewed_from_id, not_before, not_after, created_at, updated_at, is_ca, source,

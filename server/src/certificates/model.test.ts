@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { templateOf, type Material } from "./issuance/model.ts";
+import { templateOf, type Material } from "../issuance/model.ts";
 import { beginning } from "./model.ts";
-import { judge } from "./policies/model.ts";
+import { judge } from "../policies/model.ts";
 
 const NOW = new Date("2026-06-01T12:00:00.750Z");
 const SECOND = Date.parse("2026-06-01T12:00:00Z");

@@ -9,7 +9,6 @@ import { deriveKey, type Keyring } from "../../platform/crypto/index.ts";
 import type { Db } from "../../platform/db/index.ts";
 import { isUuid, newId } from "../../platform/ids.ts";
 import { badRequest, notFound } from "../../platform/problem.ts";
-import { seesAll, sightOf } from "../../certificates/index.ts";
 import { deny, orgOf, type Permissions } from "../../permissions/index.ts";
 import type { Scopes } from "../scopes/service.ts";
 import { getCalendar, type CalendarView } from "./contract.ts";
@@ -23,6 +22,7 @@ import {
   readUpcoming,
   removeCalendar,
 } from "./store.ts";
+import { seesAll, sightOf } from "../../inventory/index.ts";
 
 interface CalendarNeeds {
   readonly db: Db;

@@ -2,13 +2,13 @@
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
 import type { Db } from "../../platform/db/index.ts";
-import { seenOf, seesAll, sightOf } from "../../certificates/index.ts";
 import { orgOf, type Permissions } from "../../permissions/index.ts";
 import type { MatchingCertificate, Preview } from "../contract.ts";
 import { endWindow, monthsToCount } from "../model.ts";
 import type { Scopes } from "../scopes/service.ts";
 import type { Alerts } from "../service.ts";
 import { findMatches, type MatchWish } from "./store.ts";
+import { seenOf, seesAll, sightOf } from "../../inventory/index.ts";
 
 interface MatchNeeds {
   readonly db: Db;

@@ -6,12 +6,6 @@ import { LRUCache } from "lru-cache";
 import type { Tx } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
 import { Pace } from "../../../platform/pace.ts";
-import {
-  certificateIssued,
-  certificateRenewalFailed,
-  certificateRenewed,
-  certificateRevoked,
-} from "../../../certificates/index.ts";
 import { SHOWN, type NoticeKind } from "../../../notifications/index.ts";
 import type { AlertEventType } from "../../contract.ts";
 import { isDue, type AlertRow } from "../../model.ts";
@@ -26,6 +20,12 @@ import {
 import * as store from "../store.ts";
 import type { InboxRow, MessageRow, PendingNotice } from "../store.ts";
 import { audienceOf, groupBy, type AlertAudience, type NoticeNeeds } from "./ready.ts";
+import {
+  certificateIssued,
+  certificateRenewalFailed,
+  certificateRenewed,
+  certificateRevoked,
+} from "../../../certificates/events.ts";
 
 const FACT_BATCH = 200;
 /** So many pending notices are written in one transaction, and whatever the last fact adds. */

@@ -1,0 +1,2 @@
+export { applicationRoutes } from "./routes.ts";
+export { createApplications, type Applications } from "./service.ts";

@@ -1,0 +1,3 @@
+export { profileRoutes } from "./routes.ts";
+export { createProfiles, type Profiles } from "./service.ts";
+export type { ProfileRow } from "./store.ts";

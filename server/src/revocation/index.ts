@@ -1,0 +1,6 @@
+/** Certificates that hold no more, and how the world hears of it: CRLs and OCSP. */
+export { createCrls } from "./crl.ts";
+export { revocationJobs } from "./jobs.ts";
+export { createOcsp } from "./ocsp.ts";
+export { revocationRoutes } from "./routes.ts";
+export { createRevocation } from "./service.ts";
