@@ -1225,7 +1225,7 @@ CREATE TABLE roles (
 CREATE UNIQUE INDEX roles_org_slug_unique ON roles USING btree (org_id, slug) WHERE (project_id IS NULL);
 CREATE UNIQUE INDEX roles_project_slug_unique ON roles USING btree (project_id, slug) WHERE (project_id IS NOT NULL);
 
--- room: secrets
+-- room: folders
 -- migrations: 0003_secrets
 -- rows come, change or go by triggers:
 --   environment_appeared on environments
@@ -1242,7 +1242,7 @@ CREATE INDEX folder_history_by_folder ON folder_history USING btree (folder_id);
 CREATE INDEX folder_history_by_path ON folder_history USING btree (environment_id, path text_pattern_ops);
 CREATE INDEX folder_history_by_project ON folder_history USING btree (project_id);
 
--- room: secrets
+-- room: folders
 -- migrations: 0003_secrets
 -- rows come, change or go by triggers:
 --   environment_appeared on environments
@@ -1268,18 +1268,7 @@ CREATE INDEX folders_by_parent ON folders USING btree (parent_id);
 CREATE INDEX folders_by_prefix ON folders USING btree (environment_id, path text_pattern_ops);
 CREATE INDEX folders_by_project ON folders USING btree (project_id);
 
--- room: secrets
--- migrations: 0010_secret_history
-CREATE TABLE history_horizons (
-  folder_id uuid NOT NULL,
-  project_id uuid NOT NULL,
-  whole_from timestamp with time zone NOT NULL,
-  CONSTRAINT history_horizons_pkey PRIMARY KEY (folder_id),
-  CONSTRAINT history_horizons_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id) ON DELETE CASCADE
-);
-CREATE INDEX history_horizons_by_project ON history_horizons USING btree (project_id);
-
--- room: secrets
+-- room: key-rotation
 -- migrations: 0003_secrets
 CREATE TABLE key_rotations (
   id uuid NOT NULL,
@@ -1293,21 +1282,7 @@ CREATE TABLE key_rotations (
 CREATE INDEX key_rotations_by_project ON key_rotations USING btree (project_id, started_at DESC);
 CREATE INDEX key_rotations_running ON key_rotations USING btree (started_at) WHERE (finished_at IS NULL);
 
--- room: secrets
--- migrations: 0003_secrets
--- rows come, change or go by triggers:
---   environment_appeared on environments
---   environment_changed on environments
---   environment_goes on environments
---   project_goes on projects
-CREATE TABLE project_changes (
-  project_id uuid NOT NULL,
-  slot smallint NOT NULL,
-  counter bigint NOT NULL,
-  CONSTRAINT project_changes_pkey PRIMARY KEY (project_id, slot)
-) WITH (fillfactor = 30);
-
--- room: secrets
+-- room: secret-imports
 -- migrations: 0003_secrets, 0021_import_bounds
 CREATE TABLE secret_imports (
   id uuid NOT NULL,
@@ -1332,6 +1307,42 @@ CREATE INDEX secret_imports_across ON secret_imports USING btree (project_id) WH
 CREATE INDEX secret_imports_by_project ON secret_imports USING btree (project_id);
 CREATE INDEX secret_imports_by_source ON secret_imports USING btree (source_environment_id, source_path);
 CREATE INDEX secret_imports_by_source_project ON secret_imports USING btree (source_project_id);
+
+-- room: secret-versions
+-- migrations: 0010_secret_history
+CREATE TABLE history_horizons (
+  folder_id uuid NOT NULL,
+  project_id uuid NOT NULL,
+  whole_from timestamp with time zone NOT NULL,
+  CONSTRAINT history_horizons_pkey PRIMARY KEY (folder_id),
+  CONSTRAINT history_horizons_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id) ON DELETE CASCADE
+);
+CREATE INDEX history_horizons_by_project ON history_horizons USING btree (project_id);
+
+-- room: secret-versions
+-- migrations: 0010_secret_history
+CREATE TABLE version_sweeps (
+  project_id uuid NOT NULL,
+  version_limit integer NOT NULL,
+  stamp bigint NOT NULL,
+  swept_to timestamp with time zone NOT NULL,
+  CONSTRAINT version_sweeps_pkey PRIMARY KEY (project_id),
+  CONSTRAINT version_sweeps_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id) ON DELETE CASCADE
+);
+
+-- room: secrets
+-- migrations: 0003_secrets
+-- rows come, change or go by triggers:
+--   environment_appeared on environments
+--   environment_changed on environments
+--   environment_goes on environments
+--   project_goes on projects
+CREATE TABLE project_changes (
+  project_id uuid NOT NULL,
+  slot smallint NOT NULL,
+  counter bigint NOT NULL,
+  CONSTRAINT project_changes_pkey PRIMARY KEY (project_id, slot)
+) WITH (fillfactor = 30);
 
 -- room: secrets
 -- migrations: 0003_secrets
@@ -1419,17 +1430,6 @@ CREATE TABLE tags (
   CONSTRAINT tags_pkey PRIMARY KEY (id),
   CONSTRAINT tags_slug_unique UNIQUE (project_id, slug),
   CONSTRAINT tags_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id) ON DELETE CASCADE
-);
-
--- room: secrets
--- migrations: 0010_secret_history
-CREATE TABLE version_sweeps (
-  project_id uuid NOT NULL,
-  version_limit integer NOT NULL,
-  stamp bigint NOT NULL,
-  swept_to timestamp with time zone NOT NULL,
-  CONSTRAINT version_sweeps_pkey PRIMARY KEY (project_id),
-  CONSTRAINT version_sweeps_project_id_fkey FOREIGN KEY (project_id) REFERENCES projects(id) ON DELETE CASCADE
 );
 
 -- room: users

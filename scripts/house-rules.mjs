@@ -6,7 +6,7 @@ import { moduleOf } from "./module-graph.mjs";
 
 /** What a file beside the furniture may not be called: such a name says nothing, and anything fits into it. */
 const SAYS_NOTHING = /^(utils?|helpers?|common|shared|misc|types|lib|managers?)(\.|$)/;
-const ENTRANCES = /(^|\/)(index|contract(\.v\d+)?|events)\.ts$/;
+const ENTRANCES = /(^|[/.])(index|contract(\.v\d+)?|events)\.ts$/;
 const PURE_PLATFORM =
   /^server\/src\/platform\/(problem|ids|html|glob(-[a-z]+)?|clock|redacted|actor|http\/(endpoint|client-address))\.ts$/;
 

@@ -7,10 +7,10 @@ import { moduleOf, WHOLE } from "./module-graph.mjs";
 
 /** Today's figures, lines rounded up: they may only fall. Lower the bound in the commit that lowers the figure. */
 const BOUNDS = {
-  filesOfLargestRoom: 110,
-  linesOfLargestRoom: 15_500,
-  oneFileFolders: 31,
-  serviceFiles: 82,
+  filesOfLargestRoom: 43,
+  linesOfLargestRoom: 5_600,
+  oneFileFolders: 0,
+  serviceFiles: 45,
 };
 
 /** Imported by nobody, but the declarations the compiler writes for other files must be able to name them. */

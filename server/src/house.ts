@@ -69,7 +69,7 @@ import {
   projectRoutes,
 } from "./projects/index.ts";
 import { createRoles, roleRoutes } from "./roles/index.ts";
-import { createSecrets, secretsJobs, secretsRoutes, type Secrets } from "./secrets/index.ts";
+import { openSecretRooms, secretsJobs, secretsRoutes, type Secrets } from "./secret-rooms.ts";
 import { createStatus, statusRoutes } from "./status/index.ts";
 
 interface HouseOptions {
@@ -207,7 +207,7 @@ async function openRooms(options: HouseOptions, database: Database, tail: Tail) 
   const people = openPeople({ ...core, ...post });
   const office = await openOffice(options, core, people.auth);
   const { authentication } = people;
-  const secrets = createSecrets({ ...core, roles: createRoles(core), auditReads: config.auditReads });
+  const secrets = openSecretRooms({ ...core, roles: createRoles(core), auditReads: config.auditReads });
   const events = openEvents(options, { ...core, licences: office.licences, authentication });
   const revocationUrl = config.revocationUrl ?? post.publicUrl;
   const certificates = openCertificateRooms({ ...core, revocationUrl });

@@ -1,6 +1,6 @@
 /** Projects in files, for tests. */
 import assert from "node:assert/strict";
-import { openArchive } from "../src/secrets/files/service/seal-archive.ts";
+import { openArchive } from "../src/secret-files/service/seal-archive.ts";
 import { aProject, aRole } from "./builders.ts";
 import type { Answer, Client, Tenant, TestHouse } from "./harness.ts";
 

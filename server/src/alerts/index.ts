@@ -6,14 +6,14 @@ import type { Notifications } from "../notifications/index.ts";
 import type { Permissions } from "../permissions/index.ts";
 import type { Projects } from "../projects/index.ts";
 import { createCalendars } from "./calendar/service.ts";
-import { createChannels } from "./channels/service.ts";
+import { createChannels } from "./channels.ts";
 import { createDeliveries } from "./deliveries/service.ts";
-import { createDeliveryHistory } from "./deliveries/history/service.ts";
+import { createDeliveryHistory } from "./deliveries/history.ts";
 import { createAlertWork, type AlertWork } from "./jobs.ts";
-import { createMatches } from "./matches/service.ts";
+import { createMatches } from "./matches.ts";
 import { createPendingNotices } from "./notices/service.ts";
 import { alertRoutes } from "./routes.ts";
-import { createScopes } from "./scopes/service.ts";
+import { createScopes } from "./scopes.ts";
 import { createAlerts } from "./service.ts";
 import type { Route } from "../platform/http/index.ts";
 

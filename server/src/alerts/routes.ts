@@ -10,14 +10,14 @@ import {
 } from "../platform/http/index.ts";
 import * as calendar from "./calendar/contract.ts";
 import type { Calendars } from "./calendar/service.ts";
-import type { Channels } from "./channels/service.ts";
+import type { Channels } from "./channels.ts";
 import * as contract from "./contract.ts";
 import * as deliveries from "./deliveries/contract.ts";
-import type { DeliveryHistory } from "./deliveries/history/service.ts";
+import type { DeliveryHistory } from "./deliveries/history.ts";
 import { filterFaults } from "./filters/model.ts";
 import * as links from "./links/contract.ts";
 import { alertPage, certificatePage, linkPageCsp } from "./links/model.ts";
-import type { Matches } from "./matches/service.ts";
+import type { Matches } from "./matches.ts";
 import type { Alerts } from "./service.ts";
 
 interface AlertServices {

@@ -6,7 +6,7 @@ import { newId } from "../platform/ids.ts";
 import { Pace } from "../platform/pace.ts";
 import { badRequest, conflict, invalidField, notFound, Problem } from "../platform/problem.ts";
 import { orgOf, type Permissions } from "../permissions/index.ts";
-import type { Channels } from "./channels/service.ts";
+import type { Channels } from "./channels.ts";
 import type {
   AlertChange,
   AlertQuery,
@@ -19,7 +19,7 @@ import { retryNowDeliveries, reassignDeliveries } from "./deliveries/store.ts";
 import { includesAuthorities } from "./filters/model.ts";
 import { DEFAULT_BEFORE, type AlertRow } from "./model.ts";
 import { dropWaitingExpiries, forgetHistoryOf } from "./notices/store.ts";
-import type { Scopes, ScopeWish } from "./scopes/service.ts";
+import type { Scopes, ScopeWish } from "./scopes.ts";
 import {
   countAlerts,
   deleteAlertRow,

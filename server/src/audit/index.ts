@@ -1,5 +1,5 @@
 export { auditJobs } from "./jobs.ts";
 export { auditRoutes } from "./routes.ts";
-export { createRefusals, type Refusals } from "./refusals/service.ts";
-export { createAuditGroups, noRoom } from "./groups/service.ts";
+export { createRefusals, type Refusals } from "./refusals.ts";
+export { createAuditGroups, noRoom } from "./groups.ts";
 export { createAudit } from "./service.ts";

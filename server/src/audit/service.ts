@@ -4,8 +4,8 @@ import { deny, orgOf, type Permissions } from "../permissions/index.ts";
 import type { Projects } from "../projects/index.ts";
 import type { AuditLogView, AuditQuery } from "./contract.ts";
 import { fromCursor, periodOf, toAuditLog, toCursor, type Position } from "./model.ts";
-import { createAuditPartitions, type AuditPartitions, type PartitionNeeds } from "./partitions/service.ts";
-import { createAuditRetention, type AuditRetention, type RetentionNeeds } from "./retention/service.ts";
+import { createAuditPartitions, type AuditPartitions, type PartitionNeeds } from "./partitions.ts";
+import { createAuditRetention, type AuditRetention, type RetentionNeeds } from "./retention.ts";
 import { pageOfAudit, type AuditFilter } from "./store.ts";
 
 interface AuditNeeds extends PartitionNeeds, RetentionNeeds {

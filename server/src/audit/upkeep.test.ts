@@ -5,8 +5,8 @@ import { openDatabase, type Database } from "../platform/db/index.ts";
 import { newId } from "../platform/ids.ts";
 import { silentLog, type Log } from "../platform/log.ts";
 import { createTestDatabase, stopOwnPostgres, withClient, type TestDatabase } from "../../test/postgres.ts";
-import { createAuditPartitions } from "./partitions/service.ts";
-import { createAuditRetention } from "./retention/service.ts";
+import { createAuditPartitions } from "./partitions.ts";
+import { createAuditRetention } from "./retention.ts";
 
 describe("the upkeep of the audit log", () => {
   let test: TestDatabase;

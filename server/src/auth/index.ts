@@ -9,5 +9,5 @@ export { createSessions, toUserView } from "./sessions/service.ts";
 export { revokeOrgSessions } from "./sessions/store.ts";
 export { createTokenAuths } from "./token/service.ts";
 export { foundTokenAuth } from "./token/store.ts";
-export { createUniversalLogin } from "./universal/login/service.ts";
+export { createUniversalLogin } from "./universal/login.ts";
 export { createUniversalAuths } from "./universal/service.ts";

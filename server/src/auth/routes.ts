@@ -18,7 +18,7 @@ import type { Sessions } from "./sessions/service.ts";
 import * as token from "./token/contract.ts";
 import type { TokenAuths } from "./token/service.ts";
 import * as universal from "./universal/contract.ts";
-import type { UniversalLogin } from "./universal/login/service.ts";
+import type { UniversalLogin } from "./universal/login.ts";
 import type { UniversalAuths } from "./universal/service.ts";
 
 export interface AuthServices {

@@ -1,3 +1,3 @@
 export { eventRoutes } from "./routes.ts";
 export { createEvents, type Events } from "./service.ts";
-export { createStreamQuota } from "./stream-quota/service.ts";
+export { createStreamQuota } from "./stream-quota.ts";

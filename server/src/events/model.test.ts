@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import type { Problem } from "../platform/problem.ts";
-import { MAX_DEPTH, MAX_PATH_LENGTH } from "../secrets/paths/contract.ts";
+import { MAX_DEPTH, MAX_PATH_LENGTH } from "../secrets/paths.contract.ts";
 import { choicesOf, MAX_CHOICES, readRegister, type EventGlobFilter } from "./model.ts";
 
 /** The longest paths there are, of letters that the globs below are full of. */

@@ -15,7 +15,7 @@ import type { Tail } from "../platform/outbox/index.ts";
 import { unauthorized } from "../platform/problem.ts";
 import type { ProjectRow, Projects } from "../projects/index.ts";
 import type { Subscribe } from "./contract.ts";
-import { SubscriberRights, Subscription } from "./channels/service.ts";
+import { SubscriberRights, Subscription } from "./channels.ts";
 import {
   ACTION_OF,
   END,
@@ -32,7 +32,7 @@ import {
 import { EventRouter, rightsEpochOf } from "./service/route-facts.ts";
 import { Heartbeat } from "./service/send-heartbeats.ts";
 import { LiveStreams, PROMPT_LINGER_MS, SLOW_LINGER_MS } from "./service/live-streams.ts";
-import type { StreamQuota } from "./stream-quota/service.ts";
+import type { StreamQuota } from "./stream-quota.ts";
 
 /** Of the time that a node has to send its streams away. */
 const DRAINED_BY = 0.8;

@@ -2,7 +2,7 @@ import { serve, type Route, inOrganization, inProject } from "../platform/http/i
 import * as contract from "./contract.ts";
 import * as membership from "./memberships/contract.ts";
 import type { IdentityMemberships } from "./memberships/service.ts";
-import type { OrgIdentities } from "./organization/service.ts";
+import type { OrgIdentities } from "./organization.ts";
 import type { ProjectIdentities } from "./service.ts";
 
 interface IdentityServices {

@@ -8,7 +8,7 @@ import type { Memberships, NewRoleRow } from "../memberships/index.ts";
 import { accessChanged, type Permissions } from "../permissions/index.ts";
 import type { ProjectRow, Projects } from "../projects/index.ts";
 import type { IdentityChange, NewProjectIdentity, ProjectIdentityView } from "./contract.ts";
-import { createCounts } from "./counts/service.ts";
+import { createCounts } from "./counts.ts";
 import { identityChanged, identityDeleted } from "./events.ts";
 import { goneMeanwhile, identityProtected, readable, withIds } from "./model.ts";
 import {

@@ -9,7 +9,7 @@ import {
   type Tx,
 } from "../platform/db/index.ts";
 import { ROLE_COLUMNS, ROLE_RECORD, ROLE_VALUES, type NewRoleRow } from "../memberships/index.ts";
-import { NONE, totalOf, type Total } from "./counts/store.ts";
+import { NONE, totalOf, type Total } from "./counts.store.ts";
 import type { IdentityMetadataItem } from "./model.ts";
 
 export interface IdentityRow {

@@ -17,7 +17,7 @@ import type { IssuedLicenceView, LicenceFeature, NewLicence, OrganizationLicence
 import { parseLicence, type LicencePayload } from "./document/contract.ts";
 import { isSignedByOneOf, publicKeyFromDer } from "./document/model.ts";
 import { licenceChanged } from "./events.ts";
-import { createIssuer, type LicenceIssuer } from "./issuer/service.ts";
+import { createIssuer, type LicenceIssuer } from "./issuer.ts";
 import * as model from "./model.ts";
 import * as store from "./store.ts";
 

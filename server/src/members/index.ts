@@ -1,5 +1,5 @@
-export { createAcceptances } from "./invitations/acceptance/service.ts";
-export { createInvitationGrants } from "./invitations/grants/service.ts";
+export { createAcceptances } from "./invitations/acceptance.ts";
+export { createInvitationGrants } from "./invitations/grants.ts";
 export { createInvitations } from "./invitations/service.ts";
 export { memberJobs } from "./jobs.ts";
 export { createOrgMembers } from "./organization/service.ts";

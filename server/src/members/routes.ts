@@ -9,7 +9,7 @@ import {
   inProject,
 } from "../platform/http/index.ts";
 import { redact } from "../platform/redacted.ts";
-import type { Acceptances } from "./invitations/acceptance/service.ts";
+import type { Acceptances } from "./invitations/acceptance.ts";
 import * as invitation from "./invitations/contract.ts";
 import type { Invitations } from "./invitations/service.ts";
 import * as organization from "./organization/contract.ts";

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { endpoint, moment, queryBoolean, uuid, LARGE_BODY } from "../platform/http/endpoint.ts";
 import { projectRef } from "../projects/contract.ts";
-import { environmentSlug, folderPath, ROOT, secretName } from "./paths/contract.ts";
+import { environmentSlug, folderPath, ROOT, secretName } from "./paths.contract.ts";
 
 const room = "secrets";
 const BATCH_BYTES = 8 * 1024 * 1024;

@@ -7,7 +7,7 @@ import { z } from "zod";
 import { endpoint, idInOneSpelling, queryBoolean, LARGE_BODY } from "../platform/http/endpoint.ts";
 import { projectRef } from "../projects/contract.ts";
 import * as v4 from "./contract.ts";
-import { environmentSlug, folderPath, ROOT, secretName } from "./paths/contract.ts";
+import { environmentSlug, folderPath, ROOT, secretName } from "./paths.contract.ts";
 
 const room = "secrets";
 const named = z.object({ secretName });

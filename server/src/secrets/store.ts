@@ -7,7 +7,7 @@ import {
   type SecretRow,
   type Weighed,
 } from "./model.ts";
-import { revisionOf } from "./revisions/store.ts";
+import { revisionOf } from "./revisions.store.ts";
 
 const PLAIN_COLUMNS = `s.id, s.folder_id AS "folderId", s.key, s.owner_id AS "ownerId", s.version, s.key_id AS "keyId",
   s.tag_ids AS "tagIds", s.skip_multiline AS "skipMultiline", s.reminder_note AS "reminderNote",

@@ -1,7 +1,7 @@
 /** Every request has a budget: whole projects in a file, each list in it as long as it may be. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { sealArchive } from "../../src/secrets/files/service/seal-archive.ts";
+import { sealArchive } from "../../src/secret-files/service/seal-archive.ts";
 import { aProject } from "../builders.ts";
 import type { Answer, Client } from "../harness.ts";
 import { accepted, canWatch, openGround, type Ground } from "./ground.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, describe, it } from "node:test";
-import { sealArchive } from "../../src/secrets/files/service/seal-archive.ts";
+import { sealArchive } from "../../src/secret-files/service/seal-archive.ts";
 import { anIdentity, aProject, aRole, credentials, unique } from "../builders.ts";
 import { clientOf, OWNER, type Client } from "../harness.ts";
 import { PATH as STREAMS } from "../event-streams.ts";

@@ -10,7 +10,7 @@ import type { Db } from "../../platform/db/index.ts";
 import { isUuid, newId } from "../../platform/ids.ts";
 import { badRequest, notFound } from "../../platform/problem.ts";
 import { deny, orgOf, type Permissions } from "../../permissions/index.ts";
-import type { Scopes } from "../scopes/service.ts";
+import type { Scopes } from "../scopes.ts";
 import { getCalendar, type CalendarView } from "./contract.ts";
 import { toCalendar } from "./model.ts";
 import {

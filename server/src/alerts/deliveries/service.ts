@@ -9,10 +9,10 @@ import { type Db, type Tx, MAINTENANCE_TURN } from "../../platform/db/index.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Measure, MeasureReading } from "../../platform/measure.ts";
 import type { AnyChannel, Notifications, DeliveryOutcome } from "../../notifications/index.ts";
-import type { Channels } from "../channels/service.ts";
+import type { Channels } from "../channels.ts";
 import { findChannel, findChannels, type ChannelRow } from "../store.ts";
 import { CLAIM_MS, judge, type DeliveryVerdict } from "./model.ts";
-import { findSuppression } from "./service/find-suppression.ts";
+import { findSuppression } from "./find-suppression.ts";
 import {
   claimDeliveries,
   markDelivered,

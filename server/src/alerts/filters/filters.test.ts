@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import { after, before, test } from "node:test";
 import fc from "fast-check";
 import { openTestHouse, type TestHouse } from "../../../test/harness.ts";
-import { findMatches } from "../matches/store.ts";
+import { findMatches } from "../matches.store.ts";
 import { inventory } from "../../../test/alert-receiver.ts";
 import type { CertificateFilter } from "./contract.ts";
 import {
@@ -15,7 +15,7 @@ import {
   type Prepared,
   type Steps,
 } from "./model.ts";
-import { shortlistOf } from "./model/shortlist.ts";
+import { shortlistOf } from "./shortlist.model.ts";
 
 const wildcardMatches = (pattern: string, text: string): boolean => compileWildcard(pattern)(text);
 function atOnce<T>(steps: Steps<T>): T {

@@ -15,10 +15,10 @@ import type { Redacted } from "../../platform/redacted.ts";
 import { renderMail, type Mailer } from "../../notifications/index.ts";
 import { findUser, findUserByEmail, holdUser, setPasswordHash, type UserRow } from "../../users/index.ts";
 import { sessionsChanged } from "../events.ts";
-import { forgetFailures } from "../lockouts/store.ts";
-import { PASSWORD_METHOD } from "../sessions/attempts/service.ts";
+import { forgetFailures } from "../lockouts.store.ts";
+import { PASSWORD_METHOD } from "../sessions/attempts.ts";
 import { revokeSessions } from "../sessions/store.ts";
-import { auditAccount } from "../trail/service.ts";
+import { auditAccount } from "../trail.ts";
 import { dropReset, dropResetsOf, findReset, insertReset, sweepResets, takeReset } from "./store.ts";
 
 interface PasswordResetNeeds {

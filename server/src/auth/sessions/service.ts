@@ -19,12 +19,12 @@ import {
   type UserView,
 } from "../../users/index.ts";
 import { sessionsChanged } from "../events.ts";
-import { forgetFailures, sweepLockouts } from "../lockouts/store.ts";
+import { forgetFailures, sweepLockouts } from "../lockouts.store.ts";
 import { credentialsWrong, tokenExpired, tokenInvalid, tokenRevoked } from "../model.ts";
 import { dropResetsOf } from "../resets/store.ts";
-import { auditAccount } from "../trail/service.ts";
-import { createPasswordAttempts, PASSWORD_METHOD } from "./attempts/service.ts";
-import { noteNetwork, sweepNetworks } from "./attempts/store.ts";
+import { auditAccount } from "../trail.ts";
+import { createPasswordAttempts, PASSWORD_METHOD } from "./attempts.ts";
+import { noteNetwork, sweepNetworks } from "./attempts.store.ts";
 import {
   findSession,
   insertBranchSession,

@@ -13,7 +13,7 @@ import { badRequest, conflict, notFound } from "../../platform/problem.ts";
 import type { ImpersonationGuard } from "../../identities/index.ts";
 import { dropTokensOfMethod } from "../access-tokens/store.ts";
 import { tokensChanged } from "../events.ts";
-import { forgetFailures } from "../lockouts/store.ts";
+import { forgetFailures } from "../lockouts.store.ts";
 import { describeCidr } from "../model.ts";
 import type {
   NewClientSecret,

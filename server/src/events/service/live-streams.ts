@@ -2,7 +2,7 @@
 import type { MemberActor } from "../../platform/actor.ts";
 import { Backlog, Frame } from "../../platform/http/index.ts";
 import type { Log } from "../../platform/log.ts";
-import { ProjectChannel, type Subscription, type ChannelStep } from "../channels/service.ts";
+import { ProjectChannel, type Subscription, type ChannelStep } from "../channels.ts";
 import { END } from "../model.ts";
 
 /** What is over is over within a second, read or not. */

@@ -11,7 +11,7 @@ import type { Log } from "../../platform/log.ts";
 import { Touches, type NumberedFact, type Tail } from "../../platform/outbox/index.ts";
 import { projectDeleted } from "../../projects/index.ts";
 import { importsMutated, secretsChanged } from "../../secrets/events.ts";
-import type { ProjectChannel, SubscriberRights } from "../channels/service.ts";
+import type { ProjectChannel, SubscriberRights } from "../channels.ts";
 import { END, FEATURE, type SecretEvent } from "../model.ts";
 import { groupBy, type LiveStreams } from "./live-streams.ts";
 

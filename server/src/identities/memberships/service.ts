@@ -14,7 +14,7 @@ import {
 } from "../../memberships/index.ts";
 import { accessChanged, orgOf, type Ability, type Permissions } from "../../permissions/index.ts";
 import type { ProjectRow, Projects } from "../../projects/index.ts";
-import { createCounts } from "../counts/service.ts";
+import { createCounts } from "../counts.ts";
 import { goneMeanwhile, readable } from "../model.ts";
 import { findIdentity } from "../store.ts";
 import type { IdentityMembershipView } from "./contract.ts";

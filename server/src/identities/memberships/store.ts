@@ -1,6 +1,6 @@
 import { escapeLike, searchSql, slowSql, sql, type Query, type SlowQuery } from "../../platform/db/index.ts";
 import { HELD_ROLES, type HeldRoleJson } from "../../memberships/index.ts";
-import { NONE, totalOf, type Total } from "../counts/store.ts";
+import { NONE, totalOf, type Total } from "../counts.store.ts";
 import type { IdentityMetadataItem } from "../model.ts";
 import { amongOnly, type IdentityPage } from "../store.ts";
 

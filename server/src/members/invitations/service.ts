@@ -19,8 +19,8 @@ import { orgOf, type Permissions, visiblePart } from "../../permissions/index.ts
 import type { Projects } from "../../projects/index.ts";
 import { maySee, MOST_LOOKED_THROUGH, type MemberPage } from "../model.ts";
 import type { InvitationView, NewInvitation } from "./contract.ts";
-import { createMailBudget, type MailBudget } from "./budget/service.ts";
-import type { InvitationGrants } from "./grants/service.ts";
+import { createMailBudget, type MailBudget } from "./budget.ts";
+import type { InvitationGrants } from "./grants.ts";
 import {
   countInvitations,
   countMembers,

@@ -11,7 +11,7 @@ import {
 import { systemActor } from "../actor.ts";
 import { systemClock } from "../clock.ts";
 import { silentLog } from "../log.ts";
-import { createReadAudit } from "../../secrets/read-audit/service.ts";
+import { createReadAudit } from "../../secrets/read-audit.ts";
 import type { MemberActor } from "../actor.ts";
 import type { ProjectRow } from "../../projects/index.ts";
 import { newId } from "../ids.ts";

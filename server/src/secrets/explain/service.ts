@@ -10,8 +10,8 @@ import {
   type Permissions,
   type Rule,
 } from "../../permissions/index.ts";
-import { canonicalPath } from "../paths/contract.ts";
-import { require, type Access } from "../access/service.ts";
+import { canonicalPath } from "../paths.contract.ts";
+import { requireRight, type Access } from "../access.ts";
 import type { ExplainQuestion } from "./contract.ts";
 
 interface ExplainNeeds {
@@ -70,7 +70,7 @@ export function createExplanations({ access, permissions }: ExplainNeeds) {
     project: { id: string; orgId: string },
   ): Promise<Ability> {
     if (identityId === undefined) return own;
-    require(own, "read", "identity", { identityId });
+    requireRight(own, "read", "identity", { identityId });
     const rules = await permissions.rulesOf({ id: identityId, orgId: project.orgId }, project.id);
     if (rules.length === 0) throw notFound("The identity", identityId);
     const ability = compileRules(rules);

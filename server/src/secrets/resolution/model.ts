@@ -7,7 +7,7 @@
  * through an import or a reference that could not be seen directly.
  */
 import { badRequest } from "../../platform/problem.ts";
-import { canBeEnvironment, canBeSecret, canonicalPath } from "../paths/contract.ts";
+import { canBeEnvironment, canBeSecret, canonicalPath } from "../paths.contract.ts";
 
 interface Reference {
   /** Null: the folder of the secret that holds the reference. */

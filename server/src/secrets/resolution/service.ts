@@ -7,7 +7,7 @@ import type { Db } from "../../platform/db/index.ts";
 import { inChunks, Pace } from "../../platform/pace.ts";
 import { badRequest } from "../../platform/problem.ts";
 import { redact } from "../../platform/redacted.ts";
-import type { Access, ProjectScope } from "../access/service.ts";
+import type { Access, ProjectScope } from "../access.ts";
 import {
   answerTooLarge,
   attributesOf,
@@ -33,7 +33,7 @@ import {
   type SecretLookup,
 } from "./model.ts";
 import { foldersReached, MAX_FOLDERS, type ReachedFolder, type WeighedRow } from "./store.ts";
-import { createLoader, type Loader } from "./service/load-rows.ts";
+import { createLoader, type Loader } from "./load-rows.ts";
 
 export interface ResolutionNeeds {
   readonly db: Db;

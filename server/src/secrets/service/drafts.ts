@@ -4,7 +4,7 @@ import { newId } from "../../platform/ids.ts";
 import { badRequest } from "../../platform/problem.ts";
 import { redact } from "../../platform/redacted.ts";
 import type { Ability } from "../../permissions/index.ts";
-import type { SecretChangeStep, SecretDraft } from "../changes/service.ts";
+import type { SecretChangeStep, SecretDraft } from "../changes.ts";
 import type { SecretMetadataItem, NewSecret, SecretChange } from "../contract.ts";
 import {
   attributesOf,

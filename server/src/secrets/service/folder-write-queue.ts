@@ -12,7 +12,7 @@ import type { Clock } from "../../platform/clock.ts";
 import type { Keyring, DataKey } from "../../platform/crypto/index.ts";
 import { isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
 import { Problem } from "../../platform/problem.ts";
-import type { ProjectScope } from "../access/service.ts";
+import type { ProjectScope } from "../access.ts";
 import {
   changeSetOf,
   noteVersion,
@@ -21,8 +21,8 @@ import {
   writeChangeSets,
   type SecretChangeStep,
   type ChangeSet,
-} from "../changes/service.ts";
-import { findDependants } from "../changes/store.ts";
+} from "../changes.ts";
+import { findDependants } from "../changes.store.ts";
 import {
   MAX_ANSWER_BYTES,
   requestTooLarge,

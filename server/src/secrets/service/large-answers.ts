@@ -7,10 +7,10 @@ import { LRUCache } from "lru-cache";
 import { Pace } from "../../platform/pace.ts";
 import { badRequest, tooManyRequests } from "../../platform/problem.ts";
 import { createFairQueue } from "../../platform/fair-queue.ts";
-import type { Access, ProjectScope } from "../access/service.ts";
+import type { Access, ProjectScope } from "../access.ts";
 import { toView, type ReadSecret } from "../model.ts";
 import type { ImportBlock } from "../resolution/service.ts";
-import { IsLarge } from "../resolution/service/load-rows.ts";
+import { IsLarge } from "../resolution/load-rows.ts";
 
 const KNOWN_MS = 600_000;
 const CHUNK_CHARACTERS = 64 * 1024;

@@ -7,15 +7,15 @@ import { isUniqueViolation, type Tx } from "../../platform/db/index.ts";
 import { Pace } from "../../platform/pace.ts";
 import { badRequest } from "../../platform/problem.ts";
 import { JudgingBudget } from "../../permissions/index.ts";
-import { require, requireNoGain, type ProjectScope } from "../access/service.ts";
+import { requireRight, requireNoGain, type ProjectScope } from "../access.ts";
 import {
   changeSetOf,
   originsOf,
   requireFewReferences,
   writeChangeSets,
   type SecretChangeStep,
-} from "../changes/service.ts";
-import { findDependants } from "../changes/store.ts";
+} from "../changes.ts";
+import { findDependants } from "../changes.store.ts";
 import type { Transfer } from "../contract.ts";
 import {
   attributesOf,
@@ -83,14 +83,14 @@ export function createSecretMoves(needs: WriteNeeds) {
       const own = tagsFor(known, row.tagIds);
       const here = attributesOf(source, row.key, own);
       const there = attributesOf(destination, row.key, own);
-      require(ability, "readValue", "secrets", here);
-      if (isMove) require(ability, "delete", "secrets", here);
-      require(ability, "create", "secrets", there);
+      requireRight(ability, "readValue", "secrets", here);
+      if (isMove) requireRight(ability, "delete", "secrets", here);
+      requireRight(ability, "create", "secrets", there);
       const taken = takenBy(trip, row);
       if (!taken || !input.shouldOverwrite) continue;
       // What is there goes under with its own tags: they may protect it although the newcomer's would not.
       const before = attributesOf(destination, taken.key, tagsFor(known, taken.tagIds));
-      for (const attributes of [before, there]) require(ability, "edit", "secrets", attributes);
+      for (const attributes of [before, there]) requireRight(ability, "edit", "secrets", attributes);
       requireNoGain(ability, before, there);
     }
   };

@@ -2,7 +2,7 @@
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Db } from "../../platform/db/index.ts";
 import { deny, JudgingBudget, orgOf } from "../../permissions/index.ts";
-import { require, type Access, type EnvironmentRef, type ProjectScope } from "../access/service.ts";
+import { requireRight, type Access, type EnvironmentRef, type ProjectScope } from "../access.ts";
 import type { ListQuery, ReadQuery } from "../contract.ts";
 import {
   attributesOf,
@@ -13,13 +13,14 @@ import {
   type ReadSecret,
   type SecretRow,
 } from "../model.ts";
-import { createAnswers } from "../read-audit/model.ts";
-import type { ReadAudit } from "../read-audit/service.ts";
+import { createAnswers } from "../read-audit.model.ts";
+import type { PastReads } from "../past-reads.ts";
+import type { ReadAudit } from "../read-audit.ts";
 import { Resolution, type ImportBlock, type ResolutionNeeds } from "../resolution/service.ts";
-import { IsLarge } from "../resolution/service/load-rows.ts";
+import { IsLarge } from "../resolution/load-rows.ts";
 import { createLargeAnswers } from "./large-answers.ts";
-import { etagOf, isHeld, rightsOf } from "../revisions/model.ts";
-import { projectsIn, readRevision } from "../revisions/store.ts";
+import { etagOf, isHeld, rightsOf } from "../revisions.model.ts";
+import { projectsIn, readRevision } from "../revisions.store.ts";
 import {
   readById,
   readFolder,
@@ -28,13 +29,12 @@ import {
   type FoundFolder,
   type ListedFolder,
 } from "../store.ts";
-import type { Versions } from "../versions/service/read-version.ts";
 
 interface ReadNeeds extends ResolutionNeeds {
   readonly db: Db;
   readonly access: Access;
   readonly reads: ReadAudit;
-  readonly versions: Versions;
+  readonly versions: PastReads;
 }
 
 type IfNoneMatch = string | string[] | undefined;
@@ -304,7 +304,7 @@ export function createSecretReads(needs: ReadNeeds) {
   ): Promise<ReadSecret> {
     const attributes = attributesOf({ environment: environment.slug, path: query.secretPath }, name, []);
     if (!found) {
-      require(scope.ability, "describeSecret", "secrets", attributes);
+      requireRight(scope.ability, "describeSecret", "secrets", attributes);
       throw folderUnknown(query.secretPath);
     }
     const folder = {
@@ -332,7 +332,7 @@ export function createSecretReads(needs: ReadNeeds) {
     // Unknown or not for this reader: the same refusal, so that neither gives the other away.
     if (found.id !== null)
       return deny(scope.ability, { action: "describeSecret", subject: "secrets", attributes });
-    require(scope.ability, "describeSecret", "secrets", attributes);
+    requireRight(scope.ability, "describeSecret", "secrets", attributes);
     throw secretUnknown(name);
   }
 }
@@ -374,7 +374,7 @@ async function seeAll(
 
 /** Whoever sees nothing must at least be somebody who may look here; else an empty folder and a closed one differ. */
 function requireSight({ ability }: ProjectScope, environment: EnvironmentRef, path: string): void {
-  require(ability, "describeSecret", "secrets", { environment: environment.slug, secretPath: path });
+  requireRight(ability, "describeSecret", "secrets", { environment: environment.slug, secretPath: path });
 }
 
 function foldersWithImports(

@@ -9,8 +9,8 @@ import type { Db } from "../../platform/db/index.ts";
 import { mapInChunks } from "../../platform/pace.ts";
 import { badRequest } from "../../platform/problem.ts";
 import { JudgingBudget } from "../../permissions/index.ts";
-import { require, requireNoGain, type Access } from "../access/service.ts";
-import type { SecretChangeStep } from "../changes/service.ts";
+import { requireRight, requireNoGain, type Access } from "../access.ts";
+import type { SecretChangeStep } from "../changes.ts";
 import type {
   ChangedSecrets,
   NewSecret,
@@ -122,7 +122,12 @@ export function createSecretWrites(needs: WriteNeeds) {
     for (const item of items) {
       if (budget.isDue()) await budget.giveWay();
       const own = tagsOf(item.tagIds);
-      require(target.scope.ability, "create", "secrets", attributesOf(target.place, item.secretKey, own));
+      requireRight(
+        target.scope.ability,
+        "create",
+        "secrets",
+        attributesOf(target.place, item.secretKey, own),
+      );
       prepared.push({ ...item, key: item.secretKey, tags: own });
     }
     return prepared;
@@ -143,9 +148,9 @@ export function createSecretWrites(needs: WriteNeeds) {
       attributesOf(folder, row.key, oldTags),
       attributesOf(folder, key, newTags ?? oldTags),
     ];
-    require(scope.ability, "edit", "secrets", before);
+    requireRight(scope.ability, "edit", "secrets", before);
     if (key !== row.key || newTags) {
-      require(scope.ability, "edit", "secrets", after);
+      requireRight(scope.ability, "edit", "secrets", after);
       requireNoGain(scope.ability, before, after);
     }
     if (key !== row.key && locked.rowsOf(key).some((other) => other.ownerId === row.ownerId))
@@ -176,7 +181,7 @@ export function createSecretWrites(needs: WriteNeeds) {
     const ownerId = type === "personal" ? scope.actor.id : null;
     const row = locked.rowsOf(key).find((candidate) => candidate.ownerId === ownerId);
     if (row) return row;
-    require(scope.ability, action, "secrets", attributesOf(place, key, []));
+    requireRight(scope.ability, action, "secrets", attributesOf(place, key, []));
     throw locked.folder ? secretUnknown(key) : folderUnknown(place.path);
   };
 
@@ -187,7 +192,7 @@ export function createSecretWrites(needs: WriteNeeds) {
     const { scope } = locked.target;
     const folder = locked.folder as FolderPlace;
     const own = locked.tagsOf(row);
-    require(scope.ability, "delete", "secrets", attributesOf(folder, row.key, own));
+    requireRight(scope.ability, "delete", "secrets", attributesOf(folder, row.key, own));
     // Overrides of a secret that is gone would override nothing.
     const gone = row.ownerId === null ? locked.rowsOf(row.key) : [row];
     const dataKey = await keyring.dataKeyById(row.keyId, locked.tx);
@@ -284,7 +289,12 @@ export function createSecretWrites(needs: WriteNeeds) {
           const isThere = locked.rowsOf(item.secretKey).some((row) => row.ownerId === null);
           if (!isThere && input.mode === "ignore") {
             // Whoever may not change it is not told that it is not there.
-            require(target.scope.ability, "edit", "secrets", attributesOf(target.place, item.secretKey, []));
+            requireRight(
+              target.scope.ability,
+              "edit",
+              "secrets",
+              attributesOf(target.place, item.secretKey, []),
+            );
             continue;
           }
           const part =
@@ -328,7 +338,12 @@ export function createSecretWrites(needs: WriteNeeds) {
     const own = newTags ?? [];
     // Asked about under the name that it is going to have, not the one it was looked for by.
     const key = item.newSecretName ?? item.secretKey;
-    require(locked.target.scope.ability, "create", "secrets", attributesOf(locked.target.place, key, own));
+    requireRight(
+      locked.target.scope.ability,
+      "create",
+      "secrets",
+      attributesOf(locked.target.place, key, own),
+    );
     const fields: NewFields = {
       secretValue: item.secretValue ?? "",
       secretComment: item.secretComment ?? "",

@@ -11,12 +11,12 @@ import { newId } from "../../platform/ids.ts";
 import { inChunks, Pace } from "../../platform/pace.ts";
 import { conflict, notFound } from "../../platform/problem.ts";
 import { JudgingBudget } from "../../permissions/index.ts";
-import { require, type Access, type ProjectScope } from "../access/service.ts";
-import { originsOf, writeChangesNow, type SecretChangeStep } from "../changes/service.ts";
-import { findDependants } from "../changes/store.ts";
+import { requireRight, type Access, type ProjectScope } from "../access.ts";
+import { originsOf, writeChangesNow, type SecretChangeStep } from "../changes.ts";
+import { findDependants } from "../changes.store.ts";
 import { attributesOf, decryptState, type FolderPlace, type TagRef } from "../model.ts";
 import { nextDraft } from "../service/drafts.ts";
-import { touchProject } from "../revisions/store.ts";
+import { touchProject } from "../revisions.store.ts";
 import { lockTreeAlone } from "../store.ts";
 import type { NewTag, TagChange } from "./contract.ts";
 import {
@@ -100,7 +100,7 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
 
   const enter = async (actor: MemberActor, projectRef: string, action: string): Promise<ProjectScope> => {
     const scope = await access.scope(actor, projectRef);
-    require(scope.ability, action, "tags", {});
+    requireRight(scope.ability, action, "tags", {});
     return scope;
   };
 
@@ -119,7 +119,7 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
         page.map((one) => one.tagIds),
       );
       for (const one of page) {
-        require(ability, "readValue", "secrets", attributesOf(one, one.key, tagsFor(known, one.tagIds)));
+        requireRight(ability, "readValue", "secrets", attributesOf(one, one.key, tagsFor(known, one.tagIds)));
         if (budget.isDue()) await budget.giveWay();
       }
       last = page.length < PAGE ? undefined : page.at(-1);

@@ -3,7 +3,7 @@ import type { Clock } from "../../../platform/clock.ts";
 import type { Db } from "../../../platform/db/index.ts";
 import { Pace } from "../../../platform/pace.ts";
 import { compileFilters, prepare, type Steps } from "../../filters/model.ts";
-import { shortlistOf } from "../../filters/model/shortlist.ts";
+import { shortlistOf } from "../../filters/shortlist.model.ts";
 import type { AlertRow } from "../../model.ts";
 import type { NoticeCertificateRow } from "../model.ts";
 

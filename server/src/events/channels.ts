@@ -1,0 +1,377 @@
+/**
+ * A channel is where one project's events are read out, one after the other, to the streams that are open on this node.
+ * What was committed first is heard first; a change of rights stands in the same line, so an event that was
+ * committed after a revocation waits until the revocation has been understood.
+ *
+ * Nothing here may hold up the process: after a slice of writes everyone else gets a turn. A burst is handed over at
+ * the pace of the readers that take it; one that takes nothing holds the others up for a moment once, then it is on
+ * its own, with what a stream may keep waiting (see platform/http/sse.ts).
+ */
+import { setImmediate as turn, setTimeout as pause } from "node:timers/promises";
+import type { MemberActor } from "../platform/actor.ts";
+import { Frame, MAX_WAITING_BYTES, type EventStream } from "../platform/http/sse.ts";
+import type { Ability, EffectiveRights } from "../permissions/index.ts";
+import { messagesOf } from "./messages.model.ts";
+import {
+  ACTION_OF,
+  choicesOf,
+  EVER,
+  isAfter,
+  MAX_CHOICES_OF_ACTOR,
+  SUBJECT,
+  type EventGlobFilter,
+  type SecretEvent,
+  type Since,
+  weightOf,
+} from "./model.ts";
+import { RecipientCache } from "./channels.model.ts";
+import { batchesOf, wholeOf, type OutboundMessage } from "./batch-messages.ts";
+
+/** Writes between two turns of everyone else. */
+const SLICE = 500;
+/** Events put into words between two turns of everyone else; one whose hearers are not known yet counts for ten. */
+const WORDS = 100;
+const SEARCH_IN_WORDS = 10;
+/** What is handed over at once grows no larger than this: small enough that a slow reader's allowance holds many. */
+const BATCH_BYTES = 64 * 1024;
+const BRIMMING_BYTES = MAX_WAITING_BYTES / 2;
+const CALM_BYTES = MAX_WAITING_BYTES / 16;
+const CATCH_UP_MS = 5;
+/**
+ * After writing to many a channel rests for half as long as that took. What is committed meanwhile goes out together, so
+ * the faster events come the cheaper each gets, long before the process has no time left for anything else; a channel
+ * with few streams is done too soon to rest at all.
+ */
+const REST_PER_WRITING = 0.5;
+const SHORTEST_REST_MS = 1;
+const LONGEST_REST_MS = 10;
+/** How long a channel waits for one reader's burst to drain before it leaves that reader to itself. */
+const PATIENCE_MS = 250;
+/** What may stand in a channel's line: some hundred thousand keys. Events come faster than they go only in an emergency. */
+const MAX_LINE_BYTES = 64 * 1024 * 1024;
+
+interface SubscriptionInput {
+  readonly actor: MemberActor;
+  readonly channel: ProjectChannel;
+  readonly rights: SubscriberRights;
+  readonly filters: readonly EventGlobFilter[];
+  readonly since: Since;
+  readonly tokenEndsAt: number;
+  readonly pingedWith: Set<Subscription>;
+}
+
+/**
+ * One open stream, and what it may and wants to hear. A class, because thousands of these are walked through for an
+ * event: objects that were put together from others would each have a shape of its own, which costs both the walk
+ * and the memory dearly.
+ */
+export class Subscription {
+  readonly actor: MemberActor;
+  readonly channel: ProjectChannel;
+  readonly rights: SubscriberRights;
+  readonly filters: readonly EventGlobFilter[];
+  since: Since;
+  readonly tokenEndsAt: number;
+  readonly pingedWith: Set<Subscription>;
+  readonly stream: EventStream;
+  /** The last event that was considered for it: several of its filters may meet one event. */
+  considered: SecretEvent | undefined = undefined;
+  /** For how long a channel has waited for it since it was last calm. */
+  heldUpMs = 0;
+
+  constructor(ground: SubscriptionInput, stream: EventStream) {
+    this.actor = ground.actor;
+    this.channel = ground.channel;
+    this.rights = ground.rights;
+    this.filters = ground.filters;
+    this.since = ground.since;
+    this.tokenEndsAt = ground.tokenEndsAt;
+    this.pingedWith = ground.pingedWith;
+    this.stream = stream;
+  }
+}
+
+/** The filters whose globs have to be matched, by what makes two of them the same entry of the index. */
+const costly = (filters: readonly EventGlobFilter[]) =>
+  filters.flatMap((one) => {
+    const choices = choicesOf(one);
+    if (choices === 0) return [];
+    return [{ filter: `${one.event} ${one.environment ?? ""} ${one.glob?.pattern}`, choices }];
+  });
+
+/** Everything one actor has open in one project stands on the same rights. */
+export class SubscriberRights {
+  readonly subscriptions = new Set<Subscription>();
+  readonly #load: () => Promise<EffectiveRights>;
+  /** By pattern: how many filters have it. Equal globs are matched once. */
+  readonly #globs = new Map<string, { readonly choices: number; uses: number }>();
+  #choices = 0;
+  #ability: Ability;
+  #validUntil: number;
+  #judged: SecretEvent | undefined;
+  #verdict = false;
+  #running: Promise<void> | undefined;
+  #next: Promise<void> | undefined;
+
+  constructor(standing: EffectiveRights, load: () => Promise<EffectiveRights>) {
+    this.#ability = standing.ability;
+    this.#validUntil = standing.validUntil;
+    this.#load = load;
+  }
+
+  /** Has a temporary role started or ended since the rights were looked up? */
+  isOutdated(now: number): boolean {
+    return now >= this.#validUntil && this.#running === undefined;
+  }
+
+  enter(subscription: Subscription): void {
+    this.subscriptions.add(subscription);
+    for (const { filter, choices } of costly(subscription.filters)) {
+      const known = this.#globs.get(filter);
+      if (known) known.uses += 1;
+      else {
+        this.#globs.set(filter, { choices, uses: 1 });
+        this.#choices += choices;
+      }
+    }
+  }
+
+  leave(subscription: Subscription): void {
+    this.subscriptions.delete(subscription);
+    for (const { filter } of costly(subscription.filters)) {
+      const known = this.#globs.get(filter);
+      if (!known) continue;
+      known.uses -= 1;
+      if (known.uses > 0) continue;
+      this.#globs.delete(filter);
+      this.#choices -= known.choices;
+    }
+  }
+
+  /** May so much more be asked of every event? */
+  hasRoomFor(filters: readonly EventGlobFilter[]): boolean {
+    const more = costly(filters).filter(({ filter }) => !this.#globs.has(filter));
+    return more.reduce((sum, { choices }) => sum + choices, this.#choices) <= MAX_CHOICES_OF_ACTOR;
+  }
+
+  allows(event: SecretEvent): boolean {
+    if (this.#judged === event) return this.#verdict;
+    this.#judged = event;
+    this.#verdict = this.#ability.can(ACTION_OF[event.type], SUBJECT, {
+      environment: event.environment,
+      secretPath: event.path,
+    });
+    return this.#verdict;
+  }
+
+  /** Is there any event left that such a subscription could hear of? */
+  carries(filters: readonly EventGlobFilter[]): boolean {
+    return filters.some((filter) => this.#ability.can(ACTION_OF[filter.event], SUBJECT));
+  }
+
+  /** Resolves when the rights are those of after this call. */
+  refresh(): Promise<void> {
+    if (!this.#running) {
+      this.#running = this.#reload().finally(() => {
+        this.#running = undefined;
+      });
+      return this.#running;
+    }
+    this.#next ??= this.#running
+      .catch(() => undefined)
+      .then(() => {
+        this.#next = undefined;
+        return this.refresh();
+      });
+    return this.#next;
+  }
+
+  async #reload(): Promise<void> {
+    const { ability, validUntil } = await this.#load();
+    this.#ability = ability;
+    this.#validUntil = validUntil;
+    this.#judged = undefined;
+    const [anyone] = this.subscriptions; // they are all in one channel
+    anyone?.channel.rightsChanged();
+  }
+}
+
+export type ChannelStep = SecretEvent | Promise<unknown>;
+
+interface ProjectChannelNeeds {
+  readonly nextFrameId: () => number;
+  /** Something could not be told: to one, or to everyone. */
+  readonly onFault: (error: unknown, subscription?: Subscription) => void;
+}
+
+export class ProjectChannel {
+  readonly projectId: string;
+  readonly orgId: string;
+  readonly subscribers = new Map<string, SubscriberRights>();
+  readonly subscriptions = new Set<Subscription>();
+  readonly #recipients = new RecipientCache<Subscription>();
+  readonly #needs: ProjectChannelNeeds;
+  readonly #brimming = new Set<Subscription>();
+  #steps: ChannelStep[] = [];
+  /** Out of the line and not read out yet. */
+  #next: ChannelStep[] = [];
+  #lineBytes = 0;
+  #isReading = false;
+  #restUntil = 0;
+  #messages: OutboundMessage<Subscription>[] = [];
+  #saidBytes = 0;
+  /** An event of this transaction or a later one is after what any subscription here has seen committed. */
+  #newToAll = 0;
+  #written = 0;
+  #words = 0;
+
+  constructor(project: { readonly id: string; readonly orgId: string }, needs: ProjectChannelNeeds) {
+    this.projectId = project.id;
+    this.orgId = project.orgId;
+    this.#needs = needs;
+  }
+
+  enter(subscription: Subscription): void {
+    this.subscriptions.add(subscription);
+    subscription.rights.enter(subscription);
+    this.#recipients.enter(subscription);
+    this.#newToAll = Math.max(this.#newToAll, subscription.since.xmax);
+  }
+
+  leave(subscription: Subscription): void {
+    this.subscriptions.delete(subscription);
+    subscription.rights.leave(subscription);
+    if (subscription.rights.subscriptions.size === 0) this.subscribers.delete(subscription.actor.id);
+    this.#recipients.leave(subscription);
+    this.#brimming.delete(subscription);
+  }
+
+  hearEverything(): void {
+    for (const subscription of this.subscriptions) subscription.since = EVER;
+    this.#newToAll = 0;
+  }
+
+  rightsChanged(): void {
+    this.#recipients.forget();
+  }
+
+  /** At the end of the line: an event, or something that what comes later must wait for and that never rejects. */
+  line(step: ChannelStep): void {
+    this.#steps.push(step);
+    if (!(step instanceof Promise)) this.#lineBytes += weightOf(step);
+  }
+
+  get isOverfull(): boolean {
+    return this.#lineBytes > MAX_LINE_BYTES;
+  }
+
+  dropLine(): void {
+    this.#steps.length = 0;
+    this.#next.length = 0;
+    this.#lineBytes = 0;
+  }
+
+  get isDispatching(): boolean {
+    return this.#isReading;
+  }
+
+  /** Moves the line. */
+  dispatch(): void {
+    if (!this.#isReading) void this.#read();
+  }
+
+  async #read(): Promise<void> {
+    this.#isReading = true;
+    while (this.#steps.length > 0) {
+      const rest = this.#restUntil - performance.now();
+      if (rest >= SHORTEST_REST_MS) await pause(rest);
+      for (const step of this.#takeSteps()) {
+        if (!(step instanceof Promise)) this.#say(step);
+        if (step instanceof Promise || this.#saidBytes >= BATCH_BYTES) await this.#handOver();
+        if (step instanceof Promise) await step.catch(this.#needs.onFault);
+        if (this.#words < WORDS) continue;
+        this.#words = 0;
+        await turn();
+      }
+      await this.#handOver();
+      this.#next = [];
+    }
+    this.#isReading = false;
+  }
+
+  /** One event that cannot be told must not keep the next from being told, nor end more than its hearers' streams. */
+  #say(event: SecretEvent): void {
+    this.#lineBytes -= weightOf(event);
+    try {
+      this.#putIntoWords(event);
+    } catch (error) {
+      this.#needs.onFault(error);
+    }
+  }
+
+  /** Puts an event into words and finds everyone who may and wants to hear of it. */
+  #putIntoWords(event: SecretEvent): void {
+    const searches = this.#recipients.searches;
+    const everyone = this.#recipients.of(event);
+    this.#words += this.#recipients.searches > searches ? SEARCH_IN_WORDS : 1;
+    const recipients =
+      event.xid >= this.#newToAll ? everyone : everyone.filter(({ since }) => isAfter(event, since));
+    if (recipients.length === 0) return;
+    const frames = messagesOf(event).map(
+      (data) => new Frame({ event: event.type, id: this.#needs.nextFrameId(), data }),
+    );
+    for (const frame of frames) this.#saidBytes += frame.chunk.length;
+    this.#messages.push({ frames, recipients });
+  }
+
+  async #handOver(): Promise<void> {
+    const messages = this.#messages;
+    this.#messages = [];
+    this.#saidBytes = 0;
+    const began = performance.now();
+    const [first] = messages;
+    if (first && messages.every(({ recipients }) => recipients === first.recipients)) {
+      // Nearly always: one event, or several of one folder.
+      const whole = wholeOf(messages.flatMap(({ frames }) => frames));
+      for (const subscription of first.recipients) if (this.#tell(subscription, whole)) await turn();
+    } else {
+      for (const [subscription, batch] of batchesOf(messages))
+        if (this.#tell(subscription, batch.whole)) await turn();
+    }
+    const ended = performance.now();
+    this.#restUntil = ended + Math.min(LONGEST_REST_MS, (ended - began) * REST_PER_WRITING);
+    if (this.#brimming.size > 0) await this.#letReadersCatchUp();
+  }
+
+  /** True when it is everyone else's turn. */
+  #tell(subscription: Subscription, frame: Frame): boolean {
+    let waiting = 0;
+    try {
+      waiting = subscription.stream.send(frame);
+    } catch (error) {
+      this.#needs.onFault(error, subscription);
+    }
+    if (waiting > BRIMMING_BYTES && subscription.heldUpMs < PATIENCE_MS) this.#brimming.add(subscription);
+    this.#written += 1;
+    return this.#written % SLICE === 0;
+  }
+
+  #takeSteps(): ChannelStep[] {
+    this.#next = this.#steps;
+    this.#steps = [];
+    return this.#next;
+  }
+
+  async #letReadersCatchUp(): Promise<void> {
+    while (this.#brimming.size > 0) {
+      await pause(CATCH_UP_MS);
+      for (const subscription of this.#brimming) {
+        const { waitingBytes } = subscription.stream;
+        if (waitingBytes <= CALM_BYTES) subscription.heldUpMs = 0;
+        else subscription.heldUpMs += CATCH_UP_MS;
+        if (waitingBytes <= CALM_BYTES || subscription.heldUpMs >= PATIENCE_MS)
+          this.#brimming.delete(subscription);
+      }
+    }
+  }
+}

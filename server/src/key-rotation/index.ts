@@ -1,0 +1,2 @@
+export { rotationRoutes } from "./routes.ts";
+export { createKeyRotations } from "./service.ts";

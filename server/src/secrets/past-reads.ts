@@ -1,0 +1,12 @@
+import type { ProjectScope } from "./access.ts";
+import type { FolderPlace, SecretRow } from "./model.ts";
+
+/** Reads what a secret was: the room that keeps versions stands above this one. */
+export interface PastReads {
+  at(
+    scope: ProjectScope,
+    secret: SecretRow,
+    folder: FolderPlace,
+    version: number,
+  ): Promise<{ readonly row: SecretRow; readonly isReadable: boolean }>;
+}
