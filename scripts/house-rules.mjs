@@ -3,6 +3,7 @@
 // imports and workers: an arrow that is drawn late still points somewhere.
 import { posix } from "node:path";
 import { moduleOf } from "./module-graph.mjs";
+import { isTest, packageOf } from "./workspaces.mjs";
 
 const FURNITURE = /^(index|contract|contract\.v\d+|model|events|store|service|routes|jobs)(\.test)?\.ts$/;
 /** A file that grew splits by verb into a folder of the same name; a pluggable family is a folder of siblings. */
@@ -18,12 +19,31 @@ const PURE_PLATFORM =
 
 const SQL = new Set(["sql", "searchSql", "slowSql"]);
 
-const isTest = (path) => path.endsWith(".test.ts") || path.startsWith("server/test/");
 const roomOf = (path) => /^server\/src\/(?!platform\/)([^/]+)\//.exec(path)?.[1];
 const inPlatform = (path) => path.startsWith("server/src/platform/");
 const base = (path) => posix.basename(path);
 const isFurniture = (path, name) =>
   base(path).replace(/\.v\d+\.ts$/, ".ts") === `${name}.ts` || new RegExp(`/${name}/[^/]+\\.ts$`).test(path);
+
+/** Of which tests are not free either. */
+const PACKAGE_RULES = [
+  [
+    "packages-stand-alone",
+    (from, { target, isRelative }) => {
+      const home = packageOf(from);
+      if (home === undefined) return false;
+      if (isRelative) return packageOf(target) !== home;
+      // A test may start another package; what is tested may not.
+      return target.startsWith("@keyward/") && (!isTest(from) || /^@keyward\/(server|cli)\b/.test(target));
+    },
+  ],
+  [
+    "packages-are-entered-by-name",
+    (from, { target }) =>
+      (packageOf(target) !== undefined && packageOf(from) === undefined) ||
+      /^@keyward\/(?!server\/)[^/]+\//.test(target),
+  ],
+];
 
 const EDGE_RULES = [
   [
@@ -84,7 +104,11 @@ const EDGE_RULES = [
   ],
   [
     "only-the-database-knows-pg",
-    (from, { target, isType }) => target === "pg" && !isType && !from.startsWith("server/src/platform/db/"),
+    (from, { target, isType }) =>
+      ["pg", "@keyward/pg-pipeline"].includes(target) &&
+      !isType &&
+      !from.startsWith("server/src/platform/db/") &&
+      packageOf(from) === undefined,
   ],
   [
     "web-and-cli-know-only-the-contract",
@@ -112,8 +136,12 @@ export function check(files) {
   const violations = [];
   const graph = new Map();
   for (const [path, text] of files) {
-    if (isTest(path)) continue;
     const { imports, unreadable } = moduleOf(path, text);
+    for (const edge of imports) {
+      for (const [rule, breaks] of PACKAGE_RULES)
+        if (breaks(path, edge)) violations.push({ rule, path, detail: `imports ${edge.target}` });
+    }
+    if (isTest(path)) continue;
     graph.set(
       path,
       imports.map((edge) => edge.target).filter((target) => files.has(target)),
