@@ -8,7 +8,7 @@ import pg from "pg";
 import { badRequest, Problem } from "../problem.ts";
 import { createFairQueue } from "../fair-queue.ts";
 import { MAINTENANCE_TURN, type TurnOf } from "./handles.ts";
-import { SessionClient, type SessionConfig } from "./session.ts";
+import { SessionClient, type SessionConfig } from "@keyward/pg-pipeline";
 import type { Statement } from "./statement.ts";
 
 const SLOW_LOOKS = 4;
@@ -106,7 +106,7 @@ export function openSlowLooks(needs: SlowNeeds): SlowLooks {
     const bound = boundAnswer(client);
     try {
       const { rows } = await client.query({ name, text, values } as pg.QueryConfig);
-      isOver = (client as unknown as SessionClient).isStandby; // see read-pipelines.ts
+      isOver = (client as unknown as SessionClient).isStandby; // see openReadPipelines
       return rows as Row[];
     } catch (error) {
       if (bound.isPassed()) throw tooLarge();

@@ -11,7 +11,7 @@
  */
 import type { Socket } from "node:net";
 import pg from "pg";
-import type { Statement } from "./statement.ts";
+import type { PipelineStatement } from "./statement.ts";
 
 /** pg has no type for these; cursors and query streams are built on the same words. */
 interface Connection {
@@ -32,7 +32,7 @@ type RawRow = readonly (string | null)[];
 type ParseRow = (fields: RawRow) => unknown;
 
 interface Item {
-  readonly statement: Statement<unknown>;
+  readonly statement: PipelineStatement<unknown>;
   readonly values: readonly (string | Buffer | null)[];
   readonly rows: unknown[];
   resolve(answer: Answer): void;
@@ -230,15 +230,15 @@ export class Pipeline {
     return this.#underWay ? performance.now() - this.#leftAt : 0;
   }
 
-  async rows<Row>(statement: Statement<Row>, values: readonly unknown[]): Promise<Row[]> {
+  async rows<Row>(statement: PipelineStatement<Row>, values: readonly unknown[]): Promise<Row[]> {
     return (await this.#ask(statement, values)).rows as Row[];
   }
 
-  async run(statement: Statement<unknown>): Promise<string> {
+  async run(statement: PipelineStatement<unknown>): Promise<string> {
     return (await this.#ask(statement, [])).tag;
   }
 
-  #ask(statement: Statement<unknown>, values: readonly unknown[]): Promise<Answer> {
+  #ask(statement: PipelineStatement<unknown>, values: readonly unknown[]): Promise<Answer> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ statement, values: values.map(toText), rows: [], resolve, reject });
       if (this.#isScheduled || this.#underWay) return;
