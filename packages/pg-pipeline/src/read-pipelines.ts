@@ -5,7 +5,8 @@
  */
 import { SessionClient, type SessionConfig } from "./session.ts";
 import type { PipelineStatement } from "./statement.ts";
-import { NeverRan, sever, Pipeline } from "./pipeline.ts";
+import { NeverRan, Pipeline } from "./pipeline.ts";
+import { sever } from "./private-parts.ts";
 
 /** So many on their way in one read pipeline are enough. */
 const FULL = 16;
