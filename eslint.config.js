@@ -5,7 +5,7 @@ import { maxOwnLines } from "./scripts/lint-own-lines.mjs";
 export default tseslint.config(
   { ignores: ["**/dist/**", "**/node_modules/**", "data*/**", "**/*.mjs", "**/*.js"] },
   {
-    files: ["server/**/*.ts", "cli/**/*.ts", "bench/**/*.ts"],
+    files: ["packages/**/*.ts", "server/**/*.ts", "cli/**/*.ts", "bench/**/*.ts"],
     languageOptions: {
       parser: tseslint.parser,
       parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname },
@@ -40,7 +40,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ["**/*.test.ts", "server/test/**/*.ts"],
+    files: ["**/*.test.ts", "server/test/**/*.ts", "packages/*/test/**/*.ts"],
     rules: { "house/max-own-lines": "off", "max-lines": "off" },
   },
   { files: ["cli/**/*.ts", "bench/**/*.ts"], rules: { "no-console": "off" } },

@@ -8,7 +8,9 @@ export function build() {
   const compiler = fileURLToPath(new URL("../node_modules/ts7/bin/tsc", import.meta.url));
   const { status } = spawnSync(process.execPath, [compiler, "-b"], { cwd: ROOT, stdio: "inherit" });
   if (status !== 0) {
-    console.error("The sources do not compile; see above. On a fresh clone run `npm ci` first.");
+    console.error(
+      "The sources do not compile; see above. On a fresh clone, or where a package is new, run `npm ci` first.",
+    );
     process.exit(status ?? 1);
   }
 }

@@ -1,11 +1,15 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { ROOT } from "./build.mjs";
 import { check } from "./house-rules.mjs";
 import { checkTables } from "./table-rules.mjs";
+import { workspacesOf } from "./workspaces.mjs";
 
 const files = new Map();
-for (const folder of ["server/src", "server/test", "cli/src"]) {
+const folders = workspacesOf(ROOT)
+  .flatMap((workspace) => [`${workspace}/src`, `${workspace}/test`])
+  .filter((folder) => existsSync(join(ROOT, folder)));
+for (const folder of folders) {
   for (const name of readdirSync(join(ROOT, folder), { recursive: true }).map(String)) {
     if (name.endsWith(".ts")) files.set(`${folder}/${name}`, readFileSync(join(ROOT, folder, name), "utf8"));
   }

@@ -3,6 +3,7 @@
 // imports and workers: an arrow that is drawn late still points somewhere.
 import { posix } from "node:path";
 import { moduleOf } from "./module-graph.mjs";
+import { isTest, packageOf } from "./workspaces.mjs";
 
 /** What a file beside the furniture may not be called: such a name says nothing, and anything fits into it. */
 const SAYS_NOTHING = /^(utils?|helpers?|common|shared|misc|types|lib|managers?)(\.|$)/;
@@ -12,7 +13,6 @@ const PURE_PLATFORM =
 
 const SQL = new Set(["sql", "searchSql", "slowSql"]);
 
-const isTest = (path) => path.endsWith(".test.ts") || path.startsWith("server/test/");
 const roomOf = (path) => /^server\/src\/(?!platform\/)([^/]+)\//.exec(path)?.[1];
 const inPlatform = (path) => path.startsWith("server/src/platform/");
 const base = (path) => posix.basename(path);
@@ -20,6 +20,26 @@ const base = (path) => posix.basename(path);
 const isFurniture = (path, name) =>
   new RegExp(`(^|\\.)${name}\\.ts$`).test(base(path).replace(/\.v\d+\.ts$/, ".ts")) ||
   new RegExp(`/${name}/[^/]+\\.ts$`).test(path);
+
+/** Of which tests are not free either. */
+const PACKAGE_RULES = [
+  [
+    "packages-stand-alone",
+    (from, { target, isRelative }) => {
+      const home = packageOf(from);
+      if (home === undefined) return false;
+      if (isRelative) return packageOf(target) !== home;
+      // A test may start another package; what is tested may not.
+      return target.startsWith("@keyward/") && (!isTest(from) || /^@keyward\/(server|cli)\b/.test(target));
+    },
+  ],
+  [
+    "packages-are-entered-by-name",
+    (from, { target }) =>
+      (packageOf(target) !== undefined && packageOf(from) === undefined) ||
+      /^@keyward\/(?!server\/)[^/]+\//.test(target),
+  ],
+];
 
 const EDGE_RULES = [
   [
@@ -82,7 +102,11 @@ const EDGE_RULES = [
   ],
   [
     "only-the-database-knows-pg",
-    (from, { target, isType }) => target === "pg" && !isType && !from.startsWith("server/src/platform/db/"),
+    (from, { target, isType }) =>
+      ["pg", "@keyward/pg-pipeline"].includes(target) &&
+      !isType &&
+      !from.startsWith("server/src/platform/db/") &&
+      packageOf(from) === undefined,
   ],
   [
     "web-and-cli-know-only-the-contract",
@@ -110,8 +134,12 @@ export function check(files) {
   const violations = [];
   const graph = new Map();
   for (const [path, text] of files) {
-    if (isTest(path)) continue;
     const { imports, unreadable } = moduleOf(path, text);
+    for (const edge of imports) {
+      for (const [rule, breaks] of PACKAGE_RULES)
+        if (breaks(path, edge)) violations.push({ rule, path, detail: `imports ${edge.target}` });
+    }
+    if (isTest(path)) continue;
     graph.set(
       path,
       imports.map((edge) => edge.target).filter((target) => files.has(target)),

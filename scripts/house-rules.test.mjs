@@ -21,6 +21,12 @@ const SEEDED = {
   "web-and-cli-know-only-the-contract": {
     "cli/src/main.ts": 'import { a } from "../../server/src/house.ts";',
   },
+  "packages-stand-alone": {
+    "packages/x509/src/index.ts": 'import { a } from "../../../server/src/platform/problem.ts";',
+  },
+  "packages-are-entered-by-name": {
+    "server/src/alerts/service.ts": 'import { a } from "../../../packages/x509/src/index.ts";',
+  },
   "imports-name-their-target": {
     "server/src/alerts/service.ts": "export const load = (name: string) => import(name);",
   },
@@ -53,6 +59,44 @@ for (const [form, text] of Object.entries(FORMS)) {
   test(`${form} is an import too`, () =>
     assert.deepEqual(rulesBroken({ "server/src/alerts/service.ts": text }), ["rooms-enter-by-the-door"]));
 }
+
+const LEAVES_ITS_PACKAGE = {
+  "the server by its name": 'import type { A } from "@keyward/server";',
+  "another package by its name": 'import { a } from "@keyward/pg-pipeline";',
+  "another package's file": 'import { a } from "../../pg-pipeline/src/index.ts";',
+  "the manifest of the whole": 'const all = await import("../../../package.json");',
+};
+for (const [what, text] of Object.entries(LEAVES_ITS_PACKAGE)) {
+  test(`a package imports nothing of ours: ${what}`, () =>
+    assert.deepEqual(rulesBroken({ "packages/x509/src/index.ts": text }), ["packages-stand-alone"]));
+}
+
+test("a package's test may start another package, never the server or what lies beside it", () => {
+  const rulesOfTest = (text) => rulesBroken({ "packages/pg-pipeline/src/pipeline.test.ts": text });
+  assert.deepEqual(rulesOfTest('import { start } from "@keyward/embedded-postgres";'), []);
+  assert.deepEqual(rulesOfTest('import { a } from "@keyward/server";'), ["packages-stand-alone"]);
+  assert.deepEqual(rulesOfTest('import { a } from "../../../server/test/postgres.ts";'), [
+    "packages-stand-alone",
+  ]);
+});
+
+test("a package is entered by its name, from a test and by a path behind the name too", () => {
+  for (const [path, text] of [
+    ["server/src/platform/a.ts", 'import { a } from "@keyward/x509/dist/der.js";'],
+    ["server/src/platform/a.test.ts", 'import { a } from "../../../packages/x509/src/der.ts";'],
+    ["server/test/a.ts", 'import { a } from "../../packages/x509/dist/der.js";'],
+  ])
+    assert.deepEqual(rulesBroken({ [path]: text }), ["packages-are-entered-by-name"]);
+  assert.deepEqual(rulesBroken({ "server/src/platform/a.ts": 'import { a } from "@keyward/x509";' }), []);
+});
+
+test("a room reaches the database neither by pg nor by what pipelines it", () => {
+  for (const name of ["pg", "@keyward/pg-pipeline"])
+    assert.deepEqual(rulesBroken({ "server/src/alerts/service.ts": `import { a } from "${name}";` }), [
+      "only-the-database-knows-pg",
+    ]);
+  assert.deepEqual(rulesBroken({ "packages/pg-pipeline/src/index.ts": 'import pg from "pg";' }), []);
+});
 
 test("a worker that imports whoever starts it closes a circle", () =>
   assert.ok(

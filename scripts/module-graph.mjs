@@ -2,15 +2,9 @@
 // workers it starts by URL. Shared by the import rules and the structural check, so that both see the same arrows.
 import { posix } from "node:path";
 import ts from "typescript";
+import { toSource } from "./workspaces.mjs";
 
 const WHOLE = "*";
-
-/** Compiled paths are those of their sources: server/dist/src/x.js is server/src/x.ts, cli/dist/x.js is cli/src/x.ts. */
-const toSource = (path) =>
-  path
-    .replace(/^([^/]+)\/dist\/(src|test)\//, "$1/$2/")
-    .replace(/^([^/]+)\/dist\//, "$1/src/")
-    .replace(/^((?:[^/]+\/)(?:src|test)\/.*)\.js$/, "$1.ts");
 
 const resolve = (path, target) =>
   target.startsWith(".") ? toSource(posix.normalize(posix.join(posix.dirname(path), target))) : target;
@@ -119,14 +113,19 @@ function declared(node) {
 }
 
 /**
- * One file: `imports` (target, names, isType, isWhole), `exports` (name, line, isType; `from` and `of` where it only
+ * One file: `imports` (target, names, isType, isWhole, isRelative), `exports` (name, line, isType; `from` and `of` where it only
  * passes on), `stars` (targets of `export *`) and `unreadable` (imports and workers whose target no reader can tell).
  */
 export function moduleOf(path, text) {
   const file = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
   const found = { imports: [], exports: [], stars: [], unreadable: [] };
   const lineOf = (node) => file.getLineAndCharacterOfPosition(node.getStart()).line + 1;
-  const imported = (edge) => found.imports.push({ ...edge, target: resolve(path, edge.target) });
+  const imported = (edge) =>
+    found.imports.push({
+      ...edge,
+      target: resolve(path, edge.target),
+      isRelative: edge.target.startsWith("."),
+    });
 
   for (const node of file.statements) {
     if (ts.isImportDeclaration(node)) imported(staticImport(file, node));

@@ -126,6 +126,49 @@ test("a schema and the type of its name in one file mean the same", () =>
     [],
   ));
 
+/** A package beside the runtimes, entered by its name. */
+const PACKAGE = {
+  "package.json": JSON.stringify({ workspaces: ["packages/*", "server", "cli"] }),
+  "packages/x509/package.json": JSON.stringify({
+    name: "@keyward/x509",
+    exports: { ".": { types: "./dist/index.d.ts", default: "./dist/index.js" } },
+  }),
+  "packages/x509/src/index.ts": 'export { encode } from "./der.ts";',
+  "packages/x509/src/der.ts": "export const encode = () => 1;",
+  ...service('import { encode } from "@keyward/x509";\nencode();'),
+};
+
+test("a package's export is used by whoever imports its name, from the file that declares it", () =>
+  assert.deepEqual(failuresWith(PACKAGE), []));
+
+test("what a package shows and nobody takes is unused: it is there for us alone", () =>
+  assert.deepEqual(
+    failuresWith({
+      ...PACKAGE,
+      "packages/x509/src/index.ts": 'export { encode, lonely } from "./der.ts";',
+      "packages/x509/src/der.ts": "export const encode = () => 1;\nexport const lonely = 1;",
+    })
+      .map((failure) => failure.split(" ").slice(0, 2).join(" "))
+      .toSorted(),
+    ["unused-export: packages/x509/src/der.ts:2", "unused-export: packages/x509/src/index.ts:1"],
+  ));
+
+test("a package's files are reached, its compiled ones by scripts, and its tests are tests", () => {
+  const files = { ...PACKAGE, "packages/x509/src/pem.ts": "export const pem = 1;" };
+  assert.deepEqual(failuresWith(files).length, 2);
+  const script = { "scripts/a.mjs": 'const { pem } = await import("../packages/x509/dist/pem.js");' };
+  assert.deepEqual(failuresWith({ ...files, ...script }), []);
+  for (const path of ["packages/x509/src/pem.test.ts", "packages/x509/test/pem.ts"]) {
+    const target = path.includes("/test/") ? "../src/pem.ts" : "./pem.ts";
+    const { failures, onlyTested } = structureWith({ ...files, [path]: `import { pem } from "${target}";` });
+    assert.deepEqual(failures, []);
+    assert.deepEqual(
+      onlyTested.map(({ name }) => name),
+      ["pem"],
+    );
+  }
+});
+
 test("a file that nothing imports or starts is found; a worker is started", () => {
   assert.match(
     failuresWith({ [`${ROOM}/jobs.ts`]: "run();" }).join(),

@@ -1,22 +1,23 @@
 // `npm test [-- part-of-a-path …]`: compile, start one PostgreSQL for all test files, run them with node's runner.
 import { spawn } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
-import { join, relative } from "node:path";
+import { join, posix } from "node:path";
 import { build, ROOT } from "./build.mjs";
+import { toSource, workspacesOf } from "./workspaces.mjs";
 
 build();
 const { SERVER_VARIABLE, startTestPostgres } = await import("../server/dist/test/postgres.js");
 
 const wanted = process.argv.slice(2);
-const compiled = [
-  ...testFiles(join(ROOT, "server/dist"), join(ROOT, "server")),
-  ...testFiles(join(ROOT, "cli/dist"), join(ROOT, "cli/src")),
-  ...testFiles(join(ROOT, "scripts"), join(ROOT, "scripts")),
-];
+const compiled = [...workspacesOf(ROOT).map((workspace) => `${workspace}/dist`), "scripts"].flatMap(
+  testFiles,
+);
 // Soaks, verifiers and full-size runs have scripts of their own; `npm test` needs Node and npm packages alone.
 const apart = /\/test\/(soak|verifiers|clients)\//;
 const files = compiled.filter((file) =>
-  wanted.length > 0 ? wanted.some((part) => relative(ROOT, file).includes(part)) : !apart.test(file),
+  wanted.length > 0
+    ? wanted.some((part) => file.includes(part) || toSource(file).includes(part))
+    : !apart.test(file),
 );
 // The long ones first, so that none of them runs alone at the end.
 const isLong = (file) => /\/test\/(start|faults|fuzz|events|canary|budget)\//.test(file);
@@ -52,12 +53,11 @@ runner.on("exit", async (code) => {
 });
 
 // A compiled test whose source is gone must not haunt the run.
-function testFiles(folder, sources) {
-  if (!existsSync(folder)) return [];
-  return readdirSync(folder, { recursive: true })
-    .map(String)
-    .filter((name) => /\.test\.m?js$/.test(name) && !name.includes("node_modules"))
-    .filter((name) => name.endsWith(".mjs") || existsSync(join(sources, name.replace(/\.js$/, ".ts"))))
-    .map((name) => join(folder, name))
+function testFiles(folder) {
+  if (!existsSync(join(ROOT, folder))) return [];
+  return readdirSync(join(ROOT, folder), { recursive: true })
+    .map((name) => posix.join(folder, String(name)))
+    .filter((file) => /\.test\.m?js$/.test(file) && !file.includes("node_modules"))
+    .filter((file) => existsSync(join(ROOT, toSource(file))))
     .sort();
 }

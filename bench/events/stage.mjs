@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import pg from "pg";
-import { startEmbeddedPostgres } from "../../server/dist/src/platform/db/embedded/index.js";
+import { startEmbeddedPostgres } from "@keyward/embedded-postgres";
 
 const here = (name) => fileURLToPath(new URL(name, import.meta.url));
 

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { ConfigError, readConfig, type Config } from "./platform/config.ts";
 import { CopyError, copyDatabase, MIGRATIONS, MigrationError } from "./platform/db/index.ts";
-import { EmbeddedPostgresError, startEmbeddedPostgres } from "./platform/db/embedded/index.ts";
+import { EmbeddedPostgresError, startEmbeddedPostgres } from "@keyward/embedded-postgres";
 
 const TARGET = "TARGET_DATABASE_URL";
 

@@ -9,7 +9,7 @@ import {
   EmbeddedPostgresError,
   startEmbeddedPostgres,
   type EmbeddedPostgres,
-} from "./platform/db/embedded/index.ts";
+} from "@keyward/embedded-postgres";
 import { createLog, reasonOf, type Log } from "./platform/log.ts";
 import { Problem } from "./platform/problem.ts";
 import { readOrCreateRootKey } from "./platform/root-key.ts";

@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
 import { migrate, MIGRATIONS } from "../src/platform/db/index.ts";
-import { startEmbeddedPostgres } from "../src/platform/db/embedded/index.ts";
+import { startEmbeddedPostgres } from "@keyward/embedded-postgres";
 
 export const SERVER_VARIABLE = "KEYWARD_TEST_POSTGRES";
 const TEMPLATE = "keyward_template";

@@ -7,7 +7,7 @@ import { appendFileSync, chmodSync, chownSync, mkdtempSync, rmSync, statSync, wr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
-import { startEmbeddedPostgres, type EmbeddedPostgres } from "../../src/platform/db/embedded/index.ts";
+import { startEmbeddedPostgres, type EmbeddedPostgres } from "@keyward/embedded-postgres";
 import { holds } from "./ground.ts";
 
 interface Side {

@@ -178,6 +178,25 @@ describe("the database", () => {
     assert.equal(await countOf("after-the-cut"), 1);
   });
 
+  it("repeats every look that was under way on a connection that the database ended", async () => {
+    const client = await database.connect();
+    const held = sql<{ n: number }>(`SELECT $1::int AS n, pg_advisory_xact_lock_shared(4712)`);
+    const isWaiting = `FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%4712%' AND datname = current_database()`;
+    await client.query("SELECT pg_advisory_lock(4712)");
+    const looks = Array.from({ length: 40 }, (_, n) => database.read((q) => q.first(held, [n])));
+    for (let found = 0; found === 0;) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      found = (await client.query(`SELECT 1 ${isWaiting}`)).rows.length;
+    }
+    await client.query(`SELECT pg_terminate_backend(pid) ${isWaiting}`);
+    await client.query("SELECT pg_advisory_unlock(4712)");
+    assert.deepEqual(
+      (await Promise.all(looks)).map((row) => row?.n),
+      Array.from({ length: 40 }, (_, n) => n),
+    );
+    await client.end();
+  });
+
   it("answers 503 when it is away", async () => {
     const nowhere = openDatabase({
       connection: { ...test.connection, port: 1 },

@@ -3,17 +3,16 @@
  * transaction, which can also state facts and must leave an audit row. There is no third way in, so a query
  * cannot miss its transaction.
  */
+import { openReadPipelines, SessionClient, type SessionConfig } from "@keyward/pg-pipeline";
 import pg from "pg";
 import type { Clock } from "../clock.ts";
 import type { Measure } from "../measure.ts";
 import type { NumberedFact } from "../outbox/fact.ts";
-import { isRetryable, translate } from "./errors.ts";
+import { isAway, isRetryable, translate } from "./errors.ts";
 import { createGroupCommit } from "./group-commit.ts";
 import type { Db, SlowQuery, TurnOf } from "./handles.ts";
-import { openReadPipelines } from "./read-pipelines.ts";
 import { borrow, renewPool } from "./pools.ts";
 import { openSlowLooks } from "./slow.ts";
-import { SessionClient, type SessionConfig } from "./session.ts";
 import { Standstill } from "./standstill.ts";
 import { sql } from "./statement.ts";
 import { asQuery, transact } from "./transaction.ts";
@@ -169,7 +168,7 @@ export function openDatabase(options: DatabaseOptions): Database {
       settings: { ...quick, ...LOOK_ONLY, statement_timeout: PIPELINE_LOOK_MS },
       query_timeout: PIPELINE_SILENCE_MS,
     },
-    READ_PIPELINES,
+    { count: READ_PIPELINES, isAway },
   );
   const ask: Ask = (statement, values) => readPipelines.rows(statement, values);
   const commits = new UnconfirmedCommits(ask, ANSWER_MS);

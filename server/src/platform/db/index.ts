@@ -11,4 +11,4 @@ export { watchMigration } from "./migration-watch.ts";
 export { withOwnConnection } from "./own-connection.ts";
 export { escapeLike, searchSql, slowSql, sql, type Statement } from "./statement.ts";
 export { Unconfirmed, unlessMade } from "./unconfirmed.ts";
-export { sever } from "./pipeline.ts";
+export { sever } from "@keyward/pg-pipeline";

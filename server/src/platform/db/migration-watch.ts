@@ -7,7 +7,7 @@ import type pg from "pg";
 import { hasAnswered } from "./errors.ts";
 import { withOwnConnection } from "./own-connection.ts";
 import type { Database } from "./database.ts";
-import { sever } from "./pipeline.ts";
+import { sever } from "@keyward/pg-pipeline";
 
 const ASK_MS = 5000;
 /** The server has nothing to do for it: an answer takes less to arrive. */

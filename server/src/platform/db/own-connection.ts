@@ -2,7 +2,7 @@
 import type pg from "pg";
 import type { Database, Purpose } from "./database.ts";
 import { translate } from "./errors.ts";
-import { sever } from "./pipeline.ts";
+import { sever } from "@keyward/pg-pipeline";
 
 const GOODBYE_MS = 1000;
 

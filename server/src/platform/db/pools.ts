@@ -1,7 +1,7 @@
 /** Borrowing connections: from pools that may get no more of them, and that may lead to another server than before. */
 import type pg from "pg";
 import { isFull } from "./errors.ts";
-import type { SessionClient } from "./session.ts";
+import type { SessionClient } from "@keyward/pg-pipeline";
 
 /** For how long we ask for no more connections where the database gave us none. */
 const CONTENT_MS = 10_000;

@@ -3,12 +3,11 @@
  * their own, for which organisations take turns: whoever asks sixty of them at once waits behind itself. Maintenance has
  * its own connections and more time, because nobody waits for it.
  */
-import type { Socket } from "node:net";
 import pg from "pg";
 import { badRequest, Problem } from "../problem.ts";
 import { createFairQueue } from "../fair-queue.ts";
 import { MAINTENANCE_TURN, type TurnOf } from "./handles.ts";
-import { SessionClient, type SessionConfig } from "./session.ts";
+import { SessionClient, streamOf, type SessionConfig } from "@keyward/pg-pipeline";
 import type { Statement } from "./statement.ts";
 
 const SLOW_LOOKS = 4;
@@ -48,7 +47,7 @@ const tooLarge = (): Problem =>
 
 /** Ends the connection that brings more; answers whether it did. */
 function boundAnswer(client: pg.PoolClient): { readonly end: () => void; readonly isPassed: () => boolean } {
-  const { stream } = (client as unknown as { readonly connection: { readonly stream: Socket } }).connection;
+  const stream = streamOf(client);
   let bytes = 0;
   const count = (chunk: Buffer): void => {
     bytes += chunk.length;
@@ -106,7 +105,7 @@ export function openSlowLooks(needs: SlowNeeds): SlowLooks {
     const bound = boundAnswer(client);
     try {
       const { rows } = await client.query({ name, text, values } as pg.QueryConfig);
-      isOver = (client as unknown as SessionClient).isStandby; // see read-pipelines.ts
+      isOver = (client as unknown as SessionClient).isStandby; // see openReadPipelines
       return rows as Row[];
     } catch (error) {
       if (bound.isPassed()) throw tooLarge();

@@ -7,7 +7,7 @@ import pg from "pg";
 import { until } from "../../../test/builders.ts";
 import { systemClock } from "../clock.ts";
 import { Problem } from "../problem.ts";
-import { startEmbeddedPostgres, type EmbeddedPostgres } from "./embedded/index.ts";
+import { startEmbeddedPostgres, type EmbeddedPostgres } from "@keyward/embedded-postgres";
 import { openDatabase, sql, type Database } from "./index.ts";
 
 const raise = sql(`UPDATE counters SET value = value + 1 WHERE name = $1`);

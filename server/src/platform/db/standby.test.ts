@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { systemClock } from "../clock.ts";
 import { Problem } from "../problem.ts";
-import { startEmbeddedPostgres, type EmbeddedPostgres } from "./embedded/index.ts";
+import { startEmbeddedPostgres, type EmbeddedPostgres } from "@keyward/embedded-postgres";
 import { openDatabase, slowSql, sql, type Database } from "./index.ts";
 
 interface Where {

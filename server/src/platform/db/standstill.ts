@@ -9,7 +9,7 @@ import type pg from "pg";
 import { isUnanswered } from "./errors.ts";
 import { Problem } from "../problem.ts";
 import { borrow } from "./pools.ts";
-import { sever } from "./pipeline.ts";
+import { sever } from "@keyward/pg-pipeline";
 
 const LOOK_MS = 1000;
 /** From then on we try ourselves. */

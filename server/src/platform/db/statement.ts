@@ -1,15 +1,13 @@
 import { createHash } from "node:crypto";
+import type { PipelineStatement } from "@keyward/pg-pipeline";
 
 /**
  * A statement is SQL text with a stable name, so that PostgreSQL parses and plans it once per connection; under
  * load that is worth a factor of 1.7. The row type is what the store says it reads back.
  */
-export interface Statement<Row> {
-  readonly name: string | undefined;
-  readonly text: string;
+export interface Statement<Row> extends PipelineStatement<Row> {
   /** May take long: kept off the shared pipelined connections, where it would hold up everyone behind it. */
   readonly isSlow: boolean;
-  readonly row?: Row;
 }
 export interface QuickStatement<Row> extends Statement<Row> {
   readonly isSlow: false;

@@ -11,7 +11,7 @@ import type { SlowQuery, Tx, WriteOptions } from "./handles.ts";
 import { borrow, isCurrent } from "./pools.ts";
 import { sql, type Statement } from "./statement.ts";
 import { becameOf, lostAnswer, ownTransactionId, type Ask, type UnconfirmedCommits } from "./unconfirmed.ts";
-import { NeverRan, Pipeline } from "./pipeline.ts";
+import { NeverRan, Pipeline } from "@keyward/pg-pipeline";
 
 const insertFact = sql<{ seq: number; xid: number; at: number }>(
   "INSERT INTO outbox (name, data) VALUES ($1, $2) RETURNING seq, xid::text::bigint AS xid, (extract(epoch FROM at) * 1000000)::bigint AS at",

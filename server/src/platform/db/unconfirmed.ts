@@ -10,7 +10,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type pg from "pg";
 import { Problem } from "../problem.ts";
 import { sql, type QuickStatement } from "./statement.ts";
-import { sever } from "./pipeline.ts";
+import { sever } from "@keyward/pg-pipeline";
 
 const LOOK_MS = 1000;
 /** A commit that takes longer is asked about. */

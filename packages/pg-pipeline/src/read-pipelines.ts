@@ -3,10 +3,10 @@
  * twice as fast as lending out a connection per statement. A read pipeline can only look: its sessions are
  * read-only, so a statement that changes something fails by construction. Slow statements never come here.
  */
-import { isAway } from "./errors.ts";
 import { SessionClient, type SessionConfig } from "./session.ts";
-import type { Statement } from "./statement.ts";
-import { NeverRan, sever, Pipeline } from "./pipeline.ts";
+import type { PipelineStatement } from "./statement.ts";
+import { NeverRan, Pipeline } from "./pipeline.ts";
+import { sever } from "./private-parts.ts";
 
 /** So many on their way in one read pipeline are enough. */
 const FULL = 16;
@@ -31,7 +31,7 @@ interface OpenConnection {
 }
 
 interface ReadPipelines {
-  rows<Row>(statement: Statement<Row>, values: readonly unknown[]): Promise<Row[]>;
+  rows<Row>(statement: PipelineStatement<Row>, values: readonly unknown[]): Promise<Row[]>;
   /** Nobody is sent along a connection that was asked for before; whoever is under way arrives. */
   renew(): void;
   close(): Promise<void>;
@@ -40,10 +40,17 @@ interface ReadPipelines {
 /** Was it asked for since the address is known to lead where it leads? */
 type IsCurrent = (client: SessionClient) => boolean;
 
-/** The session is over, not merely unable to do this now. (Full disk, no memory, read-only: it goes on.) */
-const isLost = (error: unknown): boolean => {
+interface ReadPipelinesOptions {
+  /** How many connections there may be. */
+  readonly count: number;
+  /** Says this failure that the database is away, or not able to answer at the moment? Then a look is worth repeating. */
+  readonly isAway: (error: unknown) => boolean;
+}
+
+/** Of a database that is away: is the session over, or merely unable to do this now? (Full disk, no memory, read-only.) */
+const endsSession = (error: unknown): boolean => {
   const { code } = error as { readonly code?: string };
-  return isAway(error) && !(code !== undefined && /^(25006|53|58)/.test(code));
+  return !(code !== undefined && /^(25006|53|58)/.test(code));
 };
 
 async function openConnection(
@@ -77,7 +84,10 @@ function leave(line: OpenConnection): void {
   if (line.riders === 0 && line.readPipeline.line !== line) sever(line.client);
 }
 
-export function openReadPipelines(config: SessionConfig, count: number): ReadPipelines {
+export function openReadPipelines(
+  config: SessionConfig,
+  { count, isAway }: ReadPipelinesOptions,
+): ReadPipelines {
   const readPipelines: ReadPipeline[] = Array.from({ length: count }, () => ({
     line: undefined,
     opening: undefined,
@@ -87,6 +97,7 @@ export function openReadPipelines(config: SessionConfig, count: number): ReadPip
   let isClosed = false;
   let renewedAt = Number.NEGATIVE_INFINITY;
   const isCurrent: IsCurrent = ({ askedAt }) => askedAt >= renewedAt;
+  const isLost = (error: unknown): boolean => isAway(error) && endsSession(error);
 
   const busyness = (readPipeline: ReadPipeline): number =>
     readPipeline.waiting + (readPipeline.line?.riders ?? 0);
@@ -133,7 +144,7 @@ export function openReadPipelines(config: SessionConfig, count: number): ReadPip
     }
   };
 
-  const once = async <Row>(statement: Statement<Row>, values: readonly unknown[]): Promise<Row[]> => {
+  const once = async <Row>(statement: PipelineStatement<Row>, values: readonly unknown[]): Promise<Row[]> => {
     const readPipeline = pick();
     const line = readPipeline.line ?? (await lineOf(readPipeline));
     line.riders += 1;

@@ -9,20 +9,10 @@
  *
  * The columns of a prepared statement are asked for once per connection, not with every run.
  */
-import type { Socket } from "node:net";
 import pg from "pg";
-import type { Statement } from "./statement.ts";
+import { privatePartsOf, type Connection } from "./private-parts.ts";
+import type { PipelineStatement } from "./statement.ts";
 
-/** pg has no type for these; cursors and query streams are built on the same words. */
-interface Connection {
-  readonly stream: Socket;
-  parse(message: { name: string; text: string }): void;
-  bind(message: { statement: string; values: readonly (string | Buffer | null)[] }): void;
-  describe(message: { type: "P"; name: string }): void;
-  execute(message: object): void;
-  sync(): void;
-  on(event: "parseComplete" | "noData", listener: () => void): void;
-}
 interface Field {
   readonly name: string;
   readonly dataTypeID: number;
@@ -32,7 +22,7 @@ type RawRow = readonly (string | null)[];
 type ParseRow = (fields: RawRow) => unknown;
 
 interface Item {
-  readonly statement: Statement<unknown>;
+  readonly statement: PipelineStatement<unknown>;
   readonly values: readonly (string | Buffer | null)[];
   readonly rows: unknown[];
   resolve(answer: Answer): void;
@@ -52,12 +42,6 @@ export class NeverRan extends Error {
   }
 }
 
-const connectionOf = (client: pg.ClientBase): Connection =>
-  (client as unknown as { connection: Connection }).connection;
-
-/** Cuts a connection off without a word, because there may be nobody left to hear it. */
-export const sever = (client: pg.ClientBase): void => void connectionOf(client).stream.destroy();
-
 const elementOf = (value: unknown): string => {
   if (value === null || value === undefined) return "NULL";
   if (Array.isArray(value)) return arrayOf(value);
@@ -66,7 +50,7 @@ const elementOf = (value: unknown): string => {
 };
 const arrayOf = (values: readonly unknown[]): string => `{${values.map(elementOf).join(",")}}`;
 
-/** PostgreSQL knows no sign before a year and no year 0; certificates from elsewhere may name any. */
+/** PostgreSQL knows no sign before a year and no year 0; a Date may have either. */
 function momentOf(at: Date): string {
   const text = at.toISOString();
   const year = at.getUTCFullYear();
@@ -112,7 +96,7 @@ type Known = Map<string, ParseRow | undefined>;
 
 /** One bundle, as pg wants a query to be: it is handed the connection once, then told of every message for it. */
 class Batch {
-  /** A commit may wait for a standby for as long as it takes; who watches over it is `unconfirmed.ts`. */
+  /** A commit may wait for a standby for as long as it takes: to give up on it is for whoever can find out what became of it. */
   readonly query_timeout: number | undefined;
   /** Set by pg, to stop its watch over how long we wait. */
   callback: ((error?: unknown) => void) | undefined = () => undefined;
@@ -220,7 +204,7 @@ export class Pipeline {
 
   constructor(client: pg.ClientBase) {
     this.#client = client;
-    const connection = connectionOf(client);
+    const { connection } = privatePartsOf(client);
     connection.on("parseComplete", () => this.#underWay?.parsed());
     connection.on("noData", () => this.#underWay?.described(NO_COLUMNS));
   }
@@ -230,15 +214,15 @@ export class Pipeline {
     return this.#underWay ? performance.now() - this.#leftAt : 0;
   }
 
-  async rows<Row>(statement: Statement<Row>, values: readonly unknown[]): Promise<Row[]> {
+  async rows<Row>(statement: PipelineStatement<Row>, values: readonly unknown[]): Promise<Row[]> {
     return (await this.#ask(statement, values)).rows as Row[];
   }
 
-  async run(statement: Statement<unknown>): Promise<string> {
+  async run(statement: PipelineStatement<unknown>): Promise<string> {
     return (await this.#ask(statement, [])).tag;
   }
 
-  #ask(statement: Statement<unknown>, values: readonly unknown[]): Promise<Answer> {
+  #ask(statement: PipelineStatement<unknown>, values: readonly unknown[]): Promise<Answer> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ statement, values: values.map(toText), rows: [], resolve, reject });
       if (this.#isScheduled || this.#underWay) return;
