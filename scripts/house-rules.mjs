@@ -37,7 +37,8 @@ const PACKAGE_RULES = [
     "packages-are-entered-by-name",
     (from, { target }) =>
       (packageOf(target) !== undefined && packageOf(from) === undefined) ||
-      /^@keyward\/(?!server\/)[^/]+\//.test(target),
+      (/^@keyward\/(?!server\/)[^/]+\//.test(target) &&
+        !(isTest(from) && /^@keyward\/[^/]+\/testing$/.test(target))),
   ],
 ];
 
@@ -73,7 +74,6 @@ const EDGE_RULES = [
       !PURE_PLATFORM.test(target) &&
       !isFurniture(target, "model") &&
       !isFurniture(target, "contract") &&
-      !/\/x509\//.test(target) &&
       !(base(target) === "index.ts" && roomOf(target) === "permissions"),
   ],
   [

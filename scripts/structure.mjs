@@ -8,8 +8,8 @@ import { isTest, packageOf, toSource, workspacesOf } from "./workspaces.mjs";
 
 /** Today's figures, lines rounded up: they may only fall. Lower the bound in the commit that lowers the figure. */
 const BOUNDS = {
-  filesOfLargestRoom: 43,
-  linesOfLargestRoom: 5_600,
+  filesOfLargestRoom: 34,
+  linesOfLargestRoom: 5_400,
   oneFileFolders: 0,
   serviceFiles: 45,
 };
@@ -43,13 +43,15 @@ function filesOf(root, folders) {
   return files;
 }
 
-/** The file behind a workspace's name, by which others enter. */
+/** The files behind a workspace's name, by which others enter. */
 function facesOf(root, workspaces) {
   const faces = new Map();
   for (const workspace of workspaces) {
     const { name, exports } = JSON.parse(readFileSync(join(root, workspace, "package.json"), "utf8"));
-    const file = exports?.["."]?.default ?? exports?.["."];
-    if (typeof file === "string") faces.set(name, toSource(posix.join(workspace, file)));
+    for (const [part, shown] of Object.entries(exports ?? {})) {
+      const file = shown.default ?? shown;
+      if (typeof file === "string") faces.set(posix.join(name, part), toSource(posix.join(workspace, file)));
+    }
   }
   return faces;
 }

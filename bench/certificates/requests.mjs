@@ -6,7 +6,7 @@ import {
   encodeName,
   nameFrom,
   subjectAltName,
-} from "../../server/dist/src/certificates/x509/index.js";
+} from "@keyward/x509";
 
 async function aRequest(commonName) {
   const { privateKey } = generateKeyPairSync("ec", { namedCurve: "prime256v1" });

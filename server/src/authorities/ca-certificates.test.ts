@@ -15,9 +15,8 @@ import {
   nameFrom,
   parseCsrPem,
   subjectKeyIdentifier,
-} from "../certificates/x509/index.ts";
-import { chainHolds, needs } from "../certificates/x509/judges.ts";
-import { makeAuthority } from "../certificates/x509/test-authority.ts";
+} from "@keyward/x509";
+import { chainHolds, needs, makeAuthority } from "@keyward/x509/testing";
 
 const CA = "/api/v1/cert-manager/ca/internal";
 const DAY = 86_400_000;

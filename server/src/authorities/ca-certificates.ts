@@ -5,20 +5,6 @@ import type { Clock } from "../platform/clock.ts";
 import type { Keyring } from "../platform/crypto/index.ts";
 import type { Db } from "../platform/db/index.ts";
 import { badRequest, conflict, notFound } from "../platform/problem.ts";
-import {
-  basicConstraints,
-  buildCsr,
-  certificateToPem,
-  csrToPem,
-  defaultSignatureAlgorithm,
-  encodeName,
-  exportPkcs8,
-  importPrivateKey,
-  keyUsage,
-  parseCertificate,
-  parseCsrPem,
-  verifyCsr,
-} from "../certificates/x509/index.ts";
 import type { IntermediateWish, NewAuthority } from "./contract.ts";
 import {
   authorityPending,
@@ -52,6 +38,20 @@ import {
   authorityKeyContext,
   type Issuers,
 } from "../signing/index.ts";
+import {
+  basicConstraints,
+  buildCsr,
+  certificateToPem,
+  csrToPem,
+  defaultSignatureAlgorithm,
+  encodeName,
+  exportPkcs8,
+  importPrivateKey,
+  keyUsage,
+  parseCertificate,
+  parseCsrPem,
+  verifyCsr,
+} from "@keyward/x509";
 
 interface AuthorityCertificateNeeds {
   readonly db: Db;

@@ -10,7 +10,6 @@ import type { Tx } from "../platform/db/index.ts";
 import { newId } from "../platform/ids.ts";
 import { badRequest } from "../platform/problem.ts";
 import { certificateImported } from "../certificates/events.ts";
-import { certificatesFromPem, verifyChain, type Certificate } from "../certificates/x509/index.ts";
 import type { AuthorityRow } from "./model.ts";
 import type { Authorities } from "./service.ts";
 import { addAuthorityCertificate, type AuthorityKeyRow } from "./store.ts";
@@ -19,6 +18,7 @@ import type { CertificateRoom } from "./make-room.ts";
 import { requireStorable } from "../inventory/index.ts";
 import { inventoryFacts, type InventoryFacts, addCertificate, linkSuccessor } from "../signing/index.ts";
 import { asRefusal, findingOf, refused } from "../certificates/index.ts";
+import { certificatesFromPem, verifyChain, type Certificate } from "@keyward/x509";
 
 export interface OwnKey {
   readonly row: AuthorityKeyRow;

@@ -1,5 +1,8 @@
 import { badRequest, conflict, invalidField } from "../platform/problem.ts";
 import { addSeconds, beginning, parseMoment } from "../certificates/model.ts";
+import type { CertificateTemplate } from "../signing/model.ts";
+import { levelsLeft, type Issuer } from "../signing/issuers.model.ts";
+import type { AuthorityView } from "./contract.ts";
 import {
   crlDistributionPoints,
   formatName,
@@ -7,10 +10,7 @@ import {
   parseCertificate,
   X509Error,
   type DistinguishedName,
-} from "../certificates/x509/index.ts";
-import type { CertificateTemplate } from "../signing/model.ts";
-import { levelsLeft, type Issuer } from "../signing/issuers.model.ts";
-import type { AuthorityView } from "./contract.ts";
+} from "@keyward/x509";
 
 interface SubjectColumns {
   readonly friendlyName: string;

@@ -6,7 +6,7 @@ import { anIdentity, unique } from "../../test/builders.ts";
 import { anIntermediate, aProfile, aRoot, certProject, issue, ok } from "../../test/certificates.ts";
 import { openTestHouse, type TestHouse } from "../../test/harness.ts";
 import { withClient } from "../../test/postgres.ts";
-import { chainHolds, needs } from "../certificates/x509/judges.ts";
+import { chainHolds, needs } from "@keyward/x509/testing";
 
 const CA = "/api/v1/cert-manager/ca/internal";
 const DAY = 86_400_000;

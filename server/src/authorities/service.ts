@@ -7,15 +7,6 @@ import { isUniqueViolation, type Db, type Tx } from "../platform/db/index.ts";
 import { newId } from "../platform/ids.ts";
 import { badRequest, notFound } from "../platform/problem.ts";
 import { orgOf, permittedOf, type Permissions } from "../permissions/index.ts";
-import {
-  encodeName,
-  exportPkcs8,
-  exportSpki,
-  generateKeys,
-  parseCertificate,
-  parseKeyAlgorithm,
-  type Certificate,
-} from "../certificates/x509/index.ts";
 import type { AuthorityChange, NewAuthority } from "./contract.ts";
 import { authorityNameTaken, checkListUrls, subjectOf, toAuthorityView, type AuthorityRow } from "./model.ts";
 import {
@@ -39,6 +30,15 @@ import {
   findLineage,
   type LineageRow,
 } from "../signing/index.ts";
+import {
+  encodeName,
+  exportPkcs8,
+  exportSpki,
+  generateKeys,
+  parseCertificate,
+  parseKeyAlgorithm,
+  type Certificate,
+} from "@keyward/x509";
 
 interface AuthorityNeeds {
   readonly db: Db;

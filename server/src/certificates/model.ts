@@ -1,5 +1,5 @@
 import { badRequest, invalidField, Problem } from "../platform/problem.ts";
-import { certificateToPem, DerError, X509Error, type Finding } from "./x509/index.ts";
+import { certificateToPem, DerError, X509Error, type Finding } from "@keyward/x509";
 
 const UNIT_SECONDS: Readonly<Record<string, number>> = {
   s: 1,

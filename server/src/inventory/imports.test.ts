@@ -6,9 +6,8 @@ import { openReceiver, type Receiver } from "../../test/alert-receiver.ts";
 import { aPki, aRoot, certProject, issue, ok, type Pki } from "../../test/certificates.ts";
 import { openTestHouse, type Client, type TestHouse } from "../../test/harness.ts";
 import { withClient } from "../../test/postgres.ts";
-import { certificateToPem } from "../certificates/x509/index.ts";
-import { needs } from "../certificates/x509/judges.ts";
-import { dns, issueLeaf, makeAuthority } from "../certificates/x509/test-authority.ts";
+import { certificateToPem } from "@keyward/x509";
+import { needs, dns, issueLeaf, makeAuthority } from "@keyward/x509/testing";
 
 const CERTS = "/api/v1/cert-manager/certificates";
 const IMPORT = `${CERTS}/import-certificate`;

@@ -8,14 +8,6 @@ import { newId } from "../platform/ids.ts";
 import { badRequest, notFound } from "../platform/problem.ts";
 import type { Permissions } from "../permissions/index.ts";
 import { certificateImported } from "../certificates/events.ts";
-import {
-  certificatesFromPem,
-  certificateToPem,
-  exportPkcs8,
-  exportPkcs8Pem,
-  importPrivateKey,
-  keysMatch,
-} from "../certificates/x509/index.ts";
 import type { ImportInput } from "./contract.ts";
 import type { Applications } from "../applications/index.ts";
 import {
@@ -33,6 +25,14 @@ import {
   noteCertificateProject,
 } from "../certificates/index.ts";
 import type { Profiles } from "../profiles/index.ts";
+import {
+  certificatesFromPem,
+  certificateToPem,
+  exportPkcs8,
+  exportPkcs8Pem,
+  importPrivateKey,
+  keysMatch,
+} from "@keyward/x509";
 
 type ImportPlace = Pick<ImportInput, "profileId" | "applicationId" | "projectId">;
 

@@ -4,13 +4,7 @@ import { after, before, describe, test } from "node:test";
 import { anIdentity, aRole, unique } from "../../test/builders.ts";
 import { aPki, aProfile, issue, ok, type Pki } from "../../test/certificates.ts";
 import { openTestHouse, type Client, type TestHouse } from "../../test/harness.ts";
-import {
-  buildCsr,
-  csrToPem,
-  defaultSignatureAlgorithm,
-  encodeName,
-  nameFrom,
-} from "../certificates/x509/index.ts";
+import { buildCsr, csrToPem, defaultSignatureAlgorithm, encodeName, nameFrom } from "@keyward/x509";
 
 const CERTS = "/api/v1/cert-manager/certificates";
 

@@ -7,7 +7,6 @@ import type { Db } from "../platform/db/index.ts";
 import { badRequest, invalidField, Problem, stoppedAfter } from "../platform/problem.ts";
 import { permittedOf, type Ability, type Permissions } from "../permissions/index.ts";
 import type { ProjectRow } from "../projects/index.ts";
-import type { RevocationReason } from "../certificates/x509/index.ts";
 import type { BulkInput } from "./contract.ts";
 import { attributesOf, type CertificateQuery, type Cursor } from "./model.ts";
 import {
@@ -20,6 +19,7 @@ import {
 import { toFound, writeLines, type ExportFormat } from "./write-lines.ts";
 import { parseInstant, statusOf, type CertificateScope } from "../certificates/index.ts";
 import type { Profiles } from "../profiles/index.ts";
+import type { RevocationReason } from "@keyward/x509";
 
 interface SearchNeeds {
   readonly db: Db;

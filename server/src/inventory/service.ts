@@ -7,13 +7,6 @@ import type { Db } from "../platform/db/index.ts";
 import { badRequest, invalidField, notFound } from "../platform/problem.ts";
 import { createFairQueue } from "../platform/fair-queue.ts";
 import { orgOf, type Permissions } from "../permissions/index.ts";
-import {
-  buildJks,
-  buildPkcs12,
-  certificateToPem,
-  exportPkcs8Pem,
-  fingerprintsOf,
-} from "../certificates/x509/index.ts";
 import type { CertificateView, ProfileListQuery } from "./contract.ts";
 import { attributesOf, toListed, type CertificateRow } from "./model.ts";
 import { seenOf, seenPage, seesAll, sightOf } from "./sight.ts";
@@ -30,6 +23,7 @@ import { sampleOf } from "./search-planner.ts";
 import { renewalTime, openCertificateKey } from "../signing/index.ts";
 import { judged, statusOf, chainToPem } from "../certificates/index.ts";
 import type { Profiles, ProfileRow } from "../profiles/index.ts";
+import { buildJks, buildPkcs12, certificateToPem, exportPkcs8Pem, fingerprintsOf } from "@keyward/x509";
 
 interface InventoryNeeds {
   readonly db: Db;

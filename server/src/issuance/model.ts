@@ -14,6 +14,10 @@ import {
 import { allowedKeys, allowedSignatures, usagesUnder } from "../policies/model.ts";
 import type { PolicyRules } from "../policies/contract.ts";
 import type { ProfileDefaults } from "../profiles/contract.ts";
+import { SAN_WORDS } from "../certificates/contract.ts";
+import type { CertificateRow } from "../inventory/model.ts";
+import type { Attributes } from "./contract.ts";
+import type { CertificateTemplate } from "../signing/model.ts";
 import {
   attributeValues,
   commonNameOf,
@@ -31,11 +35,7 @@ import {
   type KeyAlgorithm,
   type KeyUsage,
   type SignatureAlgorithm,
-} from "../certificates/x509/index.ts";
-import { SAN_WORDS } from "../certificates/contract.ts";
-import type { CertificateRow } from "../inventory/model.ts";
-import type { Attributes } from "./contract.ts";
-import type { CertificateTemplate } from "../signing/model.ts";
+} from "@keyward/x509";
 
 export interface Material {
   readonly attributes: Attributes;

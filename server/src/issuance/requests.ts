@@ -5,10 +5,10 @@ import type { Keyring } from "../platform/crypto/index.ts";
 import type { Db } from "../platform/db/index.ts";
 import { notFound } from "../platform/problem.ts";
 import { orgOf, type Permissions } from "../permissions/index.ts";
-import { certificateToPem, exportPkcs8Pem } from "../certificates/x509/index.ts";
 import { attributesOf, type CertificateRow, findCertificateById } from "../inventory/index.ts";
 import { openCertificateKey, findRequestInOrg } from "../signing/index.ts";
 import { chainToPem } from "../certificates/index.ts";
+import { certificateToPem, exportPkcs8Pem } from "@keyward/x509";
 
 interface RequestNeeds {
   readonly db: Db;

@@ -13,8 +13,8 @@ import {
   extendedKeyUsage,
   nameFrom,
   subjectAltName,
-} from "../certificates/x509/index.ts";
-import { ask, needs, withFiles } from "../certificates/x509/judges.ts";
+} from "@keyward/x509";
+import { ask, needs, withFiles } from "@keyward/x509/testing";
 
 const CERTS = "/api/v1/cert-manager/certificates";
 const DAY = 86_400_000;

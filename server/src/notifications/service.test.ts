@@ -4,8 +4,6 @@ import { createServer, type Server } from "node:https";
 import type { AddressInfo } from "node:net";
 import { after, before, describe, test } from "node:test";
 import { SMTPServer, type SMTPServerOptions } from "smtp-server";
-import { certificateToPem, exportPkcs8Pem, nameFrom } from "../certificates/x509/index.ts";
-import { dns, issueLeaf, makeAuthority, sharedKeys } from "../certificates/x509/test-authority.ts";
 import { openReceiver, type Receiver } from "../../test/alert-receiver.ts";
 import { systemClock } from "../platform/clock.ts";
 import { parseCidrs } from "../platform/config.ts";
@@ -18,6 +16,8 @@ import { pagerDutyChannel } from "./channels/pagerduty.ts";
 import { slackChannel, slackMessage } from "./channels/slack.ts";
 import { createMailer } from "./channels/smtp.ts";
 import { webhookChannel } from "./channels/webhook.ts";
+import { certificateToPem, exportPkcs8Pem, nameFrom } from "@keyward/x509";
+import { dns, issueLeaf, makeAuthority, sharedKeys } from "@keyward/x509/testing";
 
 const allowed = parseCidrs("127.0.0.0/8");
 const outbound = createOutbound({ allowed, timeoutMs: 5000 });

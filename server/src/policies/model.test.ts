@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import { nameFrom, type GeneralName } from "../certificates/x509/index.ts";
 import type { CertificateTemplate } from "../signing/model.ts";
 import type { PolicyRules } from "./contract.ts";
 import { judge, usagesUnder } from "./model.ts";
 import { couldStandFor, matchesPattern, matchesUri } from "./patterns.model.ts";
+import { nameFrom, type GeneralName } from "@keyward/x509";
 
 const FROM = new Date("2026-01-01T00:00:00Z");
 const templateOf = (more: Partial<CertificateTemplate> = {}): CertificateTemplate => ({

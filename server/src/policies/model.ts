@@ -4,6 +4,9 @@
 // says so in words.
 import { conflict, invalid, type Issue } from "../platform/problem.ts";
 import { findingOf, parseDuration } from "../certificates/model.ts";
+import type { CertificateTemplate } from "../signing/model.ts";
+import type { PolicyRules } from "./contract.ts";
+import { couldStandFor, matchesAddress, matchesPattern, matchesUri } from "./patterns.model.ts";
 import {
   attributeValues,
   extendedKeyUsageOid,
@@ -12,10 +15,7 @@ import {
   parseSignatureAlgorithm,
   X509Error,
   type Finding,
-} from "../certificates/x509/index.ts";
-import type { CertificateTemplate } from "../signing/model.ts";
-import type { PolicyRules } from "./contract.ts";
-import { couldStandFor, matchesAddress, matchesPattern, matchesUri } from "./patterns.model.ts";
+} from "@keyward/x509";
 
 export const policyNameTaken = (name: string) =>
   conflict(`A policy named ${name} exists in this project already.`);

@@ -12,7 +12,7 @@ import {
   encodeName,
   extendedKeyUsage,
   nameFrom,
-} from "../certificates/x509/index.ts";
+} from "@keyward/x509";
 
 const CERTS = "/api/v1/cert-manager/certificates";
 const POLICIES = "/api/v1/cert-manager/certificate-policies";

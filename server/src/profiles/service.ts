@@ -8,7 +8,6 @@ import { createFactCache, type Tail } from "../platform/outbox/index.ts";
 import { badRequest, conflict, notFound } from "../platform/problem.ts";
 import { CATALOGUE, orgOf, type Ability, type Permissions, visiblePart } from "../permissions/index.ts";
 import { projectDeleted } from "../projects/index.ts";
-import { parseKeyAlgorithm, parseSignatureAlgorithm } from "../certificates/x509/index.ts";
 import type { NewProfile, ProfileChange, ProfileQuery, ProfileView } from "./contract.ts";
 import {
   countAllProfiles,
@@ -34,6 +33,7 @@ import {
   type CertificateScope,
   noteCertificateProject,
 } from "../certificates/index.ts";
+import { parseKeyAlgorithm, parseSignatureAlgorithm } from "@keyward/x509";
 
 interface ProfileNeeds {
   readonly db: Db;

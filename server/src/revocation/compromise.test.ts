@@ -4,7 +4,7 @@ import { generateKeyPairSync } from "node:crypto";
 import { after, before, describe, test } from "node:test";
 import { aPki, anIntermediate, aProfile, aRoot, certProject, issue, ok } from "../../test/certificates.ts";
 import { openTestHouse, type Client, type TestHouse } from "../../test/harness.ts";
-import { buildCsr, csrToPem, encodeName, nameFrom } from "../certificates/x509/index.ts";
+import { buildCsr, csrToPem, encodeName, nameFrom } from "@keyward/x509";
 
 const CA = "/api/v1/cert-manager/ca/internal";
 const CERTS = "/api/v1/cert-manager/certificates";

@@ -4,8 +4,8 @@ import { after, before, describe, test } from "node:test";
 import { aPki, aProfile, aRoot, certProject, issue, ok } from "../../test/certificates.ts";
 import { openTestHouse, type TestHouse } from "../../test/harness.ts";
 import { withClient } from "../../test/postgres.ts";
-import { certificatesFromPem, crlToPem, parseCrl } from "../certificates/x509/index.ts";
-import { ask, needs, withFiles } from "../certificates/x509/judges.ts";
+import { certificatesFromPem, crlToPem, parseCrl } from "@keyward/x509";
+import { ask, needs, withFiles } from "@keyward/x509/testing";
 
 const CA = "/api/v1/cert-manager/ca/internal";
 const CERTS = "/api/v1/cert-manager/certificates";

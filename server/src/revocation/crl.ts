@@ -8,7 +8,6 @@ import { requireTrustedClock, type Clock } from "../platform/clock.ts";
 import type { Db } from "../platform/db/index.ts";
 import type { Log } from "../platform/log.ts";
 import { notFound } from "../platform/problem.ts";
-import { crlToPem, signCrl } from "../certificates/x509/index.ts";
 import { isFreshCrl, SMALL_STEP_MS } from "./model.ts";
 import { createListTurns, nameOf } from "./take-turns.ts";
 import {
@@ -30,6 +29,7 @@ import {
 import { crlUrl, keyIdentifierOf, type Issuers } from "../signing/index.ts";
 import type { Authorities } from "../authorities/index.ts";
 import { addSeconds, beginning, latest, toSecond, CRL_LIFE_SECONDS } from "../certificates/index.ts";
+import { crlToPem, signCrl } from "@keyward/x509";
 
 interface CrlNeeds {
   readonly db: Db;

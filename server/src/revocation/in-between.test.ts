@@ -14,7 +14,7 @@ import {
   issuerHashes,
   parseCertificate,
   parseCrl,
-} from "../certificates/x509/index.ts";
+} from "@keyward/x509";
 
 const CERTS = "/api/v1/cert-manager/certificates";
 const DAY = 86_400_000;

@@ -1,10 +1,5 @@
 import { badRequest } from "../platform/problem.ts";
-import {
-  encodeEntry,
-  reasonOfCode,
-  REVOCATION_REASONS,
-  type RevocationReason,
-} from "../certificates/x509/index.ts";
+import { encodeEntry, reasonOfCode, REVOCATION_REASONS, type RevocationReason } from "@keyward/x509";
 
 /** Of an authority's own certificate, its compromise is that of its key (RFC 5280 5.3.1); of any other it is its issuer's. */
 export const tellsOfKey = (reason: RevocationReason, row: { readonly isCa: boolean }): boolean =>

@@ -14,9 +14,8 @@ import {
   keyUsage,
   parseCsrPem,
   subjectKeyIdentifier,
-} from "../certificates/x509/index.ts";
-import { ask, needs, withFiles } from "../certificates/x509/judges.ts";
-import { makeAuthority } from "../certificates/x509/test-authority.ts";
+} from "@keyward/x509";
+import { ask, needs, withFiles, makeAuthority } from "@keyward/x509/testing";
 
 const CA = "/api/v1/cert-manager/ca/internal";
 const DAY = 86_400_000;

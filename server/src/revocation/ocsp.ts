@@ -11,6 +11,10 @@ import type { Db } from "../platform/db/index.ts";
 import type { Log } from "../platform/log.ts";
 import { Touches, type Tail, type TopicWatch } from "../platform/outbox/index.ts";
 import { certificateRevoked, certificateReleased } from "../certificates/events.ts";
+import { SMALL_STEP_MS } from "./model.ts";
+import { findSigner, findStatus, storeSigner, type SignerRow } from "./store.ts";
+import { canDelegate, type Issuer, type Issuers, type Signing } from "../signing/index.ts";
+import { addSeconds, beginning, latest, toSecond } from "../certificates/index.ts";
 import {
   DerError,
   defaultSignatureAlgorithm,
@@ -33,11 +37,7 @@ import {
   type OcspRequest,
   type OcspResponder,
   type SingleAnswer,
-} from "../certificates/x509/index.ts";
-import { SMALL_STEP_MS } from "./model.ts";
-import { findSigner, findStatus, storeSigner, type SignerRow } from "./store.ts";
-import { canDelegate, type Issuer, type Issuers, type Signing } from "../signing/index.ts";
-import { addSeconds, beginning, latest, toSecond } from "../certificates/index.ts";
+} from "@keyward/x509";
 
 interface OcspNeeds {
   readonly db: Db;

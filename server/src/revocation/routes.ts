@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
 import { Raw, serve, servePublic, type Route, toThing } from "../platform/http/index.ts";
-import { decodeOcspPath } from "../certificates/x509/index.ts";
 import * as contract from "./contract.ts";
 import type { Crls } from "./crl.ts";
 import type { Ocsp, OcspReply } from "./ocsp.ts";
 import type { Revocation } from "./service.ts";
 import type { Inventory } from "../inventory/index.ts";
+import { decodeOcspPath } from "@keyward/x509";
 
 interface RevocationServices {
   readonly revocation: Revocation;

@@ -4,6 +4,7 @@ import { after, before, describe, test } from "node:test";
 import { anIntermediate, aPki, aProfile, aRoot, issue, ok, type Pki } from "../../test/certificates.ts";
 import { openTestHouse, type TestHouse } from "../../test/harness.ts";
 import { withClient } from "../../test/postgres.ts";
+import { issuanceChanged } from "../certificates/events.ts";
 import {
   buildCsr,
   csrToPem,
@@ -16,9 +17,8 @@ import {
   parseCrl,
   REVOCATION_REASONS,
   decodePemOf,
-} from "../certificates/x509/index.ts";
-import { ask, needs, withFiles } from "../certificates/x509/judges.ts";
-import { issuanceChanged } from "../certificates/events.ts";
+} from "@keyward/x509";
+import { ask, needs, withFiles } from "@keyward/x509/testing";
 
 const CERTS = "/api/v1/cert-manager/certificates";
 const YEAR = 365 * 86_400_000;

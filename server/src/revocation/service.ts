@@ -2,7 +2,6 @@ import type { MemberActor } from "../platform/actor.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Db, Tx } from "../platform/db/index.ts";
 import { certificateRevoked, issuanceChanged, certificateReleased } from "../certificates/events.ts";
-import type { RevocationReason } from "../certificates/x509/index.ts";
 import { alreadyRevoked, isOfCompromisedKey, notOnHold, notOurs, revoking, tellsOfKey } from "./model.ts";
 import {
   blockKey,
@@ -14,6 +13,7 @@ import {
   type KeyPlace,
 } from "./store.ts";
 import type { CertificateRow, Inventory } from "../inventory/index.ts";
+import type { RevocationReason } from "@keyward/x509";
 
 interface RevocationNeeds {
   readonly db: Db;

@@ -8,7 +8,7 @@ import {
   type Extension,
   type NameConstraints,
   type SigningKey,
-} from "../certificates/x509/index.ts";
+} from "@keyward/x509";
 
 /** An authority that is ready to sign: its key in memory, its certificate parsed, what all its children share built once. */
 export interface Issuer {

@@ -1,5 +1,5 @@
 import { sql, type Query } from "../platform/db/index.ts";
-import { keyFingerprint } from "../certificates/x509/index.ts";
+import { keyFingerprint } from "@keyward/x509";
 
 export interface IssuerRow {
   readonly authorityId: string;

@@ -8,12 +8,6 @@ import type { Keyring, EncryptionContext } from "../platform/crypto/index.ts";
 import { createFactCache, type Tail } from "../platform/outbox/index.ts";
 import { badRequest, notFound } from "../platform/problem.ts";
 import { projectDeleted } from "../projects/index.ts";
-import {
-  defaultSignatureAlgorithm,
-  importPrivateKey,
-  parseCertificate,
-  type NameConstraints,
-} from "../certificates/x509/index.ts";
 import { certificateRevoked, certificateReleased, issuanceChanged } from "../certificates/events.ts";
 import { isBlockedKey } from "./store.ts";
 import {
@@ -24,6 +18,12 @@ import {
   type Issuer,
 } from "./issuers.model.ts";
 import { findActiveIssuer, findIssuerOfKey, findLineage, type IssuerRow } from "./issuers.store.ts";
+import {
+  defaultSignatureAlgorithm,
+  importPrivateKey,
+  parseCertificate,
+  type NameConstraints,
+} from "@keyward/x509";
 
 interface IssuerNeeds {
   readonly db: Db;

@@ -8,12 +8,7 @@ import { availableParallelism } from "node:os";
 import { promisify } from "node:util";
 import { Worker } from "node:worker_threads";
 import { createFairQueue } from "../platform/fair-queue.ts";
-import {
-  makeCurveKey,
-  type CurveName,
-  type KeyAlgorithm,
-  type KeyBytes,
-} from "../certificates/x509/index.ts";
+import { makeCurveKey, type CurveName, type KeyAlgorithm, type KeyBytes } from "@keyward/x509";
 
 const generate = promisify(generateKeyPair);
 

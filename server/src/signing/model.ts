@@ -1,6 +1,7 @@
 import { randomBytes, type KeyObject } from "node:crypto";
 import type { Actor } from "../platform/actor.ts";
 import { addSeconds, findingOf, searchTextOf } from "../certificates/model.ts";
+import { listExtension, shardOf, type Issuer } from "./issuers.model.ts";
 import {
   attributeValues,
   basicConstraints,
@@ -39,8 +40,7 @@ import {
   type SignatureAlgorithm,
   type SigningKey,
   type TbsCertificate,
-} from "../certificates/x509/index.ts";
-import { listExtension, shardOf, type Issuer } from "./issuers.model.ts";
+} from "@keyward/x509";
 
 /** What somebody wants certified, after defaults and before judgement. */
 export interface CertificateTemplate {

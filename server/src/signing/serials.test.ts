@@ -10,8 +10,8 @@ import { aPki, issue, type Pki } from "../../test/certificates.ts";
 import { clientOf, openTestHouse, type TestHouse } from "../../test/harness.ts";
 import { withClient } from "../../test/postgres.ts";
 import { newId } from "../platform/ids.ts";
-import { encodeSerial, serialFromRandom } from "../certificates/x509/serials.ts";
 import { insertRequest } from "./store.ts";
+import { encodeSerial, serialFromRandom } from "@keyward/x509/testing";
 
 const COUNT = Number(process.env["KEYWARD_SERIALS"] ?? 300);
 const RESERVED = Number(process.env["KEYWARD_RESERVED_SERIALS"] ?? 5_000);

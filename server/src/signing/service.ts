@@ -16,16 +16,6 @@ import { isUniqueViolation, type Db, type WriteTx, type Tx } from "../platform/d
 import { newId } from "../platform/ids.ts";
 import { conflict, invalidField } from "../platform/problem.ts";
 import { certificateIssued, certificateRenewed } from "../certificates/events.ts";
-import {
-  checkTbsMatches,
-  hasErrors,
-  importPrivateKey,
-  readTbs,
-  schemeOfIdentifier,
-  signTbs,
-  type SigningKey,
-  type TbsCertificate,
-} from "../certificates/x509/index.ts";
 import { shardOf, type Issuer } from "./issuers.model.ts";
 import type { Issuers } from "./issuers.ts";
 import {
@@ -48,6 +38,16 @@ import {
   type NewRequest,
 } from "./store.ts";
 import { judged, refused } from "../certificates/index.ts";
+import {
+  checkTbsMatches,
+  hasErrors,
+  importPrivateKey,
+  readTbs,
+  schemeOfIdentifier,
+  signTbs,
+  type SigningKey,
+  type TbsCertificate,
+} from "@keyward/x509";
 
 interface SigningNeeds {
   readonly db: Db;

@@ -1,6 +1,6 @@
 import { slowSql, sql, type WriteTx, type Query, type Tx } from "../platform/db/index.ts";
-import { keyFingerprint } from "../certificates/x509/index.ts";
 import type { IssuanceContext, InventoryFacts } from "./model.ts";
+import { keyFingerprint } from "@keyward/x509";
 
 interface RequestRow {
   readonly id: string;

@@ -4,12 +4,12 @@ import { randomBytes } from "node:crypto";
 import { get } from "node:http";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import * as der from "../../src/certificates/x509/der.ts";
-import { encodePem, OID } from "../../src/certificates/x509/index.ts";
+import { der } from "@keyward/x509/testing";
 import { anIdentity, aProject } from "../builders.ts";
 import { anIntermediate, aProfile, aRoot, issue } from "../certificates.ts";
 import type { Answer, Client } from "../harness.ts";
 import { accepted, canWatch, openGround, type Ground } from "./ground.ts";
+import { encodePem, OID } from "@keyward/x509";
 
 let ground: Ground;
 let owner: Client;

@@ -4,11 +4,11 @@
  * identity. What a recipe leaves out comes from the example.
  */
 import { generateKeyPairSync } from "node:crypto";
-import { buildCsr, csrToPem, encodeName, nameFrom } from "../../src/certificates/x509/index.ts";
 import { unique } from "../builders.ts";
 import { anIntermediate, aPolicy, aProfile, aRoot, certProject, issue, ok } from "../certificates.ts";
 import { OWNER, type Client } from "../harness.ts";
 import { THINGS, type World } from "../things.ts";
+import { buildCsr, csrToPem, encodeName, nameFrom } from "@keyward/x509";
 
 export interface Recipe {
   readonly params?: Readonly<Record<string, string>>;

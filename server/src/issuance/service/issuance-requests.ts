@@ -10,21 +10,6 @@ import type { Db } from "../../platform/db/index.ts";
 import { Pace } from "../../platform/pace.ts";
 import { badRequest, notFound, Problem } from "../../platform/problem.ts";
 import type { PolicyRules } from "../../policies/contract.ts";
-import {
-  certificateToPem,
-  encodePem,
-  exportPkcs8,
-  exportSpki,
-  hasErrors,
-  isSelfIssued,
-  keyAlgorithmOf,
-  parseCertificate,
-  parseCsrPem,
-  readPublicKey,
-  verifyCsr,
-  type CertificateRequest,
-  type Finding,
-} from "../../certificates/x509/index.ts";
 import type { Attributes, IssuedView } from "../contract.ts";
 import { keyAlgorithmFor, renewBeforeSeconds, timeFindings, templateOf, type Replaced } from "../model.ts";
 import {
@@ -43,6 +28,21 @@ import { type CertificateRow, findCertificateById } from "../../inventory/index.
 import { asRefusal, judged, chainToPem } from "../../certificates/index.ts";
 import { judgeInSteps } from "../../policies/index.ts";
 import type { ProfileRow } from "../../profiles/index.ts";
+import {
+  certificateToPem,
+  encodePem,
+  exportPkcs8,
+  exportSpki,
+  hasErrors,
+  isSelfIssued,
+  keyAlgorithmOf,
+  parseCertificate,
+  parseCsrPem,
+  readPublicKey,
+  verifyCsr,
+  type CertificateRequest,
+  type Finding,
+} from "@keyward/x509";
 
 interface IssuanceRequestNeeds {
   readonly db: Db;

@@ -5,7 +5,7 @@ import { anIdentity, aRole, until } from "../../../test/builders.ts";
 import { aPki, aProfile, aRoot, issue, ok, type Pki } from "../../../test/certificates.ts";
 import { openTestHouse, type Client, type TestHouse } from "../../../test/harness.ts";
 import { withClient } from "../../../test/postgres.ts";
-import { buildCsr, csrToPem, encodeName, nameFrom, subjectAltName } from "../../certificates/x509/index.ts";
+import { buildCsr, csrToPem, encodeName, nameFrom, subjectAltName } from "@keyward/x509";
 
 const CERTS = "/api/v1/cert-manager/certificates";
 const SIGN = "/api/v1/pki/certificates/sign-certificate";

@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { anIdentity, aRole, unique } from "../../builders.ts";
 import { clientOf, type Answer } from "../../harness.ts";
 import type { ServerProcess } from "../../process.ts";
-import { decodePemOf, parseCertificate, parseCrl } from "../../../src/certificates/x509/index.ts";
 import { holds, openCluster, pause, type Cluster, type Outcome, type ScenarioOptions } from "../ground.ts";
+import { decodePemOf, parseCertificate, parseCrl } from "@keyward/x509";
 
 const PRELOAD = new URL("../moved-clock.js", import.meta.url).href;
 const MINUTES = 5 * 60_000;
