@@ -1,12 +1,6 @@
 // Certification requests as clients bring them: each with a key and a name of its own.
 import { generateKeyPairSync } from "node:crypto";
-import {
-  buildCsr,
-  csrToPem,
-  encodeName,
-  nameFrom,
-  subjectAltName,
-} from "@keyward/x509";
+import { buildCsr, csrToPem, encodeName, nameFrom, subjectAltName } from "@keyward/x509";
 
 async function aRequest(commonName) {
   const { privateKey } = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
