@@ -1,8 +1,4 @@
-/**
- * Who hears an event depends on its type, its environment and its folder, and on nothing else it says. So the answer
- * is kept for the next event of that kind, until somebody comes, goes or gets other rights: a project in which the
- * same folder changes again and again pays for the writes to its streams and for nothing more.
- */
+/** Who hears an event, and in which words. */
 import { SubscriptionIndex } from "./subscription-index.model.ts";
 import type { EventGlobFilter, SecretEvent } from "./model.ts";
 
@@ -19,6 +15,11 @@ interface Recipient {
 const MAX_RECIPIENTS = 64;
 const MAX_PLACES = 50_000;
 
+/**
+ * Who hears an event depends on its type, its environment and its folder, and on nothing else it says. So the answer
+ * is kept for the next event of that kind, until somebody comes, goes or gets other rights: a project in which the
+ * same folder changes again and again pays for the writes to its streams and for nothing more.
+ */
 export class RecipientCache<Subscription extends Recipient> {
   readonly #index = new SubscriptionIndex<Subscription>();
   readonly #known = new Map<string, readonly Subscription[]>();
@@ -65,4 +66,43 @@ export class RecipientCache<Subscription extends Recipient> {
     }
     return found;
   }
+}
+
+export const MAX_LINE_BYTES = 32 * 1024;
+const FIELD_BYTES = "data: ".length;
+
+/** JSON leaves these as they are, and some readers' idea of a line ends at them. */
+const LINE_ENDS = /[\u0085\u2028\u2029]/g;
+
+const quote = (text: string): string =>
+  JSON.stringify(text).replace(LINE_ENDS, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
+type Said = Pick<SecretEvent, "type" | "environment" | "path" | "keys">;
+
+/**
+ * From an event to the JSON lines that say it. Names and folders alone: a value never comes near this room. A line
+ * is kept under half of what the readers in the field can take (64 KiB), so a large change becomes several messages.
+ */
+export function messagesOf({ type, environment, path, keys }: Said): string[] {
+  const head = `{"projectType":"secret-manager","data":{"eventType":"${type}","payload":`;
+  const place = `{"environment":${quote(environment)},"secretPath":${quote(path)}`;
+  if (keys === null) return [`${head}${place}}}}`];
+  const messages: string[] = [];
+  const emptyBytes = FIELD_BYTES + Buffer.byteLength(head) + "[]}}".length;
+  let items: string[] = [];
+  let bytes = emptyBytes;
+  const close = () => {
+    if (items.length > 0) messages.push(`${head}[${items.join(",")}]}}`);
+    items = [];
+    bytes = emptyBytes;
+  };
+  for (const key of keys) {
+    const item = `${place},"secretKey":${quote(key)}}`;
+    const itemBytes = Buffer.byteLength(item) + 1;
+    if (bytes + itemBytes > MAX_LINE_BYTES) close();
+    items.push(item);
+    bytes += itemBytes;
+  }
+  close();
+  return messages;
 }

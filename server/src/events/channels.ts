@@ -11,7 +11,6 @@ import { setImmediate as turn, setTimeout as pause } from "node:timers/promises"
 import type { MemberActor } from "../platform/actor.ts";
 import { Frame, MAX_WAITING_BYTES, type EventStream } from "../platform/http/sse.ts";
 import type { Ability, EffectiveRights } from "../permissions/index.ts";
-import { messagesOf } from "./messages.model.ts";
 import {
   ACTION_OF,
   choicesOf,
@@ -24,7 +23,7 @@ import {
   type Since,
   weightOf,
 } from "./model.ts";
-import { RecipientCache } from "./channels.model.ts";
+import { messagesOf, RecipientCache } from "./channels.model.ts";
 import { batchesOf, wholeOf, type OutboundMessage } from "./batch-messages.ts";
 
 /** Writes between two turns of everyone else. */

@@ -12,3 +12,4 @@ export { withOwnConnection } from "./own-connection.ts";
 export { escapeLike, searchSql, slowSql, sql, type Statement } from "./statement.ts";
 export { Unconfirmed, unlessMade } from "./unconfirmed.ts";
 export { sever } from "@keyward/pg-pipeline";
+export { createWriteGroups } from "./write-groups.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import { eventMessage } from "./contract.ts";
-import { MAX_LINE_BYTES, messagesOf } from "./messages.model.ts";
+import { MAX_LINE_BYTES, messagesOf } from "./channels.model.ts";
 
 const text = (maxLength: number) => fc.string({ unit: "binary", minLength: 1, maxLength });
 
