@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import pg from "pg";
-import { startEmbeddedPostgres } from "@keyward/embedded-postgres";
+import { startOwnPostgres } from "../../server/dist/src/platform/db/embedded.js";
 
 const here = (name) => fileURLToPath(new URL(name, import.meta.url));
 
@@ -158,7 +158,7 @@ export function machineCpu() {
 async function openDatabase() {
   const dataDir = await mkdtemp(join(tmpdir(), "keyward-bench-"));
   // Not durable: the database stamps a commit before it waits for the disk, and that wait is not ours to measure here.
-  const postgres = await startEmbeddedPostgres({
+  const postgres = await startOwnPostgres({
     dataDir,
     durable: false,
     log: () => undefined,

@@ -1,9 +1,10 @@
 /** `npm run copy-database`: carries the instance into another PostgreSQL, and says how to start it there. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { EmbeddedPostgresError } from "@keyward/embedded-postgres";
 import { ConfigError, readConfig, type Config } from "./platform/config.ts";
 import { CopyError, copyDatabase, MIGRATIONS, MigrationError } from "./platform/db/index.ts";
-import { EmbeddedPostgresError, startEmbeddedPostgres } from "@keyward/embedded-postgres";
+import { startOwnPostgres } from "./platform/db/embedded.ts";
 
 const TARGET = "TARGET_DATABASE_URL";
 
@@ -31,7 +32,7 @@ async function startSource({ databaseUrl, dataDir }: Config) {
     throw new ConfigError(
       `${dataDir} holds no database. Set KEYWARD_DATA_DIR to the data folder, or DATABASE_URL.`,
     );
-  return startEmbeddedPostgres({ dataDir, log: () => undefined });
+  return startOwnPostgres({ dataDir, log: () => undefined });
 }
 
 async function copy(): Promise<void> {

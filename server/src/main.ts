@@ -1,15 +1,12 @@
 /** Reads the configuration, opens the house, listens, and closes it in order when told to stop. */
 import { createServer, isIPv6 } from "node:net";
+import { EmbeddedPostgresError, type EmbeddedPostgres } from "@keyward/embedded-postgres";
 import { systemClock } from "./platform/clock.ts";
 import { createClockWatch } from "./platform/clock-watch.ts";
 import { configHelp, ConfigError, readConfig, type Config } from "./platform/config.ts";
 import { RootKeyError } from "./platform/crypto/index.ts";
 import { isWorthWaitingFor, MigrationError } from "./platform/db/index.ts";
-import {
-  EmbeddedPostgresError,
-  startEmbeddedPostgres,
-  type EmbeddedPostgres,
-} from "@keyward/embedded-postgres";
+import { startOwnPostgres } from "./platform/db/embedded.ts";
 import { createLog, reasonOf, type Log } from "./platform/log.ts";
 import { Problem } from "./platform/problem.ts";
 import { readOrCreateRootKey } from "./platform/root-key.ts";
@@ -54,7 +51,7 @@ async function keepPostgres(
   log: Log,
 ): Promise<KeptPostgres> {
   const launch = () =>
-    startEmbeddedPostgres({
+    startOwnPostgres({
       dataDir,
       // A panic is why it ended; nobody should have to ask for it.
       log: (line) =>

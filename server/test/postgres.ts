@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
 import { migrate, MIGRATIONS } from "../src/platform/db/index.ts";
-import { startEmbeddedPostgres } from "@keyward/embedded-postgres";
+import { startOwnPostgres } from "../src/platform/db/embedded.ts";
 
 export const SERVER_VARIABLE = "KEYWARD_TEST_POSTGRES";
 const TEMPLATE = "keyward_template";
@@ -41,7 +41,7 @@ export async function withClient<T>(
 
 export async function startTestPostgres(): Promise<TestPostgres> {
   const dataDir = await mkdtemp(join(tmpdir(), "keyward-test-"));
-  const postgres = await startEmbeddedPostgres({
+  const postgres = await startOwnPostgres({
     dataDir,
     log: () => undefined,
     durable: false,

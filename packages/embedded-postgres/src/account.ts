@@ -1,10 +1,10 @@
-// Who runs the database. PostgreSQL refuses to be root, so a root Keyward lends it the account every Unix has
+// Who runs the database. PostgreSQL refuses to be root, so a caller who is root lends it the account every Unix has
 // for owning nothing. Such an account cannot walk through /root (mode 0700), where `npm start` may well be
 // run: `canReach` tells beforehand which paths are closed to it.
 import { chown, chmod, lchown, readdir, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
-import { cannotStart, errnoOf, OWN_DATABASE } from "./failure.ts";
+import { cannotStart, errnoOf, ownDatabase } from "./failure.ts";
 import type { RunAs } from "./processes.ts";
 
 /**
@@ -36,11 +36,11 @@ export async function chooseAccount(clusterDir: string): Promise<RunAs | undefin
   if (us !== 0) {
     if (owner === undefined || owner.uid === us) return undefined;
     throw cannotStart(
-      `The database in ${clusterDir} belongs to uid ${owner.uid}, but Keyward runs as uid ${us}: ` +
-        `run it as that user or as root, or give the directory to this user with chown -R, or ${OWN_DATABASE}.`,
+      `The database in ${clusterDir} belongs to uid ${owner.uid}, but this process runs as uid ${us}`,
+      ["run it as that user or as root", "give the directory to this user with chown -R", ownDatabase],
     );
   }
-  // A cluster made by an ordinary user keeps its owner, so that Keyward can be run without root again.
+  // A cluster made by an ordinary user keeps its owner, so that it can be run without root again.
   if (owner !== undefined && owner.uid !== 0) return owner;
   // Root owns it after a restore with cp or tar. PostgreSQL insists on owning its files.
   if (owner !== undefined) await chownTree(clusterDir, UNPRIVILEGED);

@@ -25,7 +25,7 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 
 import { canReach } from "./account.ts";
-import { cannotStart, errnoOf, OWN_DATABASE } from "./failure.ts";
+import { cannotStart, errnoOf, otherDirectory, ownDatabase } from "./failure.ts";
 import { type RunAs, type RunOutcome, run } from "./processes.ts";
 
 export interface Binaries {
@@ -34,7 +34,7 @@ export interface Binaries {
   /** "18" of "postgres (PostgreSQL) 18.4". */
   readonly major: string;
   /**
-   * Puts a program under a parent-death signal, so that even kill -9 of Keyward ends it. The identity when
+   * Puts a program under a parent-death signal, so that even kill -9 of ours ends it. The identity when
    * setpriv(1) is missing or too old to know the option.
    */
   readonly tied: (signalName: "INT" | "KILL", command: string, args: readonly string[]) => CommandLine;
@@ -59,18 +59,18 @@ export function findPackage(): string {
     return join(dirname(createRequire(import.meta.url).resolve(name)), "..");
   } catch (error) {
     throw cannotStart(
-      `No built-in PostgreSQL is installed for ${process.platform}-${process.arch} (npm package ${name}, an optional dependency): ` +
-        `install without --omit=optional, or ${OWN_DATABASE}.`,
+      `No built-in PostgreSQL is installed for ${process.platform}-${process.arch} (npm package ${name}, an optional dependency)`,
+      ["install without --omit=optional", ownDatabase],
       error,
     );
   }
 }
 
 /** The data directory first. The others serve only a root whose data and program both lie in a closed folder. */
-export const usualCopyPlaces = (dataDir: string): readonly string[] => [
+export const usualCopyPlaces = (dataDir: string, name: string): readonly string[] => [
   join(dataDir, "pg-binaries"),
-  "/var/cache/keyward-pg-binaries",
-  join(tmpdir(), "keyward-pg-binaries"),
+  `/var/cache/${name}-pg-binaries`,
+  join(tmpdir(), `${name}-pg-binaries`),
 ];
 
 interface MissingLink {
@@ -100,7 +100,7 @@ async function makeLinks(native: string): Promise<void> {
     try {
       await symlink(to, path);
     } catch (error) {
-      // Another Keyward starting from the same node_modules was quicker.
+      // Another process starting from the same node_modules was quicker.
       if (errnoOf(error) !== "EEXIST") throw error;
     }
   }
@@ -132,7 +132,7 @@ async function ownFolder(path: string): Promise<void> {
   if ((mode & 0o777) !== 0o755) await chmod(path, 0o755);
 }
 
-/** Drafts of a Keyward that was killed while copying. A live one is a second old, not an hour. */
+/** Drafts of a process that was killed while copying. A live one is a second old, not an hour. */
 async function sweepDrafts(place: string): Promise<void> {
   for (const name of (await readdir(place)).filter((entry) => entry.startsWith("draft-"))) {
     const draft = join(place, name);
@@ -193,7 +193,8 @@ async function settleFolder({ packageRoot, account, copyPlaces, log }: BinariesR
   }
   throw cannotStart(
     `The PostgreSQL programs in ${native} are closed to the account they must run under, and no copy could be made ` +
-      `(${refusals.join("; ")}): install Keyward outside closed folders, point KEYWARD_DATA_DIR elsewhere, or ${OWN_DATABASE}.`,
+      `(${refusals.join("; ")})`,
+    ["install outside closed folders", otherDirectory, ownDatabase],
   );
 }
 
@@ -201,7 +202,7 @@ function explain(outcome: RunOutcome, account: RunAs | undefined): string {
   if (outcome.notStarted === "ENOENT")
     return "its loader is missing: these programs need glibc, which Alpine and other musl systems lack; use a Debian-based image";
   if (outcome.notStarted === "EPERM" || outcome.notStarted === "EINVAL")
-    return `root may not change to uid ${account?.uid ?? "?"} here (capabilities or user namespace); start Keyward as an ordinary user`;
+    return `root may not change to uid ${account?.uid ?? "?"} here (capabilities or user namespace); start as an ordinary user`;
   return outcome.notStarted ?? (outcome.output.trim() || `exit code ${outcome.code ?? "none"}`);
 }
 
@@ -228,5 +229,5 @@ export async function prepareBinaries(request: BinariesRequest): Promise<Binarie
     failure = outcome;
   }
   const why = failure === undefined ? "unknown" : explain(failure, request.account);
-  throw cannotStart(`The built-in PostgreSQL in ${bin} cannot run here: ${why}, or ${OWN_DATABASE}.`);
+  throw cannotStart(`The built-in PostgreSQL in ${bin} cannot run here (${why})`, [ownDatabase]);
 }

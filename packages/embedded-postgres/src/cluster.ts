@@ -12,10 +12,8 @@ import { join } from "node:path";
 
 import { canReach, giveTo } from "./account.ts";
 import type { Binaries, CommandLine } from "./binaries.ts";
-import { cannotStart, errnoOf, OWN_DATABASE } from "./failure.ts";
+import { cannotStart, errnoOf, otherDirectory, ownDatabase } from "./failure.ts";
 import { type RunAs, run } from "./processes.ts";
-
-export const SUPERUSER = "keyward";
 
 const DRAFT_PREFIX = "postgres.new-";
 
@@ -30,6 +28,7 @@ interface ClusterRequest {
   readonly dataDir: string;
   readonly binaries: Binaries;
   readonly account: RunAs | undefined;
+  readonly superuser: string;
   readonly isDurable: boolean;
   readonly log: (line: string) => void;
 }
@@ -41,8 +40,8 @@ export async function ownName(dataDir: string, account: RunAs | undefined, path:
   if (await canReach(account, dataDir)) return path;
   if (existsSync("/proc/self/cwd")) return "/proc/self/cwd";
   throw cannotStart(
-    `The data directory ${dataDir} lies below a folder that uid ${account?.uid ?? "?"}, which PostgreSQL must run as, may not enter: ` +
-      `point KEYWARD_DATA_DIR outside it, start Keyward as an ordinary user, or ${OWN_DATABASE}.`,
+    `The data directory ${dataDir} lies below a folder that uid ${account?.uid ?? "?"}, which PostgreSQL must run as, may not enter`,
+    [otherDirectory, "start as an ordinary user", ownDatabase],
   );
 }
 
@@ -53,21 +52,19 @@ async function hasCluster(path: string, major: string): Promise<boolean> {
   } catch (error) {
     if (errnoOf(error) !== "ENOENT") throw error;
     if (!existsSync(path) || (await readdir(path)).length === 0) return false;
-    throw cannotStart(
-      `${path} holds files but no PostgreSQL database: move them away, or point KEYWARD_DATA_DIR elsewhere.`,
-    );
+    throw cannotStart(`${path} holds files but no PostgreSQL database`, ["move them away", otherDirectory]);
   }
   if (version === major) return true;
   throw cannotStart(
-    `The database in ${path} was made by PostgreSQL ${version}, and this Keyward brings PostgreSQL ${major}: ` +
-      `export it with the Keyward that made it, or ${OWN_DATABASE}.`,
+    `The database in ${path} was made by PostgreSQL ${version}, and this release brings PostgreSQL ${major}`,
+    ["export it with the release that made it", ownDatabase],
   );
 }
 
-function initdbCommand({ binaries, isDurable }: ClusterRequest, directory: string): CommandLine {
+function initdbCommand({ binaries, superuser, isDurable }: ClusterRequest, directory: string): CommandLine {
   const { command, args } = binaries.tied("KILL", binaries.initdb, [
     `--pgdata=${directory}`,
-    `--username=${SUPERUSER}`,
+    `--username=${superuser}`,
     "--auth-local=trust",
     "--auth-host=reject",
     // The builtin provider sorts the same on every machine and never changes under an index, as libc and ICU do.
@@ -121,9 +118,10 @@ async function makeCluster(request: ClusterRequest, path: string): Promise<void>
   const { code, notStarted, output } = await run(command, args, { cwd: draft, runAs: account });
   if (code !== 0) {
     await rm(draft, { recursive: true, force: true });
-    throw cannotStart(
-      `No database could be made in ${dataDir}: ${notStarted ?? explain(output)}. Point KEYWARD_DATA_DIR elsewhere, or ${OWN_DATABASE}.`,
-    );
+    throw cannotStart(`No database could be made in ${dataDir} (${notStarted ?? explain(output)})`, [
+      otherDirectory,
+      ownDatabase,
+    ]);
   }
   await writeFile(join(draft, "pg_hba.conf"), HOST_BASED_ACCESS, { flush: isDurable });
   await rename(draft, path);

@@ -32,6 +32,8 @@ import { isAlive } from "./processes.ts";
 
 const isRoot = process.getuid?.() === 0;
 const NOBODY = { uid: 65534, gid: 65534 };
+/** A programme that has its own PostgreSQL. */
+const name = "shop";
 
 const running: EmbeddedPostgres[] = [];
 const children: ChildProcess[] = [];
@@ -39,7 +41,7 @@ const folders: string[] = [];
 const said: string[] = [];
 let pattern: string | undefined;
 
-async function tempFolder(prefix = "kw-launcher-"): Promise<string> {
+async function tempFolder(prefix = "launcher-"): Promise<string> {
   const folder = await realpath(await mkdtemp(join(tmpdir(), prefix)));
   await chmod(folder, 0o755);
   folders.push(folder);
@@ -50,9 +52,11 @@ async function tempFolder(prefix = "kw-launcher-"): Promise<string> {
 async function usedDataDir(dataDir?: string): Promise<string> {
   const copy = dataDir ?? (await tempFolder());
   if (pattern === undefined) {
-    pattern = await mkdtemp(join(tmpdir(), "kw-launcher-pattern-"));
+    pattern = await mkdtemp(join(tmpdir(), "launcher-pattern-"));
     await chmod(pattern, 0o755);
-    await (await startEmbeddedPostgres({ dataDir: pattern, log: () => undefined, durable: false })).stop();
+    await (
+      await startEmbeddedPostgres({ name, dataDir: pattern, log: () => undefined, durable: false })
+    ).stop();
   }
   await mkdir(copy, { recursive: true });
   const [code] = (await once(spawn("cp", ["-a", join(pattern, "postgres"), copy]), "exit")) as [number];
@@ -61,7 +65,12 @@ async function usedDataDir(dataDir?: string): Promise<string> {
 }
 
 async function start(dataDir: string): Promise<EmbeddedPostgres> {
-  const started = await startEmbeddedPostgres({ dataDir, log: (line) => said.push(line), durable: false });
+  const started = await startEmbeddedPostgres({
+    name,
+    dataDir,
+    log: (line) => said.push(line),
+    durable: false,
+  });
   running.push(started);
   return started;
 }
@@ -84,11 +93,11 @@ const isClearLine = (mustSay: RegExp) => (error: unknown) => {
   return true;
 };
 
-/** Another Keyward: a Node process that starts the database, says its pid and stays. */
-async function otherKeyward(dataDir: string, environment: Record<string, string> = {}) {
+/** Another shop: a Node process that starts the database, says its pid and stays. */
+async function otherShop(dataDir: string, environment: Record<string, string> = {}) {
   const script = `
     const { startEmbeddedPostgres } = await import(${JSON.stringify(new URL("./index.js", import.meta.url).href)});
-    const { pid } = await startEmbeddedPostgres({ dataDir: ${JSON.stringify(dataDir)}, log() {}, durable: false });
+    const { pid } = await startEmbeddedPostgres({ name: "shop", dataDir: ${JSON.stringify(dataDir)}, log() {}, durable: false });
     console.log(pid);
     setInterval(() => {}, 1000);`;
   const child = spawn(process.execPath, ["--input-type=module", "-e", script], {
@@ -129,7 +138,7 @@ test("a first start makes a database that answers on a closed socket and on no n
             current_setting('TimeZone'), current_setting('server_encoding'), datlocprovider, datlocale
        FROM pg_database WHERE datname = current_database()`,
   );
-  assert.deepEqual(row, ["keyward", "keyward", "", "on", "UTC", "UTF8", "b", "C.UTF-8"]);
+  assert.deepEqual(row, ["shop", "shop", "", "on", "UTC", "UTF8", "b", "C.UTF-8"]);
   const folder = await stat(postgres.connection.host);
   assert.equal(folder.mode & 0o777, 0o700);
   assert.equal(folder.uid, isRoot ? NOBODY.uid : process.getuid?.());
@@ -143,6 +152,7 @@ test("a first start makes a database that answers on a closed socket and on no n
 
 test("a durable start syncs to disk, and settings given by the caller win", async () => {
   const postgres = await startEmbeddedPostgres({
+    name,
     dataDir: await tempFolder(),
     log: () => undefined,
     settings: { max_connections: "17" },
@@ -212,9 +222,9 @@ test("kill -9 of the postmaster is reported, and a start in the same process kee
   assert.equal(count, highest, "no row twice and none missing in between");
 });
 
-test("a Keyward that is killed takes its database along, and the next start works", async () => {
+test("a process that is killed takes its database along, and the next start works", async () => {
   const dataDir = await usedDataDir();
-  const other = await otherKeyward(dataDir);
+  const other = await otherShop(dataDir);
   assert.ok(isAlive(other.postmaster));
   await killHard(other.child);
   const postgres = await start(dataDir);
@@ -223,9 +233,9 @@ test("a Keyward that is killed takes its database along, and the next start work
   assert.deepEqual(await query(postgres, "SELECT 1"), [[1]]);
 });
 
-test("without setpriv and flock a database that outlived its Keyward is ended by the next start", async () => {
+test("without setpriv and flock a database that outlived its owner is ended by the next start", async () => {
   const dataDir = await usedDataDir();
-  const other = await otherKeyward(dataDir, { PATH: await tempFolder() });
+  const other = await otherShop(dataDir, { PATH: await tempFolder() });
   await assert.rejects(start(dataDir), isClearLine(new RegExp(`process ${other.pid}\\b`)));
   await killHard(other.child);
   assert.ok(isAlive(other.postmaster), "nothing tied it to its parent");
@@ -234,9 +244,9 @@ test("without setpriv and flock a database that outlived its Keyward is ended by
   assert.deepEqual(await query(postgres, "SELECT 1"), [[1]]);
 });
 
-test("a second live Keyward on one data directory is refused by name and leaves the first alone", async () => {
+test("a second live owner of one data directory is refused by name and leaves the first alone", async () => {
   const dataDir = await usedDataDir();
-  const other = await otherKeyward(dataDir);
+  const other = await otherShop(dataDir);
   await assert.rejects(start(dataDir), isClearLine(new RegExp(`in use by process ${other.pid}\\b`)));
   assert.ok(isAlive(other.postmaster));
   await killHard(other.child);
@@ -249,10 +259,10 @@ test("a lock left by a dead process, or by a process whose id was given away, do
   const pathWithFlock = process.env["PATH"];
   for (const leftover of [`${process.ppid} 1\n`, "2147483647 77\n", "", "garbage"]) {
     for (const path of [pathWithFlock, dataDir]) {
-      await writeFile(join(dataDir, "keyward.lock"), leftover);
+      await writeFile(join(dataDir, "shop.lock"), leftover);
       process.env["PATH"] = path;
       try {
-        (await lockDataDir(dataDir)).release();
+        (await lockDataDir(dataDir, name)).release();
       } finally {
         process.env["PATH"] = pathWithFlock;
       }
@@ -288,7 +298,7 @@ test("what an interrupted initdb left is swept, and foreign files in the cluster
   await writeFile(join(half, "PG_VERSION"), "18\n");
   const postgres = await start(dataDir);
   assert.deepEqual(await query(postgres, "SELECT 1"), [[1]]);
-  assert.deepEqual((await readdir(dataDir)).sort(), ["keyward.lock", "postgres"]);
+  assert.deepEqual((await readdir(dataDir)).sort(), ["postgres", "shop.lock"]);
 
   const occupied = await tempFolder();
   await mkdir(join(occupied, "postgres"));
@@ -301,7 +311,7 @@ test("kill -9 in the middle of initdb leaves nothing that stops the next start",
   const dataDir = await tempFolder();
   const script = `
     const { startEmbeddedPostgres } = await import(${JSON.stringify(new URL("./index.js", import.meta.url).href)});
-    await startEmbeddedPostgres({ dataDir: ${JSON.stringify(dataDir)}, log() {}, durable: false });`;
+    await startEmbeddedPostgres({ name: "shop", dataDir: ${JSON.stringify(dataDir)}, log() {}, durable: false });`;
   const child = spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: "ignore" });
   children.push(child);
   const isHalfMade = async (): Promise<boolean> =>
@@ -321,10 +331,37 @@ test("a cluster of another PostgreSQL version and an unusable data directory are
   const dataDir = await tempFolder();
   await mkdir(join(dataDir, "postgres"));
   await writeFile(join(dataDir, "postgres", "PG_VERSION"), "9\n");
-  await assert.rejects(start(dataDir), isClearLine(/made by PostgreSQL 9\b.*DATABASE_URL/));
+  await assert.rejects(
+    start(dataDir),
+    isClearLine(/made by PostgreSQL 9\b.*use a PostgreSQL of your own\.$/),
+  );
   const file = join(await tempFolder(), "file");
   await writeFile(file, "");
-  await assert.rejects(start(join(file, "data")), isClearLine(/ENOTDIR.*KEYWARD_DATA_DIR/));
+  await assert.rejects(
+    start(join(file, "data")),
+    isClearLine(/ENOTDIR.*: use another data directory, or use a PostgreSQL of your own\.$/),
+  );
+});
+
+test("refusals speak in the caller's words, and keep their cause", async () => {
+  const file = join(await tempFolder(), "file");
+  await writeFile(file, "");
+  const advice = { otherDirectory: "set SHOP_DIR to another folder", ownDatabase: "give --database" };
+  const refused = startEmbeddedPostgres({ name, dataDir: join(file, "data"), log: () => undefined, advice });
+  await assert.rejects(refused, (error: unknown) => {
+    isClearLine(/ENOTDIR\): set SHOP_DIR to another folder, or give --database\.$/)(error);
+    assert.equal(((error as Error).cause as NodeJS.ErrnoException).code, "ENOTDIR");
+    return true;
+  });
+});
+
+test("a name that would need quotes in SQL or in a path is refused before anything is made", async () => {
+  const folder = await tempFolder();
+  for (const bad of ["", "Shop", "my shop", "../shop", "shop;", "1shop", "s".repeat(41)]) {
+    const start = startEmbeddedPostgres({ name: bad, dataDir: join(folder, "data"), log: () => undefined });
+    await assert.rejects(start, TypeError);
+  }
+  assert.deepEqual(await readdir(folder), []);
 });
 
 test("a data directory whose path is too long for a socket gets a closed folder elsewhere, the same each time", async () => {
@@ -382,7 +419,7 @@ test("programs installed without install scripts are completed in place, or in a
   assert.equal((await readdir(copies)).length, 1, "no draft is left beside the copy");
   await assert.rejects(
     prepareBinaries({ ...request, copyPlaces: [closedToo] }),
-    isClearLine(/closed to uid 65534.*DATABASE_URL/),
+    isClearLine(/closed to uid 65534.*use a PostgreSQL of your own\.$/),
   );
 });
 
@@ -393,12 +430,15 @@ test("programs that cannot be loaded are refused in one line", async () => {
     join(packageRoot, "native", "lib", "gone"),
   );
   const request = { packageRoot, account: isRoot ? NOBODY : undefined, copyPlaces: [], log: () => undefined };
-  await assert.rejects(prepareBinaries(request), isClearLine(/libicuuc\.so\.60.*DATABASE_URL/));
+  await assert.rejects(
+    prepareBinaries(request),
+    isClearLine(/libicuuc\.so\.60.*use a PostgreSQL of your own\.$/),
+  );
   // What a missing loader looks like: the file is there, yet the kernel answers that it is not.
   const postgres = join(packageRoot, "native", "bin", "postgres");
   await rm(postgres);
   await writeFile(postgres, "#!/lib/ld-of-another-libc\n", { mode: 0o755 });
-  await assert.rejects(prepareBinaries(request), isClearLine(/musl.*DATABASE_URL/));
+  await assert.rejects(prepareBinaries(request), isClearLine(/musl.*use a PostgreSQL of your own\.$/));
 });
 
 test("as root, a data directory below a closed folder works", { skip: !isRoot }, async () => {
@@ -408,7 +448,7 @@ test("as root, a data directory below a closed folder works", { skip: !isRoot },
   const first = await start(dataDir);
   await query(
     first,
-    "CREATE EXTENSION pg_trgm; CREATE TABLE kept AS SELECT similarity('keyward', 'keyword') > 0.2 AS close",
+    "CREATE EXTENSION pg_trgm; CREATE TABLE kept AS SELECT similarity('shop', 'shops') > 0.2 AS close",
   );
   assert.equal((await stat(join(dataDir, "postgres"))).uid, NOBODY.uid);
   process.kill(first.pid, "SIGKILL");

@@ -1,6 +1,6 @@
-// Starts the PostgreSQL that comes with Keyward, so that `npm start` needs no other installation. In order: take the
-// data directory, find the account and the programs, make the cluster if there is none, end what an earlier life
-// left, start the postmaster, wait until it answers, and make our database if it is absent.
+// Starts the PostgreSQL that comes with npm, so that nothing else need be installed. In order: take the data directory,
+// find the account and the programs, make the cluster if there is none, end what an earlier life left, start the
+// postmaster, wait until it answers, and make the caller's database if it is absent.
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { mkdir, realpath } from "node:fs/promises";
@@ -11,8 +11,15 @@ import pg from "pg";
 
 import { chooseAccount } from "./account.ts";
 import { type Binaries, findPackage, prepareBinaries, usualCopyPlaces } from "./binaries.ts";
-import { clusterPath, ensureCluster, ownName, SUPERUSER } from "./cluster.ts";
-import { cannotStart, errnoOf, OWN_DATABASE } from "./failure.ts";
+import { clusterPath, ensureCluster, ownName } from "./cluster.ts";
+import {
+  type Advice,
+  cannotStart,
+  EmbeddedPostgresError,
+  errnoOf,
+  otherDirectory,
+  ownDatabase,
+} from "./failure.ts";
 import { clearLeftovers, markOf } from "./leftovers.ts";
 import { type DataDirLock, lockDataDir } from "./lock.ts";
 import { type RunAs, plainEnvironment, signal } from "./processes.ts";
@@ -35,15 +42,23 @@ export interface EmbeddedPostgres {
 }
 
 interface EmbeddedPostgresOptions {
+  /**
+   * What everything is called that carries a name: the user, the database, the lock file in the data directory, the
+   * cluster's mark. The same one each time, or the database and those who use it will not be found again.
+   */
+  readonly name: string;
   readonly dataDir: string;
   readonly log: (line: string) => void;
   /** False trades safety in a power cut for speed; for tests only. */
   readonly durable?: boolean;
   /** Server settings in addition to, or instead of, the ones below. */
   readonly settings?: Readonly<Record<string, string>>;
+  /** How refusals put what the operator may do. */
+  readonly advice?: Advice;
 }
 
-const DATABASE = "keyward";
+/** It becomes an SQL identifier and part of file names, neither of which is quoted; a cluster's name has 63 places. */
+const NAME = /^[a-z][a-z0-9_]{0,39}$/;
 
 /** Recovery after a crash reads at most max_wal_size (1 GB) of log; ten minutes are for the slowest disk. */
 const READY_WITHIN_MS = 600_000;
@@ -53,8 +68,8 @@ const SETTINGS: Readonly<Record<string, string>> = {
   port: String(PORT),
   unix_socket_permissions: "0700",
   max_connections: "100",
-  // A ceiling, taken page by page as data is touched. Half of the default: hot reads are served from Keyward's own
-  // caches and the rest from the kernel's, and on a small server the memory is worth more there.
+  // A ceiling, taken page by page as data is touched. Half of the default: what is read often is in the
+  // caller's or the kernel's caches, and on a small server the memory is worth more there.
   shared_buffers: "64MB",
   // Both spare idle processes (three and one) that serve cold scans of large tables, and replication.
   io_method: "sync",
@@ -64,7 +79,7 @@ const SETTINGS: Readonly<Record<string, string>> = {
   log_timezone: "UTC",
   logging_collector: "off",
   log_destination: "stderr",
-  log_line_prefix: "", // every line gets its time from Keyward's log
+  log_line_prefix: "", // every line gets its time from the caller's log
   log_checkpoints: "off", // one line each five minutes that asks nothing of anybody
 };
 
@@ -78,7 +93,8 @@ async function openDataDir(path: string): Promise<string> {
     return await realpath(path);
   } catch (error) {
     throw cannotStart(
-      `The data directory ${path} cannot be made (${errnoOf(error) ?? String(error)}): point KEYWARD_DATA_DIR to a place this user can write, or ${OWN_DATABASE}.`,
+      `The data directory ${path} cannot be made (${errnoOf(error) ?? String(error)})`,
+      [otherDirectory, ownDatabase],
       error,
     );
   }
@@ -94,18 +110,19 @@ interface PreparedCluster {
 /** Everything that has to stand before the postmaster is started. */
 async function prepareCluster(
   dataDir: string,
-  { log, durable }: EmbeddedPostgresOptions,
+  { name, log, durable }: EmbeddedPostgresOptions,
 ): Promise<PreparedCluster> {
-  const account = await chooseAccount(clusterPath(dataDir));
+  const clusterDir = clusterPath(dataDir);
+  const account = await chooseAccount(clusterDir);
   const binaries = await prepareBinaries({
     packageRoot: findPackage(),
     account,
-    copyPlaces: usualCopyPlaces(dataDir),
+    copyPlaces: usualCopyPlaces(dataDir, name),
     log,
   });
-  await clearLeftovers(clusterPath(dataDir), account, log);
-  await ensureCluster({ dataDir, binaries, account, isDurable: durable ?? true, log });
-  const socket = await prepareSocketPlace(clusterPath(dataDir), account);
+  await clearLeftovers({ clusterDir, account, name, log });
+  await ensureCluster({ dataDir, binaries, account, superuser: name, isDurable: durable ?? true, log });
+  const socket = await prepareSocketPlace(clusterDir, account, name);
   return { dataDir, account, binaries, socket };
 }
 
@@ -119,7 +136,7 @@ async function postmasterArguments(
     ...((options.durable ?? true) ? {} : CARELESS),
     ...options.settings,
     unix_socket_directories: ground.socket.setting,
-    cluster_name: await markOf(directory), // by which leftovers are recognised
+    cluster_name: await markOf(directory, options.name), // by which leftovers are recognised
   };
   const named = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
   return ["-D", await ownName(ground.dataDir, ground.account, directory), ...named];
@@ -156,7 +173,7 @@ async function startPostmaster(
     cwd: clusterPath(dataDir),
     env: plainEnvironment(),
     stdio: ["ignore", "ignore", "pipe"],
-    // A session of its own: Ctrl-C in the terminal is for Keyward, which stops the database last.
+    // A session of its own: Ctrl-C in the terminal is for us, who stop the database last.
     detached: true,
     ...account,
   });
@@ -175,7 +192,7 @@ async function startPostmaster(
     });
   }
   const pid = await pidOf(child);
-  // Where setpriv is missing, this covers every end of Keyward but kill -9; the next start covers that one.
+  // Where setpriv is missing, this covers every end of ours but kill -9; the next start covers that one.
   const takeAlong = (): void => signal(pid, "SIGINT");
   process.once("exit", takeAlong);
   void exited.then(() => process.removeListener("exit", takeAlong));
@@ -183,12 +200,11 @@ async function startPostmaster(
 }
 
 async function withClient<T>(
-  host: string,
-  database: string,
+  { host, user, database }: EmbeddedPostgres["connection"],
   work: (client: pg.Client) => Promise<T>,
 ): Promise<T> {
   // ssl is said explicitly, or PGSSLMODE in the environment would decide.
-  const client = new pg.Client({ host, port: PORT, user: SUPERUSER, database, ssl: false });
+  const client = new pg.Client({ host, port: PORT, user, database, ssl: false });
   client.on("error", () => undefined); // a connection lost while it is open; the pending call rejects as well
   try {
     await client.connect();
@@ -202,7 +218,11 @@ async function withClient<T>(
 const NOT_YET = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET", "57P03"]);
 const NO_SUCH_DATABASE = "3D000";
 
-async function untilReady(postmaster: Postmaster, host: string, log: (line: string) => void): Promise<void> {
+async function untilReady(
+  postmaster: Postmaster,
+  connection: EmbeddedPostgres["connection"],
+  log: (line: string) => void,
+): Promise<void> {
   const began = performance.now();
   for (let nextNoticeMs = 10_000; ; await pause(5)) {
     if (postmaster.hasExited()) {
@@ -212,17 +232,19 @@ async function untilReady(postmaster: Postmaster, host: string, log: (line: stri
       );
     }
     try {
-      return await withClient(host, DATABASE, async () => undefined);
+      return await withClient(connection, async () => undefined);
     } catch (error) {
       const code = errnoOf(error) ?? "";
       if (code === NO_SUCH_DATABASE) {
-        await withClient(host, "postgres", (client) => client.query(`CREATE DATABASE ${DATABASE}`));
+        await withClient({ ...connection, database: "postgres" }, (client) =>
+          client.query(`CREATE DATABASE ${connection.database}`),
+        );
         return;
       }
       if (!NOT_YET.has(code) && !postmaster.hasExited()) throw error;
       const waitedMs = performance.now() - began;
       if (waitedMs > READY_WITHIN_MS)
-        throw cannotStart("PostgreSQL did not become ready within ten minutes.", error);
+        throw cannotStart("PostgreSQL did not become ready within ten minutes", [], error);
       if (waitedMs > nextNoticeMs) {
         log("waiting for PostgreSQL to become ready (it may be recovering from a crash)");
         nextNoticeMs += 10_000;
@@ -276,16 +298,17 @@ async function launch(
     lock.release();
     return code;
   });
-  const host = ground.socket.directory;
+  const { name } = options;
+  const connection = { host: ground.socket.directory, port: PORT, user: name, database: name };
   try {
-    await untilReady(postmaster, host, options.log);
+    await untilReady(postmaster, connection, options.log);
   } catch (error) {
     if (!postmaster.hasExited()) await stopInOrder(postmaster);
     throw error;
   }
   let stopping: Promise<void> | undefined;
   return {
-    connection: { host, port: PORT, user: SUPERUSER, database: DATABASE },
+    connection,
     pid: postmaster.pid,
     exited,
     stop() {
@@ -295,14 +318,25 @@ async function launch(
   };
 }
 
-/** Starts the built-in PostgreSQL on its data directory. May be called again once `exited` has resolved. */
-export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
+async function lockAndLaunch(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   const dataDir = await openDataDir(options.dataDir);
-  const lock = await lockDataDir(dataDir);
+  const lock = await lockDataDir(dataDir, options.name);
   try {
     return await launch(dataDir, options, lock);
   } catch (error) {
     lock.release();
     throw error;
+  }
+}
+
+/** Starts the built-in PostgreSQL on its data directory. May be called again once `exited` has resolved. */
+export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
+  const { name, advice } = options;
+  if (!NAME.test(name))
+    throw new TypeError(`The name of an embedded PostgreSQL has to match ${NAME}: ${JSON.stringify(name)}`);
+  try {
+    return await lockAndLaunch(options);
+  } catch (error) {
+    throw advice && error instanceof EmbeddedPostgresError ? error.inWordsOf(advice) : error;
   }
 }

@@ -1,5 +1,5 @@
 // What an earlier life may have left running. Called with the data directory's lock held, so a database process of
-// this cluster that still lives has no Keyward any more: it is asked to end, and in the end made to. Such
+// this cluster that still lives has no owner any more: it is asked to end, and in the end made to. Such
 // processes are known by their mark, the cluster_name, which PostgreSQL shows in the command line of the postmaster and
 // in the title of each of its children.
 import { createHash } from "node:crypto";
@@ -25,9 +25,9 @@ const NOBODYS_PID = 2_147_483_647;
  * The mark of one cluster. Made of the directory's identity, not of its path: two containers may each have a
  * /data, and the host sees the processes of both.
  */
-export async function markOf(clusterDir: string): Promise<string> {
+export async function markOf(clusterDir: string, name: string): Promise<string> {
   const { dev, ino } = await stat(clusterDir);
-  return `keyward-${createHash("sha256").update(`${dev}:${ino}`).digest("hex").slice(0, 12)}`;
+  return `${name}-${createHash("sha256").update(`${dev}:${ino}`).digest("hex").slice(0, 12)}`;
 }
 
 const isPostmaster = (command: string, mark: string): boolean => command.includes(`cluster_name=${mark} `);
@@ -47,14 +47,15 @@ async function end(pids: readonly number[], patienceMs: number): Promise<void> {
     if (await waitUntilGone(pids, patienceMs)) return;
   }
   throw cannotStart(
-    `The database process ${pids.filter(isAlive).join(", ")} of an earlier Keyward does not end: end it by hand.`,
+    `The database process ${pids.filter(isAlive).join(", ")} of an earlier run does not end`,
+    ["end it by hand"],
   );
 }
 
 async function endLeftovers(mark: string, log: (line: string) => void): Promise<void> {
   const { postmasters } = await processesOf(mark);
   if (postmasters.length > 0) {
-    log(`stopping the database an earlier Keyward left running (process ${postmasters.join(", ")})`);
+    log(`stopping the database an earlier run left running (process ${postmasters.join(", ")})`);
     await end(postmasters, 10_000);
   }
   // Children of a postmaster that was killed leave by themselves, except one that is deep in a computation. Each
@@ -96,7 +97,8 @@ async function healLockFile(clusterDir: string, account: RunAs | undefined): Pro
   if (!isKnown(pid)) return;
   if (await mayBeDatabaseOf(clusterDir, pid)) {
     throw cannotStart(
-      `The database in ${clusterDir} is being served by process ${pid}, which Keyward did not start: stop it first.`,
+      `The database in ${clusterDir} is being served by process ${pid}, which is none of ours`,
+      ["stop it first"],
     );
   }
   const healed = join(clusterDir, "postmaster.pid.healed");
@@ -105,13 +107,16 @@ async function healLockFile(clusterDir: string, account: RunAs | undefined): Pro
   await rename(healed, path);
 }
 
+interface LeftoversRequest {
+  readonly clusterDir: string;
+  readonly account: RunAs | undefined;
+  readonly name: string;
+  readonly log: (line: string) => void;
+}
+
 /** Makes the way free for a new postmaster on this cluster. */
-export async function clearLeftovers(
-  clusterDir: string,
-  account: RunAs | undefined,
-  log: (line: string) => void,
-): Promise<void> {
+export async function clearLeftovers({ clusterDir, account, name, log }: LeftoversRequest): Promise<void> {
   if (!existsSync(clusterDir)) return;
-  await endLeftovers(await markOf(clusterDir), log);
+  await endLeftovers(await markOf(clusterDir, name), log);
   await healLockFile(clusterDir, account);
 }

@@ -1,4 +1,4 @@
-// One Keyward per data directory. The lock proper is the kernel's flock on <dataDir>/keyward.lock: it ends with
+// One owner per data directory. The lock proper is the kernel's flock on <dataDir>/<name>.lock: it ends with
 // its holder however that dies, and it is seen across containers that share the directory, where process
 // ids mean nothing. Node cannot call flock, but the small program flock(1) can lock a descriptor it is handed:
 // the lock belongs to the open file, so it stays with us when that program has ended. Where there is no
@@ -7,7 +7,7 @@
 import { closeSync, constants, ftruncateSync, openSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
-import { cannotStart, errnoOf, OWN_DATABASE } from "./failure.ts";
+import { cannotStart, errnoOf, otherDirectory, ownDatabase } from "./failure.ts";
 import { isAlive, run, startTimeOf } from "./processes.ts";
 
 export interface DataDirLock {
@@ -28,23 +28,23 @@ async function isStillRunning(holder: Holder): Promise<boolean> {
   return isAlive(holder.pid) && (await startTimeOf(holder.pid)) === holder.startTime;
 }
 
-function openLockFile(dataDir: string): { readonly path: string; readonly fd: number } {
-  const path = join(dataDir, "keyward.lock");
+function openLockFile(dataDir: string, name: string): { readonly path: string; readonly fd: number } {
+  const path = join(dataDir, `${name}.lock`);
   try {
     // O_NOFOLLOW: a symbolic link planted here must not let us truncate somebody else's file.
     return { path, fd: openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600) };
   } catch (error) {
     throw cannotStart(
-      `The data directory ${dataDir} is not writable by uid ${process.getuid?.() ?? "?"} (${errnoOf(error) ?? String(error)}): ` +
-        `change its owner, point KEYWARD_DATA_DIR elsewhere, or ${OWN_DATABASE}.`,
+      `The data directory ${dataDir} is not writable by uid ${process.getuid?.() ?? "?"} (${errnoOf(error) ?? String(error)})`,
+      ["change its owner", otherDirectory, ownDatabase],
       error,
     );
   }
 }
 
 /** Takes the data directory for this process, or refuses in one line that names the process which has it. */
-export async function lockDataDir(dataDir: string): Promise<DataDirLock> {
-  const { path, fd } = openLockFile(dataDir);
+export async function lockDataDir(dataDir: string, name: string): Promise<DataDirLock> {
+  const { path, fd } = openLockFile(dataDir, name);
   try {
     const holder = readHolder(path);
     const { code } = await run("flock", ["-x", "-n", "3"], { handOver: fd });
@@ -53,8 +53,8 @@ export async function lockDataDir(dataDir: string): Promise<DataDirLock> {
     if (isTaken) {
       const who = holder === undefined ? "another process" : `process ${holder.pid}`;
       throw cannotStart(
-        `The data directory ${dataDir} is in use by ${holder?.pid === process.pid ? "this very process" : who}: ` +
-          `stop that Keyward first, or point KEYWARD_DATA_DIR elsewhere.`,
+        `The data directory ${dataDir} is in use by ${holder?.pid === process.pid ? "this very process" : who}`,
+        ["stop that one first", otherDirectory],
       );
     }
     ftruncateSync(fd);

@@ -30,7 +30,7 @@ export interface RunOutcome {
 
 /**
  * The whole environment of every program started here. PG* variables of the operator must not steer our
- * database, and the secrets in Keyward's own environment are none of its business.
+ * database, and the secrets in the caller's own environment are none of its business.
  */
 export function plainEnvironment(): Record<string, string> {
   return { PATH: process.env["PATH"] ?? "/usr/bin:/bin:/usr/sbin:/sbin", LC_ALL: "C", TZ: "UTC" };

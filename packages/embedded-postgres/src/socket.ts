@@ -9,7 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { canReach, giveTo } from "./account.ts";
-import { cannotStart } from "./failure.ts";
+import { cannotStart, otherDirectory, ownDatabase } from "./failure.ts";
 import type { RunAs } from "./processes.ts";
 
 export const PORT = 5432;
@@ -38,20 +38,21 @@ async function isOurs(directory: string, account: RunAs | undefined): Promise<bo
   }
 }
 
-async function shortFolder(clusterDir: string, account: RunAs | undefined): Promise<string> {
+async function shortFolder(clusterDir: string, account: RunAs | undefined, name: string): Promise<string> {
   const note = join(clusterDir, "socket-directory");
   const known = existsSync(note) ? (await readFile(note, "utf8")).trim() : "";
   if (known !== "" && fits(known) && (await isOurs(known, account))) return known;
   for (const candidate of [tmpdir(), "/tmp"]) {
     const parent = await realpath(candidate);
-    if (!fits(join(parent, "keyward-XXXXXX")) || !(await canReach(account, parent))) continue;
-    const made = await mkdtemp(join(parent, "keyward-"));
+    if (!fits(join(parent, `${name}-XXXXXX`)) || !(await canReach(account, parent))) continue;
+    const made = await mkdtemp(join(parent, `${name}-`));
     await giveTo(account, made);
     await writeFile(note, `${made}\n`, { mode: 0o600 });
     return made;
   }
   throw cannotStart(
-    `No folder for the database socket: ${clusterDir} is too long a path, and ${tmpdir()} is closed or too long as well.`,
+    `No folder for the database socket: ${clusterDir} is too long a path, and ${tmpdir()} is closed or too long as well`,
+    [otherDirectory, ownDatabase],
   );
 }
 
@@ -59,17 +60,22 @@ async function shortFolder(clusterDir: string, account: RunAs | undefined): Prom
 export async function prepareSocketPlace(
   clusterDir: string,
   account: RunAs | undefined,
+  name: string,
 ): Promise<SocketPlace> {
-  const place = await chooseSocketPlace(clusterDir, account);
+  const place = await chooseSocketPlace(clusterDir, account, name);
   // PostgreSQL would take a killed one for alive for as long as nobody has taken note of its end (a zombie).
   await rm(join(place.directory, `.s.PGSQL.${PORT}.lock`), { force: true });
   return place;
 }
 
-async function chooseSocketPlace(clusterDir: string, account: RunAs | undefined): Promise<SocketPlace> {
+async function chooseSocketPlace(
+  clusterDir: string,
+  account: RunAs | undefined,
+  name: string,
+): Promise<SocketPlace> {
   const inside = join(clusterDir, "run");
   if (!fits(inside)) {
-    const directory = await shortFolder(clusterDir, account);
+    const directory = await shortFolder(clusterDir, account, name);
     return { directory, setting: directory };
   }
   await mkdir(inside, { recursive: true, mode: 0o700 });

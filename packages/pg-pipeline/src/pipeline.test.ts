@@ -22,7 +22,7 @@ let config: SessionConfig;
 
 before(async () => {
   dataDir = await mkdtemp(join(tmpdir(), "pg-pipeline-"));
-  postgres = await startEmbeddedPostgres({ dataDir, log: () => undefined, durable: false });
+  postgres = await startEmbeddedPostgres({ name: "shop", dataDir, log: () => undefined, durable: false });
   config = { ...postgres.connection, ssl: false, settings: { TimeZone: "UTC", DateStyle: "ISO" } };
 });
 after(async () => {

@@ -7,7 +7,8 @@ import { appendFileSync, chmodSync, chownSync, mkdtempSync, rmSync, statSync, wr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
-import { startEmbeddedPostgres, type EmbeddedPostgres } from "@keyward/embedded-postgres";
+import type { EmbeddedPostgres } from "@keyward/embedded-postgres";
+import { startOwnPostgres } from "../../src/platform/db/embedded.ts";
 import { holds } from "./ground.ts";
 
 interface Side {
@@ -22,7 +23,7 @@ const folder = (): string => {
 };
 
 async function start(side: Side): Promise<EmbeddedPostgres> {
-  side.postgres = await startEmbeddedPostgres({
+  side.postgres = await startOwnPostgres({
     dataDir: side.dataDir,
     log: () => undefined,
     durable: false,

@@ -93,6 +93,7 @@ describe("a server on a data folder", () => {
     const second = await failToStart({ KEYWARD_DATA_DIR });
     assert.equal(second.code, 1);
     assert.match(second.errors, new RegExp(String(first.child.pid)));
+    assert.match(second.errors, /: stop that one first, or point KEYWARD_DATA_DIR elsewhere\.\n$/);
     assert.equal((await clientOf(first.base).get("/api/status")).status, 200);
     await first.stop();
   });

@@ -7,7 +7,8 @@ import pg from "pg";
 import { until } from "../../../test/builders.ts";
 import { systemClock } from "../clock.ts";
 import { Problem } from "../problem.ts";
-import { startEmbeddedPostgres, type EmbeddedPostgres } from "@keyward/embedded-postgres";
+import type { EmbeddedPostgres } from "@keyward/embedded-postgres";
+import { startOwnPostgres } from "./embedded.ts";
 import { openDatabase, sql, type Database } from "./index.ts";
 
 const raise = sql(`UPDATE counters SET value = value + 1 WHERE name = $1`);
@@ -54,7 +55,7 @@ describe("a synchronous standby that is away", () => {
 
   before(async () => {
     chmodSync(folder, 0o755);
-    server = await startEmbeddedPostgres({ dataDir: folder, log: () => undefined, durable: false });
+    server = await startOwnPostgres({ dataDir: folder, log: () => undefined, durable: false });
     await admin(
       "CREATE TABLE counters (name text PRIMARY KEY, value int NOT NULL)",
       "INSERT INTO counters VALUES ('one', 0), ('other', 0), ('third', 0)",

@@ -7,7 +7,8 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { systemClock } from "../clock.ts";
 import { Problem } from "../problem.ts";
-import { startEmbeddedPostgres, type EmbeddedPostgres } from "@keyward/embedded-postgres";
+import type { EmbeddedPostgres } from "@keyward/embedded-postgres";
+import { startOwnPostgres } from "./embedded.ts";
 import { openDatabase, slowSql, sql, type Database } from "./index.ts";
 
 interface Where {
@@ -58,7 +59,7 @@ describe("a database that fails over", () => {
     return made;
   };
   const start = async (dataDir: string): Promise<EmbeddedPostgres> => {
-    const started = await startEmbeddedPostgres({ dataDir, log: () => undefined, durable: false });
+    const started = await startOwnPostgres({ dataDir, log: () => undefined, durable: false });
     servers.push(started);
     return started;
   };
