@@ -18,7 +18,7 @@ const dataFolder = (): string => {
 const owner = { email: "a@example.com", password: "long enough", organization: "Example" };
 
 async function until(check: () => Promise<boolean>, what: string): Promise<void> {
-  const deadline = Date.now() + 15_000;
+  const deadline = Date.now() + 120_000;
   while (!(await check().catch(() => false))) {
     if (Date.now() > deadline) throw new Error(`waited in vain for: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 20));

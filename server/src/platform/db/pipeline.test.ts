@@ -5,6 +5,7 @@ import { openTestDatabase, type OpenedDatabase } from "../../../test/opened-data
 import { systemActor } from "../actor.ts";
 import { badRequest } from "../problem.ts";
 import { searchSql, sql, type Database } from "./index.ts";
+import { sized } from "../../../test/full-size.ts";
 
 const actor = systemActor("test");
 const entry = { event: "test", orgId: null };
@@ -114,7 +115,7 @@ describe("the pipeline to the database", () => {
           assert.deepEqual(back?.["json"], { ...json });
         },
       ),
-      { numRuns: 150 },
+      { numRuns: sized(38, 150) },
     );
   });
 

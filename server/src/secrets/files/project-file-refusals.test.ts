@@ -5,7 +5,7 @@ import { aProject } from "../../../test/builders.ts";
 import { openTestHouse, type Tenant, type TestHouse } from "../../../test/harness.ts";
 import { exported as exportedFrom, ok, passphrase, taken } from "../../../test/project-files.ts";
 import { openArchive, sealArchive } from "./service/seal-archive.ts";
-import { sized } from "../../../test/full-size.ts";
+import { fullOnly, sized } from "../../../test/full-size.ts";
 
 let house: TestHouse;
 before(async () => {
@@ -115,7 +115,7 @@ test("what a file holds must be what could have been typed in", async () => {
   );
 });
 
-test("an export that no import would take is refused", async () => {
+test("an export that no import would take is refused", { skip: fullOnly }, async () => {
   const tenant = await house.newTenant();
   const { id } = await aProject(tenant);
   for (const environment of ["dev", "staging"]) {
