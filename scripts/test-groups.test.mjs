@@ -21,12 +21,17 @@ const grouped = (names) => {
 };
 
 test("files of a room share a process, few enough of them, and each file is run once", () => {
-  const names = Array.from({ length: 23 }, (_, n) => `server/dist/src/secrets/part-${n}.test.js`);
+  const names = Array.from({ length: 35 }, (_, n) => `server/dist/src/secrets/part-${n}.test.js`);
   const other = "server/dist/src/roles/roles.test.js";
   const groups = grouped(Object.fromEntries([...names, other].map((name) => [name, ""])));
   assert.deepEqual(groups.flat().sort(), [...names, other].sort());
-  assert.deepEqual(groups.map((group) => group.length).sort(), [1, 7, 8, 8]);
+  assert.deepEqual(groups.map((group) => group.length).sort(), [1, 11, 12, 12]);
   assert.ok(groups.some((group) => group.length === 1 && group[0] === other));
+});
+
+test("small rooms share one process", () => {
+  const names = ["admin", "projects", "roles"].map((room) => `server/dist/src/${room}/${room}.test.js`);
+  assert.deepEqual(grouped(Object.fromEntries(names.map((name) => [name, ""]))), [names]);
 });
 
 test("what starts servers, and what asks for it, has a process of its own and comes first", () => {

@@ -1,4 +1,4 @@
-// `npm test [-- [--full] part-of-a-path …]`: compile, start one PostgreSQL for all test files, run them with node's runner.
+// `npm test [-- [--full | --verifiers] part-of-a-path …]`: compile, start one PostgreSQL for all test files, run them with node's runner.
 import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join, relative } from "node:path";
@@ -6,27 +6,31 @@ import { run } from "node:test";
 import { spec } from "node:test/reporters";
 import { pathToFileURL } from "node:url";
 import { build, ROOT } from "./build.mjs";
-import { entryOf, groupsOf, isApart, isFullSize } from "./test-groups.mjs";
+import { entryOf, groupsOf, isApart, isFullSize, isJudged } from "./test-groups.mjs";
 
 const FULL = "KEYWARD_FULL";
+const JUDGES = "KEYWARD_JUDGES";
 
 build();
 const { SERVER_VARIABLE, startTestPostgres } = await import("../server/dist/test/postgres.js");
 
 const args = process.argv.slice(2);
-const wanted = args.filter((arg) => arg !== "--full");
-if (args.includes("--full")) process.env[FULL] = "1";
+const wanted = args.filter((arg) => !arg.startsWith("--"));
+// Whoever names a file wants all of it.
+if (args.includes("--full") || wanted.length > 0) process.env[FULL] ??= "1";
+if (args.includes("--verifiers")) process.env[JUDGES] = "1";
 const compiled = [
   ...testFiles(join(ROOT, "server/dist"), join(ROOT, "server")),
   ...testFiles(join(ROOT, "cli/dist"), join(ROOT, "cli/src")),
   ...testFiles(join(ROOT, "scripts"), join(ROOT, "scripts")),
 ];
 const named = (file) => relative(ROOT, file);
-const files = compiled.filter((file) =>
-  wanted.length > 0
-    ? wanted.some((part) => named(file).includes(part))
-    : !isApart(named(file)) && (process.env[FULL] === "1" || !isFullSize(named(file))),
-);
+const isWanted = (file) => {
+  if (wanted.length > 0) return wanted.some((part) => named(file).includes(part));
+  if (args.includes("--verifiers")) return named(file).includes("/test/verifiers/") || isJudged(file);
+  return !isApart(named(file)) && (process.env[FULL] === "1" || !isFullSize(named(file)));
+};
+const files = compiled.filter(isWanted);
 if (files.length === 0) {
   console.error("No test file matches.");
   process.exit(1);
@@ -35,6 +39,8 @@ if (files.length === 0) {
 const postgres = await startTestPostgres();
 const folder = mkdtempSync(join(tmpdir(), "keyward-tests-"));
 process.env[SERVER_VARIABLE] = JSON.stringify(postgres.server);
+// From Node 22 on: what was compiled for one process is not compiled again for the next.
+process.env["NODE_COMPILE_CACHE"] ??= join(folder, "compiled");
 // node's runner hands these on to the processes it starts.
 process.execArgv.push("--enable-source-maps");
 const groups = wanted.length > 0 ? files.map((file) => [file]) : groupsOf(files, named);
@@ -47,7 +53,8 @@ const interrupted = new AbortController();
 const tests = run({
   signal: interrupted.signal,
   files: entries,
-  concurrency: availableParallelism() + 1,
+  // Some of them wait most of the time.
+  concurrency: availableParallelism() + 2,
   // For what hangs, not for what is slow: a busy machine must not fail a test.
   timeout: 3_600_000,
 });
