@@ -1,63 +1,82 @@
-// `npm test [-- part-of-a-path …]`: compile, start one PostgreSQL for all test files, run them with node's runner.
-import { spawn } from "node:child_process";
-import { existsSync, readdirSync } from "node:fs";
-import { join, posix } from "node:path";
+// `npm test [-- [--full | --verifiers] part-of-a-path …]`: compile, start one PostgreSQL for all test files, run them with node's runner.
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
+import { join, relative } from "node:path";
+import { run } from "node:test";
+import { spec } from "node:test/reporters";
+import { pathToFileURL } from "node:url";
 import { build, ROOT } from "./build.mjs";
+import { entryOf, groupsOf, isApart, isFullSize, isJudged } from "./test-groups.mjs";
 import { toSource, workspacesOf } from "./workspaces.mjs";
+
+const FULL = "KEYWARD_FULL";
+const JUDGES = "KEYWARD_JUDGES";
 
 build();
 const { SERVER_VARIABLE, startTestPostgres } = await import("../server/dist/test/postgres.js");
 
-const wanted = process.argv.slice(2);
-const compiled = [...workspacesOf(ROOT).map((workspace) => `${workspace}/dist`), "scripts"].flatMap(
-  testFiles,
+const args = process.argv.slice(2);
+const wanted = args.filter((arg) => !arg.startsWith("--"));
+// Whoever names a file wants all of it.
+if (args.includes("--full") || wanted.length > 0) process.env[FULL] ??= "1";
+if (args.includes("--verifiers")) process.env[JUDGES] = "1";
+const named = (file) => relative(ROOT, file);
+const compiled = [...workspacesOf(ROOT).map((workspace) => join(workspace, "dist")), "scripts"].flatMap(
+  (part) => testFiles(join(ROOT, part)),
 );
-// Soaks, verifiers and full-size runs have scripts of their own; `npm test` needs Node and npm packages alone.
-const apart = /\/test\/(soak|verifiers|clients)\//;
-const files = compiled.filter((file) =>
-  wanted.length > 0
-    ? wanted.some((part) => file.includes(part) || toSource(file).includes(part))
-    : !apart.test(file),
-);
-// The long ones first, so that none of them runs alone at the end.
-const isLong = (file) => /\/test\/(start|faults|fuzz|events|canary|budget)\//.test(file);
-files.sort((a, b) => Number(isLong(b)) - Number(isLong(a)));
+const isWanted = (file) => {
+  if (wanted.length > 0)
+    return wanted.some((part) => [named(file), toSource(named(file))].some((name) => name.includes(part)));
+  if (args.includes("--verifiers")) return named(file).includes("/test/verifiers/") || isJudged(file);
+  return !isApart(named(file)) && (process.env[FULL] === "1" || !isFullSize(named(file)));
+};
+const files = compiled.filter(isWanted);
 if (files.length === 0) {
   console.error("No test file matches.");
   process.exit(1);
 }
 
 const postgres = await startTestPostgres();
-const runner = spawn(
-  process.execPath,
-  [
-    "--enable-source-maps",
-    "--test",
-    "--test-concurrency=3",
-    "--test-force-exit",
-    // For what hangs, not for what is slow: a busy machine must not fail a test.
-    `--test-timeout=${wanted.length > 0 ? 3_600_000 : 900_000}`,
-    "--test-reporter=spec",
-    ...files,
-  ],
-  {
-    cwd: ROOT,
-    stdio: "inherit",
-    env: { ...process.env, [SERVER_VARIABLE]: JSON.stringify(postgres.server) },
-  },
-);
-for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => runner.kill(signal));
-runner.on("exit", async (code) => {
-  await postgres.stop();
-  process.exit(code ?? 1);
+const folder = mkdtempSync(join(tmpdir(), "keyward-tests-"));
+process.env[SERVER_VARIABLE] = JSON.stringify(postgres.server);
+// From Node 22 on: what was compiled for one process is not compiled again for the next.
+process.env["NODE_COMPILE_CACHE"] ??= join(folder, "compiled");
+// node's runner hands these on to the processes it starts.
+process.execArgv.push("--enable-source-maps");
+const groups = wanted.length > 0 ? files.map((file) => [file]) : groupsOf(files, named);
+const entries = groups.map((group, number) => {
+  const entry = join(folder, `${String(number).padStart(3, "0")}.mjs`);
+  writeFileSync(entry, entryOf(group.map((file) => ({ name: named(file), url: pathToFileURL(file).href }))));
+  return entry;
 });
+const interrupted = new AbortController();
+const tests = run({
+  signal: interrupted.signal,
+  files: entries,
+  // Some of them wait most of the time.
+  concurrency: availableParallelism() + 2,
+  // For what hangs, not for what is slow: a busy machine must not fail a test.
+  timeout: 3_600_000,
+});
+tests.on("test:fail", ({ todo }) => {
+  if (todo === undefined || todo === false) process.exitCode = 1;
+});
+for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => interrupted.abort());
+const report = tests.compose(new spec());
+report.pipe(process.stdout);
+report.once("end", () => void end());
+
+async function end() {
+  await postgres.stop();
+  rmSync(folder, { recursive: true, force: true });
+}
 
 // A compiled test whose source is gone must not haunt the run.
 function testFiles(folder) {
-  if (!existsSync(join(ROOT, folder))) return [];
-  return readdirSync(join(ROOT, folder), { recursive: true })
-    .map((name) => posix.join(folder, String(name)))
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder, { recursive: true })
+    .map((name) => join(folder, String(name)))
     .filter((file) => /\.test\.m?js$/.test(file) && !file.includes("node_modules"))
-    .filter((file) => existsSync(join(ROOT, toSource(file))))
+    .filter((file) => existsSync(join(ROOT, toSource(named(file)))))
     .sort();
 }

@@ -16,7 +16,7 @@ export interface SentFrame {
 
 export const PATH = "/api/v1/events/subscribe/project-events";
 
-export async function until(isTrue: () => boolean, what: string, seconds = 20): Promise<void> {
+export async function until(isTrue: () => boolean, what: string, seconds = 120): Promise<void> {
   const deadline = Date.now() + seconds * 1000;
   while (!isTrue()) {
     if (Date.now() > deadline) throw new Error(`waited in vain for: ${what}`);

@@ -45,7 +45,8 @@ export async function startTestPostgres(): Promise<TestPostgres> {
     dataDir,
     log: () => undefined,
     durable: false,
-    settings: { max_connections: "400" },
+    // No vacuum of its own: what it does depends on when it comes by.
+    settings: { max_connections: "400", autovacuum: "off" },
   });
   const { host, port, user } = postgres.connection;
   const server = { host, port, user };

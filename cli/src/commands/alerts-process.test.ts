@@ -1,3 +1,4 @@
+// A process of its own: it starts others and runs long.
 import assert from "node:assert/strict";
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";

@@ -1,3 +1,4 @@
+// A process of its own: it starts others and runs long.
 /** `keyward certs …` against a server of its own process, as people run the two. */
 import assert from "node:assert/strict";
 import { generateKeyPairSync, X509Certificate, createPrivateKey } from "node:crypto";

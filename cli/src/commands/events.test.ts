@@ -1,3 +1,4 @@
+// A process of its own: it waits for tens of seconds, and others need not wait with it.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";

@@ -1,3 +1,4 @@
+// A process of its own: it changes the environment, and runs long.
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";

@@ -10,8 +10,11 @@ type CertificateJudge = "openssl" | "keytool";
 
 const present = new Map<CertificateJudge, boolean>();
 
-/** Options for `test`: skipped, visibly, when the program is not there. */
+const isAsked = process.env["KEYWARD_JUDGES"] === "1" || process.env["KEYWARD_FULL"] === "1";
+
+/** Options for `test`: skipped, visibly, when the program is not there, or not asked for. */
 export function needs(judge: CertificateJudge): { skip: string | false } {
+  if (!isAsked) return { skip: "npm run test:verifiers" };
   let isPresent = present.get(judge);
   if (isPresent === undefined) {
     const probe = spawnSync(judge, [judge === "openssl" ? "version" : "-help"], { stdio: "ignore" });

@@ -1,3 +1,4 @@
+// A process of its own: it measures what its process takes.
 /** H4: alerts made to cost much hold up nobody: neither the event loop nor other organisations' warnings. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";

@@ -1,3 +1,4 @@
+// A process of its own: it starts others and runs long.
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { after, before, test } from "node:test";

@@ -3,6 +3,7 @@ import { describe, test } from "node:test";
 import fc from "fast-check";
 import { backOffMs, judge } from "./deliveries/model.ts";
 import { digestIsDue, dueFrom, endWindow, isDue } from "./model.ts";
+import { sized } from "../../test/full-size.ts";
 
 const at = (text: string): Date => new Date(text);
 
@@ -55,7 +56,7 @@ describe("when a certificate is due", () => {
           }
         },
       ),
-      { numRuns: 3000 },
+      { numRuns: sized(600, 3000) },
     );
   });
 

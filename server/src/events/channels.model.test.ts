@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { eventMessage } from "./contract.ts";
 import { MAX_LINE_BYTES, messagesOf } from "./channels.model.ts";
+import { sized } from "../../test/full-size.ts";
 
 const text = (maxLength: number) => fc.string({ unit: "binary", minLength: 1, maxLength });
 
@@ -33,7 +34,7 @@ describe("the messages of an event", () => {
           assert.deepEqual(said, names);
         },
       ),
-      { numRuns: 300 },
+      { numRuns: sized(75, 300) },
     );
   });
 

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import type { Problem } from "../platform/problem.ts";
 import { MAX_DEPTH, MAX_PATH_LENGTH } from "../secrets/paths.contract.ts";
 import { choicesOf, MAX_CHOICES, readRegister, type EventGlobFilter } from "./model.ts";
+import { sized } from "../../test/full-size.ts";
 
 /** The longest paths there are, of letters that the globs below are full of. */
 const PATHS = [
@@ -77,7 +78,7 @@ describe("what a subscription registers", () => {
           assert.ok(steps <= MAX_STEPS, `${steps} steps for ${path.slice(0, 20)}…`);
         }
       }),
-      { numRuns: 60 },
+      { numRuns: sized(15, 60) },
     );
     assert.ok(accepted > 60);
   });

@@ -5,6 +5,7 @@ import { compileGlob, type Glob } from "../platform/glob.ts";
 import { EVENT_TYPES } from "./contract.ts";
 import type { EventGlobFilter } from "./model.ts";
 import { SubscriptionIndex } from "./subscription-index.model.ts";
+import { sized } from "../../test/full-size.ts";
 
 const glob = (pattern: string): Glob => {
   const compiled = compileGlob(pattern);
@@ -77,7 +78,7 @@ describe("finding the index of an event", () => {
           assert.deepEqual(found, expected, JSON.stringify(one));
         }
       }),
-      { numRuns: 2000 },
+      { numRuns: sized(400, 2000) },
     );
   });
 

@@ -8,6 +8,7 @@ import { withClient } from "../../test/postgres.ts";
 import { openDatabase, type Database } from "../platform/db/index.ts";
 import { systemClock } from "../platform/clock.ts";
 import { moveMoment, STATEMENTS, totalOf, type Counted } from "./counts.store.ts";
+import { sized } from "../../test/full-size.ts";
 
 /** In minutes before now: fresh, on both sides of what counts as late, and from before every kept moment. */
 const AGES = [-60, 0, 0.5, 1.5, 2.5, 10, 60 * 24];
@@ -98,7 +99,7 @@ describe("totals of identities", () => {
           }
         });
       }),
-      { numRuns: 10 },
+      { numRuns: sized(3, 10) },
     );
   });
 

@@ -6,6 +6,7 @@ import { anIdentity, aRole } from "../../test/builders.ts";
 import { aPki, issue, ok, type Pki } from "../../test/certificates.ts";
 import { openTestHouse, type TestHouse } from "../../test/harness.ts";
 import { withClient } from "../../test/postgres.ts";
+import { sized } from "../../test/full-size.ts";
 
 const DAY = 86_400_000;
 const FIELDS = ["cn", "createdAt", "id", "notAfter", "notBefore", "revokedAt", "serialNumber", "status"];
@@ -348,7 +349,7 @@ describe("operation 1: the certificates of a profile", () => {
           }
         }
       }),
-      { numRuns: 12 },
+      { numRuns: sized(3, 12) },
     );
   });
 

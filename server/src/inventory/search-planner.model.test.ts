@@ -3,6 +3,7 @@ import { describe, test } from "node:test";
 import fc from "fast-check";
 import { groupsOf, NEWEST_SAMPLED, planSearch } from "./search-planner.model.ts";
 import { sampleOf } from "./search-planner.ts";
+import { sized } from "../../test/full-size.ts";
 
 const nameAt = (index: number) =>
   `api-${index}.prod.example.com\n40${((index * 7919) % 65_536).toString(16)}`;
@@ -89,7 +90,7 @@ describe("how a search is planned", () => {
           }
         },
       ),
-      { numRuns: 500 },
+      { numRuns: sized(200, 500) },
     );
   });
 

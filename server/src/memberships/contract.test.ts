@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import { rangeSeconds, roleAssignment } from "./contract.ts";
+import { sized } from "../../test/full-size.ts";
 
 /** The slow and obvious reading of a range. */
 function slowSeconds(range: string): number | undefined {
@@ -56,7 +57,7 @@ describe("a role to assign", () => {
           assert.equal(parsed.data.startsAt.toISOString(), at);
         },
       ),
-      { numRuns: 500 },
+      { numRuns: sized(200, 500) },
     );
   });
 

@@ -3,6 +3,7 @@ import { describe, test } from "node:test";
 import fc from "fast-check";
 import { type GlobPart, parseGlob } from "./glob-syntax.ts";
 import { Glob, type GlobMode, compileGlob, globContains, globsMeet } from "./glob.ts";
+import { sized } from "../../test/full-size.ts";
 
 function glob(pattern: string, mode: GlobMode = "path"): Glob {
   const compiled = compileGlob(pattern, mode);
@@ -216,13 +217,13 @@ describe("against brute force", () => {
       fc.property(pathPattern, fc.constantFrom(...paths), (pattern, text) => {
         assert.equal(glob(pattern).matches(text), naiveMatches(pattern, text, "path"));
       }),
-      { numRuns: 4000 },
+      { numRuns: sized(800, 4000) },
     );
     fc.assert(
       fc.property(textPattern, fc.constantFrom(...texts), (pattern, text) => {
         assert.equal(glob(pattern, "text").matches(text), naiveMatches(pattern, text, "text"));
       }),
-      { numRuns: 2000 },
+      { numRuns: sized(400, 2000) },
     );
   });
 
@@ -253,7 +254,7 @@ describe("against brute force", () => {
             if (!meet) assert.ok(!outer.matches(word), `${first} is apart from ${second}, but ${word}`);
           }
         }),
-        { numRuns: 600 },
+        { numRuns: sized(200, 600) },
       );
     });
   }
@@ -291,7 +292,7 @@ describe("against brute force", () => {
           if (contains) seen.contained += 1;
           if (!meet) seen.apart += 1;
         }),
-        { numRuns: 500 },
+        { numRuns: sized(200, 500) },
       );
       assert.ok(seen.contained > seen.total / 30, `contained ${seen.contained} of ${seen.total}`);
       assert.ok(seen.apart > seen.total / 100, `apart ${seen.apart} of ${seen.total}`);
@@ -399,7 +400,7 @@ describe("hostile patterns", () => {
         const text = `/${letters.join("")}`;
         assert.equal(compiled.matches(text), letters.at(-13) === "a");
       }),
-      { numRuns: 1000 },
+      { numRuns: sized(200, 1000) },
     );
   });
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import { NotJson, parseInChunks, TooManyParts } from "./json-chunks.ts";
+import { sized } from "../../test/full-size.ts";
 
 const ROOMY = { all: 1_000_000, item: 1_000_000 };
 const outcome = async (work: () => unknown): Promise<unknown> => {
@@ -18,7 +19,7 @@ describe("JSON in bites", () => {
       fc.asyncProperty(fc.json({ maxDepth: 5 }), async (text) => {
         assert.deepEqual(await parseInChunks(text, ROOMY), JSON.parse(text));
       }),
-      { numRuns: 500 },
+      { numRuns: sized(200, 500) },
     );
   });
 
@@ -44,7 +45,7 @@ describe("JSON in bites", () => {
           text,
         );
       }),
-      { numRuns: 20_000 },
+      { numRuns: sized(4000, 20_000) },
     );
   });
 

@@ -6,6 +6,7 @@ import type { PolicyRules } from "./contract.ts";
 import { judge, usagesUnder } from "./model.ts";
 import { couldStandFor, matchesPattern, matchesUri } from "./patterns.model.ts";
 import { nameFrom, type GeneralName } from "@keyward/x509";
+import { sized } from "../../test/full-size.ts";
 
 const FROM = new Date("2026-01-01T00:00:00Z");
 const templateOf = (more: Partial<CertificateTemplate> = {}): CertificateTemplate => ({
@@ -70,7 +71,7 @@ describe("M5 a wildcard and what is denied", () => {
           seen[expected ? "yes" : "no"] += 1;
         },
       ),
-      { numRuns: 3000 },
+      { numRuns: sized(600, 3000) },
     );
     assert.ok(seen.yes > 100 && seen.no > 100, JSON.stringify(seen));
   });
@@ -91,7 +92,7 @@ describe("patterns", () => {
           assert.equal(matchesPattern(pattern.join(""), text.join("")), slow.test(text.join("")));
         },
       ),
-      { numRuns: 2000 },
+      { numRuns: sized(400, 2000) },
     );
   });
 });
@@ -144,7 +145,7 @@ describe("patterns for URIs", () => {
           assert.equal(matchesUri(pattern, uri), slow.test(uri), `${pattern} ${uri}`);
         },
       ),
-      { numRuns: 5000 },
+      { numRuns: sized(1000, 5000) },
     );
   });
 

@@ -75,7 +75,7 @@ describe("revocation while something else is under way", () => {
       await client.query("BEGIN");
       await client.query(lock[0], lock.slice(1));
       await work(async (count) => {
-        for (const deadline = Date.now() + 8_000; ; await pause(5)) {
+        for (const deadline = Date.now() + 120_000; ; await pause(5)) {
           await client.query("SELECT pg_stat_clear_snapshot()");
           const { rows } = await client.query<{ count: number }>(
             "SELECT count(*)::int AS count FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",

@@ -360,7 +360,7 @@ describe("revocation", () => {
     assert.ok(isGood(await ask_()));
     assert.ok(isGood(await ask_()), "from memory");
     ok(await revoke(leaf));
-    const deadline = Date.now() + 5_000;
+    const deadline = Date.now() + 120_000;
     while (isGood(await ask_()) && Date.now() < deadline)
       await new Promise((resolve) => setTimeout(resolve, 20));
     assert.ok(!isGood(await ask_()));

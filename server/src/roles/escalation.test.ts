@@ -6,6 +6,7 @@ import { aProject, anIdentity, aRole, unique } from "../../test/builders.ts";
 import { openTestHouse, type Answer, type Client, type Tenant, type TestHouse } from "../../test/harness.ts";
 import { ALL_PAIRS, compileRules, type Ability, type Rule } from "../permissions/index.ts";
 import { newId } from "../platform/ids.ts";
+import { sized } from "../../test/full-size.ts";
 
 const DEV = { environment: { $eq: "dev" } };
 /** May do everything to roles and identities, and little else. */
@@ -400,7 +401,7 @@ describe("S-21 a clerk with all rights over roles and identities", () => {
           assert.deepEqual(gained, [], `gained by ${identityId === weak.id ? "the caller" : "its child"}`);
         }
       }),
-      { numRuns: 10 },
+      { numRuns: sized(3, 10) },
     );
   });
 });

@@ -14,6 +14,7 @@ import {
 } from "../../test/project-files.ts";
 import { planImport } from "./model.ts";
 import { openArchive } from "./service/seal-archive.ts";
+import { sized } from "../../test/full-size.ts";
 
 let house: TestHouse;
 before(async () => {
@@ -235,7 +236,7 @@ test("an import does exactly what its dry run said, whatever is in the file and 
           `nothing is left to do: ${kind}`,
         );
     }),
-    { numRuns: 5 },
+    { numRuns: sized(1, 5) },
   );
 });
 

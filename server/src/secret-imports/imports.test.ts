@@ -8,6 +8,7 @@ import fc from "fast-check";
 import { aProject, anIdentity } from "../../test/builders.ts";
 import { openTestHouse, type Answer, type TestHouse } from "../../test/harness.ts";
 import type { NumberedFact } from "../platform/outbox/index.ts";
+import { sized } from "../../test/full-size.ts";
 
 type Project = Awaited<ReturnType<typeof aProject>>;
 
@@ -312,7 +313,7 @@ test("whatever goes, moves or is renamed: no folder shows something else without
       for (const [place, is] of after)
         if (!before.has(place) && is.hasOwn) assert.ok(told.has(place), `a word about the new ${place}`);
     }),
-    { numRuns: 15 },
+    { numRuns: sized(4, 15) },
   );
 });
 

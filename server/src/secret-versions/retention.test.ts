@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { aProject } from "../../test/builders.ts";
 import { openTestHouse, type TestHouse } from "../../test/harness.ts";
 import { forgetVersions } from "./retention.store.ts";
+import { sized } from "../../test/full-size.ts";
 
 let house: TestHouse;
 before(async () => {
@@ -273,6 +274,6 @@ test("a project with a limit is like its twin without one: the same newest versi
       await rollback(twin);
       assert.deepEqual(await snapshot(limited), await snapshot(twin));
     }),
-    { numRuns: 20 },
+    { numRuns: sized(5, 20) },
   );
 });

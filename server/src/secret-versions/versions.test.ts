@@ -3,6 +3,7 @@ import { after, before, test } from "node:test";
 import fc from "fast-check";
 import { aProject, anIdentity, aRole } from "../../test/builders.ts";
 import { openTestHouse, type TestHouse } from "../../test/harness.ts";
+import { sized } from "../../test/full-size.ts";
 
 let house: TestHouse;
 before(async () => {
@@ -182,7 +183,7 @@ test("after any changes, going back to any moment restores exactly what was ther
       await client.end();
       assert.deepEqual([rows, torn], [[], []]);
     }),
-    { numRuns: 25 },
+    { numRuns: sized(7, 25) },
   );
 });
 

@@ -121,7 +121,7 @@ describe("three nodes, one of them killed", () => {
     assert.equal((await refusal(second.base, identity.token, { projectId: project.id })).status, 429);
     await third.kill();
     let reader: StreamReader | undefined;
-    const deadline = Date.now() + 20_000;
+    const deadline = Date.now() + 120_000;
     while (!reader) {
       const attempt = await openStream(second.base, identity.token, { projectId: project.id });
       if (attempt.status === 200) reader = attempt;

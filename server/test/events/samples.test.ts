@@ -6,6 +6,7 @@ import { after, before, describe, it } from "node:test";
 import { aProject } from "../builders.ts";
 import { changed, commit, until, type Place } from "../event-streams.ts";
 import { openTestHouse, type TestHouse } from "../harness.ts";
+import { fullOnly } from "../full-size.ts";
 
 const PAGE = readFileSync(new URL("../../../../docs/events.md", import.meta.url), "utf8");
 const sampleIn = (language: string): string => {
@@ -55,12 +56,14 @@ describe("the samples of docs/events.md", () => {
   });
 
   it("with curl", (t) => {
+    if (fullOnly) return t.skip(fullOnly);
     if (!isInstalled("curl", "--version")) return t.skip("curl is not installed");
     const command = sampleIn("sh").replace("https://keyward.example.com", test.base);
     return follow("sh", ["-c", `exec ${command}`], { TOKEN: test.owner.token });
   });
 
   it("in Python", (t) => {
+    if (fullOnly) return t.skip(fullOnly);
     if (!isInstalled("python3", "-c", "import requests")) return t.skip("Python has no requests here");
     const ground = `url, token = ${JSON.stringify(test.base)}, ${JSON.stringify(test.owner.token)}\n`;
     return follow("python3", ["-u", "-c", ground + sampleIn("python")]);

@@ -1,10 +1,11 @@
-/** The shortest of `npm run test:ha` in every test run. */
+/** The shortest of `npm run test:ha` in every `npm run test:full`. */
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import { stopOwnPostgres } from "../postgres.ts";
 import { failOver, twoRoles } from "./scenarios.ts";
+import { fullOnly } from "../full-size.ts";
 
-describe("real nodes on servers that change", () => {
+describe("real nodes on servers that change", { skip: fullOnly }, () => {
   after(() => stopOwnPostgres());
 
   it("P-04 F2 a fail-over that loses commits leaves nothing of them in anybody's memory, and streams are told", async () => {

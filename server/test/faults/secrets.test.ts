@@ -1,7 +1,7 @@
 /**
  * Secrets under kill -9. Writers change secrets of their own folders through a real server process that is killed at
  * random moments. After each restart: every acknowledged change is there, the one whose answer never came happened
- * as a whole or not at all, and every history is complete. KEYWARD_SECRET_KILLS says how many kills (8),
+ * as a whole or not at all, and every history is complete. KEYWARD_SECRET_KILLS says how many kills (2, or 8 in the full run),
  * KEYWARD_FAULTS_SEED which ones.
  */
 import assert from "node:assert/strict";
@@ -11,8 +11,9 @@ import { clientOf, OWNER, type Client } from "../harness.ts";
 import { createTestDatabase, stopOwnPostgres, withClient } from "../postgres.ts";
 import { startServer, type ServerProcess } from "../process.ts";
 import { dice } from "./load.ts";
+import { sized } from "../full-size.ts";
 
-const KILLS = Number(process.env["KEYWARD_SECRET_KILLS"] ?? 8);
+const KILLS = Number(process.env["KEYWARD_SECRET_KILLS"] ?? sized(2, 8));
 const WRITERS = 4;
 const KEYS = ["A", "B", "C", "D"];
 

@@ -1,11 +1,12 @@
-/** Some thousands of histories in every test run; KEYWARD_JAR=1000000 npm test -- test/jar (npm run test:jar) tries that many. */
+/** Some hundreds of histories in every test run; KEYWARD_JAR=1000000 npm test -- test/jar (npm run test:jar) tries that many. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Worker } from "node:worker_threads";
 import { diceOf, Jar } from "./jar.ts";
 import type { Findings, Stretch } from "./worker.ts";
+import { sized } from "../full-size.ts";
 
-const HISTORIES = Number(process.env["KEYWARD_JAR"] ?? 2000);
+const HISTORIES = Number(process.env["KEYWARD_JAR"] ?? sized(400, 2000));
 const FIRST = Number(process.env["KEYWARD_JAR_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
 
 /** One for a run among other tests; a long run is alone. */

@@ -9,6 +9,7 @@ import { compileRules, type Rule } from "../../src/permissions/index.ts";
 import { anIdentity, aRole } from "../builders.ts";
 import { aPki, issue, ok, type Pki } from "../certificates.ts";
 import { openTestHouse, type Client, type TestHouse } from "../harness.ts";
+import { sized } from "../full-size.ts";
 
 const CM = "/api/v1/cert-manager";
 const LISTS: readonly Rule[] = [
@@ -199,7 +200,7 @@ describe("M3 every way to a certificate", () => {
         assert.equal(calendar.status, ability.can("read", "certificates", {}) ? 200 : 403, "calendar");
         seen[expected.length === 0 ? "none" : expected.length === made.length ? "all" : "some"] += 1;
       }),
-      { numRuns: 25 },
+      { numRuns: sized(7, 25) },
     );
     assert.ok(seen.some > 3, JSON.stringify(seen));
   });

@@ -10,6 +10,7 @@ import { compileRules, type Ability, type Rule } from "../../src/permissions/ind
 import { aProject, anIdentity, aRole } from "../builders.ts";
 import { ok } from "../certificates.ts";
 import { openTestHouse, type Answer, type Client, type TestHouse } from "../harness.ts";
+import { sized } from "../full-size.ts";
 
 const PLACES = [
   { environment: "dev", secretPath: "/" },
@@ -202,7 +203,7 @@ describe("M3 every way to a secret", () => {
         const all = expected(ability, made);
         if (all.values.length > 0 && all.values.length < made.length) partial += 1;
       }),
-      { numRuns: 25 },
+      { numRuns: sized(7, 25) },
     );
     assert.ok(partial > 3, String(partial));
   });

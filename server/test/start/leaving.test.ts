@@ -15,7 +15,7 @@ import { failToStart, startServer, type ServerProcess } from "../process.ts";
 const owner = { email: "a@example.com", password: "long enough", organization: "Example" };
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-async function until(check: () => Promise<boolean>, what: string, ms = 15_000): Promise<void> {
+async function until(check: () => Promise<boolean>, what: string, ms = 120_000): Promise<void> {
   const deadline = Date.now() + ms;
   while (!(await check().catch(() => false))) {
     if (Date.now() > deadline) throw new Error(`waited in vain for: ${what}`);

@@ -16,6 +16,7 @@ import {
   type Steps,
 } from "./model.ts";
 import { shortlistOf } from "./shortlist.model.ts";
+import { sized } from "../../../test/full-size.ts";
 
 const wildcardMatches = (pattern: string, text: string): boolean => compileWildcard(pattern)(text);
 function atOnce<T>(steps: Steps<T>): T {
@@ -94,7 +95,7 @@ test("wildcards match what the obvious definition matches", () => {
   const pattern = fc.string({ unit: fc.constantFrom("a", "b", "*", "?"), maxLength: 6 });
   fc.assert(
     fc.property(pattern, letters, (p, t) => assert.equal(wildcardMatches(p, t), matchesObviously(p, t))),
-    { numRuns: 2000 },
+    { numRuns: sized(400, 2000) },
   );
 });
 
@@ -143,7 +144,7 @@ test("SQL and code agree on which certificates a filter means", async () => {
       assert.deepEqual(found.certificates.map((row) => row.id).sort(), expected.sort());
       assert.equal(found.total, expected.length);
     }),
-    { numRuns: 300 },
+    { numRuns: sized(75, 300) },
   );
 });
 
@@ -183,7 +184,7 @@ test("a shortlist leaves out no alert that matches, and most that do not", () =>
       for (const filters of all)
         if (atOnce(compileFilters(filters)(ready))) assert.ok(named.has(filters), JSON.stringify(filters));
     }),
-    { numRuns: 3000 },
+    { numRuns: sized(600, 3000) },
   );
   const thousand = Array.from({ length: 1000 }, (_, index): CertificateFilter[] => [
     { field: "any", operator: "contains", value: `team-${index}.internal.example.com` },

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { compileGlob } from "../../platform/glob.ts";
 import { compileRules } from "./evaluate.ts";
 import type { Conditions, Rule, ScalarOperators } from "./rules.ts";
+import { sized } from "../../../test/full-size.ts";
 
 function reading(conditions?: Conditions, inverted = false): Rule {
   return { subject: "secrets", action: "readValue", inverted, ...(conditions ? { conditions } : {}) };
@@ -304,7 +305,7 @@ describe("against the definition", () => {
         assert.equal(compileRules([...rules].reverse()).can("edit", "secrets", given), expected);
         seen[expected ? "yes" : "no"] += 1;
       }),
-      { numRuns: 3000 },
+      { numRuns: sized(600, 3000) },
     );
     assert.ok(seen.yes > 100 && seen.no > 100, JSON.stringify(seen));
   });
@@ -346,7 +347,7 @@ describe("against the definition", () => {
           seen[expected ? "yes" : "no"] += 1;
         },
       ),
-      { numRuns: 2000 },
+      { numRuns: sized(400, 2000) },
     );
     assert.ok(seen.yes > 100 && seen.no > 100, JSON.stringify(seen));
   });
@@ -359,7 +360,7 @@ describe("against the definition", () => {
         if (extra.inverted === true) assert.ok(before || !after);
         else assert.ok(after || !before);
       }),
-      { numRuns: 1000 },
+      { numRuns: sized(200, 1000) },
     );
   });
 });

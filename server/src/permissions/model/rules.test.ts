@@ -3,6 +3,7 @@ import { describe, test } from "node:test";
 import fc from "fast-check";
 import type { RoleScopeKind } from "./catalogue.ts";
 import { type Rule, RULE_LIMITS, checkRules, isCanonicalPath } from "./rules.ts";
+import { sized } from "../../../test/full-size.ts";
 
 function accepted(input: unknown, scope: RoleScopeKind = "project"): Rule[] {
   const checked = checkRules(input, scope);
@@ -222,7 +223,7 @@ describe("rules as they are sent", () => {
         if (checked.ok) assert.deepEqual(checkRules(checked.rules), checked);
         else assert.ok(checked.issues.length > 0);
       }),
-      { numRuns: 1000 },
+      { numRuns: sized(200, 1000) },
     );
   });
 });

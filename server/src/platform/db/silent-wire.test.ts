@@ -1,3 +1,4 @@
+// A process of its own: it waits for tens of seconds, and others need not wait with it.
 /** Proxies give up after thirty seconds: whoever waits for a database that is gone hears of it from us, before that. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";

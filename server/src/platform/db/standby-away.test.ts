@@ -1,3 +1,4 @@
+// A process of its own: it starts others and runs long.
 import assert from "node:assert/strict";
 import { chmodSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

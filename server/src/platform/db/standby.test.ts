@@ -1,3 +1,4 @@
+// A process of its own: it starts others and runs long.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { chmodSync, chownSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";

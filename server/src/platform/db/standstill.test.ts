@@ -1,3 +1,4 @@
+// A process of its own: it waits for tens of seconds, and others need not wait with it.
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { until } from "../../../test/builders.ts";

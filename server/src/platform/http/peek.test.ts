@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { topLevelTexts } from "./peek.ts";
+import { sized } from "../../../test/full-size.ts";
 
 const FIELDS = ["projectId", "workspaceId"];
 const asked = (text: string) => Object.fromEntries(topLevelTexts(Buffer.from(text), FIELDS));
@@ -19,7 +20,7 @@ test("finds what the parser would find at the top, and nothing deeper", () => {
         if (typeof real === "string") assert.equal(seen, real, text);
       }
     }),
-    { numRuns: 500 },
+    { numRuns: sized(200, 500) },
   );
 });
 

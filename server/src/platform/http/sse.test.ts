@@ -15,7 +15,7 @@ import {
 const GOODBYE = new Frame({ event: "error", data: '{"message":"bye"}' });
 
 async function until(isTrue: () => boolean, what: string): Promise<void> {
-  const deadline = Date.now() + 20_000;
+  const deadline = Date.now() + 120_000;
   while (!isTrue()) {
     if (Date.now() > deadline) throw new Error(`waited in vain for: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 2));

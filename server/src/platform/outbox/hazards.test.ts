@@ -19,7 +19,7 @@ const actor = systemActor("test");
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 async function until(isTrue: () => boolean, what: string): Promise<void> {
-  const deadline = Date.now() + 20_000;
+  const deadline = Date.now() + 120_000;
   while (!isTrue()) {
     if (Date.now() > deadline) throw new Error(`waited in vain for: ${what}`);
     await pause(2);

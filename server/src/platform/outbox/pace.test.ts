@@ -111,7 +111,7 @@ describe("many tails on one database", () => {
     assert.ok(looks <= 2000, `${looks} looks a second`);
     // That everybody hears it is held here, how soon is not: that depends on how busy the machine is. The p99 in the
     // diagnostic above is P-09's figure (60 ms at most) when nothing else runs.
-    for (const deadline = Date.now() + 20_000; told < FACTS * TAILS && Date.now() < deadline;)
+    for (const deadline = Date.now() + 120_000; told < FACTS * TAILS && Date.now() < deadline;)
       await pause(10);
     assert.equal(told, FACTS * TAILS, "everybody hears everything");
     await pause(1000);

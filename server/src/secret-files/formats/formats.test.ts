@@ -9,6 +9,7 @@ import { readDotenv, writeDotenv } from "./dotenv.ts";
 import { FormatError, type FileEntries } from "./entries.ts";
 import { readJson, writeJson } from "./json.ts";
 import { readYaml, writeYaml } from "./yaml.ts";
+import { sized } from "../../../test/full-size.ts";
 
 const NASTY = [
   "",
@@ -58,7 +59,7 @@ const same = (a: FileEntries, b: FileEntries) => assert.deepEqual([...a], [...b]
 test("S-44 a .env file says after reading what was said before writing", () => {
   fc.assert(
     fc.property(entriesOf(simpleKey), (entries) => same(readDotenv(writeDotenv(entries)), entries)),
-    { numRuns: 2000 },
+    { numRuns: sized(400, 2000) },
   );
 });
 
@@ -68,14 +69,14 @@ test("S-44 a JSON file says after reading what was said before writing", () => {
       const back = readJson(writeJson(entries));
       assert.deepEqual([...back].sort(), [...entries].sort());
     }),
-    { numRuns: 1000 },
+    { numRuns: sized(200, 1000) },
   );
 });
 
 test("S-44 a YAML file says after reading what was said before writing", () => {
   fc.assert(
     fc.property(entriesOf(anyKey), (entries) => same(readYaml(writeYaml(entries)), entries)),
-    { numRuns: 2000 },
+    { numRuns: sized(400, 2000) },
   );
 });
 

@@ -13,6 +13,7 @@ import {
   type SecretAddress,
   type SecretLookup,
 } from "./model.ts";
+import { sized } from "../../../test/full-size.ts";
 
 const KEYS = ["A", "B", "C"];
 const FOLDERS = ["/x", "/y", "/z", "/x/y"];
@@ -111,7 +112,7 @@ test("a key is found where the slow rules find it", () => {
       const found = findEffective(worldOf(tree), spot(path), key);
       assert.equal(found === "absent" ? null : (found as Readable).spot.path, slowFind(tree, path, key));
     }),
-    { numRuns: 2000 },
+    { numRuns: sized(400, 2000) },
   );
 });
 
@@ -127,7 +128,7 @@ test("a value expands to what the slow rules expand it to, cycles and closed sec
         }
       }
     }),
-    { numRuns: 2000 },
+    { numRuns: sized(400, 2000) },
   );
 });
 

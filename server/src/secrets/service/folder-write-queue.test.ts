@@ -6,6 +6,7 @@ import { aProject } from "../../../test/builders.ts";
 import { openStream } from "../../../test/event-streams.ts";
 import { openTestHouse, type Answer, type TestHouse } from "../../../test/harness.ts";
 import { exported, taken } from "../../../test/project-files.ts";
+import { sized } from "../../../test/full-size.ts";
 
 let house: TestHouse;
 let other: Awaited<ReturnType<TestHouse["openNode"]>>;
@@ -203,7 +204,7 @@ test("whatever many writers of a folder do at once is what some order of theirs 
       );
       assert.equal(new Set(table.map((row) => row.key)).size, table.length, "no name twice");
     }),
-    { numRuns: 40 },
+    { numRuns: sized(10, 40) },
   );
 });
 

@@ -1,3 +1,4 @@
+// A process of its own: it measures what its process takes.
 /** H5: large lists are answered in turns and in chunks; everybody else's looks do not wait behind them. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
