@@ -73,7 +73,7 @@ test("H5 a large list is whole and the same each time, by itself, through import
   check((small.body.imports as { secrets: Listed[] }[])[0]?.secrets ?? []);
 });
 
-test("H5 eight large lists at once: no stretch of the event loop holds more than a bite", async () => {
+test("H5 eight large lists at once: no stretch of the event loop holds more than a chunk", async () => {
   // Processor time, not the clock's: a busy machine does not make it longer.
   let longest = 0;
   let isOver = false;
@@ -88,9 +88,15 @@ test("H5 eight large lists at once: no stretch of the event loop holds more than
   // Fetched without a word about their content: taking it apart here would count as ours.
   const sizes = await Promise.all(
     Array.from({ length: 8 }, async () => {
-      const answer = await fetch(`${house.base}${list()}`, {
-        headers: { authorization: `Bearer ${house.owner.token}` },
-      });
+      const ask = () =>
+        fetch(`${house.base}${list()}`, { headers: { authorization: `Bearer ${house.owner.token}` } });
+      let answer = await ask();
+      // On a busy machine some wait for so long that they are asked to come again.
+      while (answer.status === 503) {
+        await answer.arrayBuffer();
+        await new Promise((resolve) => setTimeout(resolve, 1000));
+        answer = await ask();
+      }
       let size = 0;
       for await (const chunk of answer.body ?? []) size += (chunk as Uint8Array).length;
       return size;
