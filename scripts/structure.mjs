@@ -4,6 +4,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
 import { moduleOf, WHOLE } from "./module-graph.mjs";
+import { storiesOf } from "./stories.mjs";
 import { isTest, packageOf, toSource, workspacesOf } from "./workspaces.mjs";
 
 /** Today's figures, lines rounded up: they may only fall. Lower the bound in the commit that lowers the figure. */
@@ -158,11 +159,12 @@ export function structureOf(root, { bounds = BOUNDS, named = NAMED_BY_THE_COMPIL
   const { unused, onlyTested } = exportsIn(modules, usesIn(modules, faces));
   const dead = unused.filter(({ name }) => !named.includes(name));
   const needless = named.filter((name) => !unused.some((each) => each.name === name));
-  const figures = figuresOf(files);
+  const twice = typesDeclaredTwice(modules);
+  const figures = { ...figuresOf(files), twoMeanings: twice.length, unusedExports: dead.length };
   const failures = [
     ...dead.map(({ path, name, line }) => `unused-export: ${path}:${line} ${name} is imported by no file`),
     ...needless.map((name) => `needless-exemption: ${name} is imported, or gone`),
-    ...typesDeclaredTwice(modules).map(
+    ...twice.map(
       ({ name, paths }) => `one-meaning-per-type-name: ${name} is declared in ${paths.join(" and ")}`,
     ),
     ...filesUnreached(modules, faces).map(
@@ -176,15 +178,21 @@ export function structureOf(root, { bounds = BOUNDS, named = NAMED_BY_THE_COMPIL
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const { failures, figures, onlyTested } = structureOf(dirname(dirname(fileURLToPath(import.meta.url))));
+  const root = dirname(dirname(fileURLToPath(import.meta.url)));
+  const { failures, figures, onlyTested } = structureOf(root);
+  const stories = storiesOf(root);
+  for (const { story, files, most, isRight } of stories)
+    if (!isRight) failures.push(`story-too-long: ${story} takes ${files} files, at most ${most}`);
   for (const failure of failures) console.error(failure);
   if (process.argv.includes("--list")) {
     for (const { path, name, line } of onlyTested) console.log(`only tests import ${path}:${line} ${name}`);
     for (const folder of figures.alone) console.log(`one file alone in ${folder}`);
   }
   console.log(
-    `Largest room: ${figures.largest}, ${figures.filesOfLargestRoom} files, ${figures.linesOfLargestRoom} lines. ` +
+    `Files to open: ${stories.map(({ story, files, most }) => `${story} ${files} of ${most}`).join(", ")}.\n` +
+      `Largest room: ${figures.largest}, ${figures.filesOfLargestRoom} files, ${figures.linesOfLargestRoom} lines. ` +
       `Folders with one file: ${figures.oneFileFolders}. Files called service.ts: ${figures.serviceFiles}. ` +
+      `Type names with two meanings: ${figures.twoMeanings}. Unused exports: ${figures.unusedExports}. ` +
       `Exports only tests import: ${onlyTested.length}. Failures: ${failures.length}.`,
   );
   process.exit(failures.length === 0 ? 0 : 1);

@@ -2,36 +2,24 @@
 import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, it } from "node:test";
+import { describe, it, test } from "node:test";
 import { ROOT } from "./build.mjs";
+import { filesIn, stepsOf, storiesOf } from "./stories.mjs";
 
 const TOURS = join(ROOT, "docs/tours");
 const textOf = (name) => readFileSync(join(TOURS, name), "utf8");
-const filesIn = (text) => [...text.matchAll(/`([\w./-]+\.(?:ts|mjs))`/g)].map(([, path]) => path);
-/** Files of the numbered steps, their continued lines too. */
-const steps = (text) =>
-  new Set([...text.matchAll(/^\d+\. .*(?:\n +\S.*)*/gm)].flatMap(([step]) => filesIn(step)));
-/** The part of a tour under the heading that begins with these words. */
-const under = (text, words) => text.split(/^## /m).find((part) => part.startsWith(words)) ?? "";
 const docs = readdirSync(join(ROOT, "docs"), { recursive: true })
   .map(String)
   .filter((name) => name.endsWith(".md"));
 
-/** Files that a reader must open, at most. */
-const STORIES = [
-  ["an alert is created", 6, under(textOf("follow-an-alert.md"), "It is created")],
-  ["a secret change reaches a stream on another node", 12, textOf("follow-a-secret-change.md")],
-  ["a certificate is issued for a CSR", 12, under(textOf("issue-a-certificate.md"), "It is issued")],
-  ["certificates are listed with a search", 8, under(textOf("follow-a-request.md"), "Listing")],
-];
-
-describe("the tours", () => {
-  for (const [story, most, text] of STORIES)
-    it(`tell in at most ${most} files how ${story}`, () => {
-      const { size } = steps(text);
-      assert.ok(size > 3 && size <= most, `${size} files`);
-    });
+test("the files of a story are those of its numbered steps, on continued lines too, each counted once", () => {
+  const text =
+    "1. `a/b.ts`: one.\n   Goes on in `c/d.ts`\n   and `a/b.ts`.\n2. No file.\n\nAfterwards `e/f.ts`.\n";
+  assert.deepEqual([...stepsOf(text)], ["a/b.ts", "c/d.ts"]);
 });
+
+for (const { story, most, files, isRight } of storiesOf(ROOT))
+  test(`the tours tell in at most ${most} files: ${story}`, () => assert.ok(isRight, `${files} files`));
 
 describe("the documentation", () => {
   it("names files that exist", () => {
