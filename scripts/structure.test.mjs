@@ -191,6 +191,8 @@ test("the figures are counted, and each fails above its bound", () => {
     linesOfLargestRoom: 5,
     oneFileFolders: 1,
     serviceFiles: 2,
+    twoMeanings: 0,
+    unusedExports: 0,
   });
   const bounds = { filesOfLargestRoom: 4, linesOfLargestRoom: 5, oneFileFolders: 1, serviceFiles: 2 };
   assert.deepEqual(failuresWith(files, { bounds }), []);

@@ -1,7 +1,7 @@
 // Tables belong to rooms: SQL on a table stands in the room that owns it (scripts/tables.mjs). What is read are the
 // string and template literals, so that a comment or a type of the same name does not count.
 import ts from "typescript";
-import { KNOWN_CROSSINGS, TABLES_OF } from "./tables.mjs";
+import { KNOWN_CROSSINGS, KNOWN_FOREIGN_WRITES, TABLES_OF } from "./tables.mjs";
 
 /** Stands where a template puts something in. */
 const PUT_IN = "$put_in";
@@ -80,6 +80,17 @@ function literalsOf(path, text) {
   return literals;
 }
 
+/** Once per place. */
+const writtenIn = (literal, anyCase) =>
+  [
+    ...literal.matchAll(
+      new RegExp(
+        `\\b(?:INSERT\\s+INTO|UPDATE|DELETE\\s+FROM|TRUNCATE)\\s+(?:ONLY\\s+)?(?:public\\.)?"?([a-z_]+)`,
+        anyCase ? "gi" : "g",
+      ),
+    ),
+  ].map(([, table]) => table);
+
 const SQL_WORD = /\b(FROM|JOIN|INTO|UPDATE|TRUNCATE|TABLE|WHERE)\b/;
 const isStore = (path) => /\/(store|[^/]+\.store|store\/[^/]+)\.ts$/.test(path);
 const isTest = (path) => path.endsWith(".test.ts") || path.startsWith("server/test/");
@@ -99,26 +110,23 @@ export function tablesOfFile(path, text, isTable) {
 
 const roomOf = (path) => /^server\/src\/([^/]+)\//.exec(path)?.[1] ?? "house";
 
-/** Each room's files that name a table of another one, once per mention: room → table → files. */
-export function crossingsIn(files, tablesByRoom = TABLES_OF) {
-  const owners = new Map(
-    Object.entries(tablesByRoom).flatMap(([room, tables]) => tables.map((table) => [table, room])),
-  );
+/** Each room's files that name a table of another one, or change it, once per mention: room → table → files. */
+function crossingsIn(files, owners, tablesOf) {
   const crossings = {};
   for (const [path, text] of files) {
     if (!path.startsWith("server/src/") || isTest(path)) continue;
     const room = roomOf(path);
-    for (const table of tablesOfFile(path, text, (name) => owners.has(name))) {
-      if (owners.get(table) === room) continue;
+    for (const table of tablesOf(path, text)) {
+      if (!owners.has(table) || owners.get(table) === room) continue;
       crossings[room] ??= {};
       (crossings[room][table] ??= []).push(path);
     }
   }
-  return { crossings, owners };
+  return crossings;
 }
 
-export function checkTables(files, { tables = TABLES_OF, known = KNOWN_CROSSINGS } = {}) {
-  const { crossings, owners } = crossingsIn(files, tables);
+/** One that is not known is a violation, and so is a known one that is gone. */
+function compared(crossings, known, describe) {
   const violations = [];
   for (const room of new Set([...Object.keys(crossings), ...Object.keys(known)])) {
     for (const table of new Set([...Object.keys(crossings[room] ?? {}), ...Object.keys(known[room] ?? {})])) {
@@ -126,11 +134,7 @@ export function checkTables(files, { tables = TABLES_OF, known = KNOWN_CROSSINGS
       const now = paths.length;
       const allowed = known[room]?.[table] ?? 0;
       if (now > allowed)
-        violations.push({
-          rule: "tables-belong-to-rooms",
-          path: [...new Set(paths)].join(", "),
-          detail: `of ${room}: SQL on ${table}, which is of ${owners.get(table)}, in ${now} places; ${allowed} are known`,
-        });
+        violations.push({ path: [...new Set(paths)].join(", "), ...describe({ room, table, now, allowed }) });
       else if (now < allowed)
         violations.push({
           rule: "known-crossings-only-fall",
@@ -140,4 +144,29 @@ export function checkTables(files, { tables = TABLES_OF, known = KNOWN_CROSSINGS
     }
   }
   return violations;
+}
+
+export function checkTables(
+  files,
+  { tables = TABLES_OF, known = KNOWN_CROSSINGS, knownWrites = KNOWN_FOREIGN_WRITES } = {},
+) {
+  const owners = new Map(
+    Object.entries(tables).flatMap(([room, names]) => names.map((table) => [table, room])),
+  );
+  const named = crossingsIn(files, owners, (path, text) =>
+    tablesOfFile(path, text, (name) => owners.has(name)),
+  );
+  const written = crossingsIn(files, owners, (path, text) =>
+    literalsOf(path, text).flatMap((literal) => writtenIn(literal, isStore(path))),
+  );
+  return [
+    ...compared(named, known, ({ room, table, now, allowed }) => ({
+      rule: "tables-belong-to-rooms",
+      detail: `of ${room}: SQL on ${table}, which is of ${owners.get(table)}, in ${now} places; ${allowed} are known`,
+    })),
+    ...compared(written, knownWrites, ({ room, table, now, allowed }) => ({
+      rule: "only-the-owner-writes",
+      detail: `of ${room}: changes ${table}, which is of ${owners.get(table)}, in ${now} places; ${allowed} are known`,
+    })),
+  ];
 }

@@ -120,3 +120,19 @@ export const KNOWN_CROSSINGS = {
     projects: 4,
   },
 };
+
+/** How often a room's SQL inserts into, updates or deletes from another room's table; these numbers only fall, too. */
+export const KNOWN_FOREIGN_WRITES = {
+  auth: { identities: 4 },
+  identities: { membership_roles: 1, memberships: 1 },
+  inventory: { certificate_projects: 1, certificate_requests: 1 },
+  issuance: { certificates: 2 },
+  "key-rotation": { secret_versions: 1, secrets: 1 },
+  platform: { audit_log: 3 },
+  projects: { membership_roles: 1, memberships: 1 },
+  revocation: { blocked_keys: 1, certificates: 2 },
+  roles: { membership_roles: 1 },
+  "secret-files": { secret_versions: 1 },
+  "secret-versions": { secret_versions: 1 },
+  signing: { certificate_bodies: 1, certificates: 2 },
+};
