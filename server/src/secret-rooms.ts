@@ -31,7 +31,7 @@ import {
 } from "./folders/index.ts";
 import { importRoutes, createImports } from "./secret-imports/index.ts";
 import { rotationRoutes, createKeyRotations } from "./key-rotation/index.ts";
-import { createProjectFiles, transferRoutes, createSecretFiles } from "./secret-files/index.ts";
+import { createProjectFiles, fileRoutes, createSecretFiles } from "./secret-files/index.ts";
 import {
   createForgetting,
   createVersions,
@@ -73,7 +73,7 @@ export function openSecretRooms(needs: SecretsNeeds) {
     writes,
     files: createSecretFiles({ reads, writes }),
     projectFiles: createProjectFiles({ ...shared, folders, imports, reads, writes }),
-    transfers: createSecretMoves(shared),
+    moves: createSecretMoves(shared),
     history: createSecretHistory(shared),
     rollbacks: createRollbacks({ ...shared, folders }),
     explanations: createExplanations(shared),
@@ -94,7 +94,7 @@ export const secretsRoutes = (secrets: Secrets): Route[] => [
   ...importRoutes(secrets.imports),
   ...tagRoutes(secrets.tags),
   ...versionRoutes(secrets.history, secrets.rollbacks),
-  ...transferRoutes(secrets.files, secrets.projectFiles),
+  ...fileRoutes(secrets.files, secrets.projectFiles),
   ...rotationRoutes(secrets.rotations),
   ...explainRoutes(secrets.explanations),
 ];

@@ -127,19 +127,19 @@ async function prepareCluster(
 }
 
 async function postmasterArguments(
-  ground: PreparedCluster,
+  prepared: PreparedCluster,
   options: EmbeddedPostgresOptions,
 ): Promise<string[]> {
-  const directory = clusterPath(ground.dataDir);
+  const directory = clusterPath(prepared.dataDir);
   const settings = {
     ...SETTINGS,
     ...((options.durable ?? true) ? {} : CARELESS),
     ...options.settings,
-    unix_socket_directories: ground.socket.setting,
+    unix_socket_directories: prepared.socket.setting,
     cluster_name: await markOf(directory, options.name), // by which leftovers are recognised
   };
   const named = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
-  return ["-D", await ownName(ground.dataDir, ground.account, directory), ...named];
+  return ["-D", await ownName(prepared.dataDir, prepared.account, directory), ...named];
 }
 
 interface Postmaster {
@@ -160,14 +160,14 @@ function pidOf(child: ChildProcess): Promise<number> {
 }
 
 async function startPostmaster(
-  ground: PreparedCluster,
+  prepared: PreparedCluster,
   options: EmbeddedPostgresOptions,
 ): Promise<Postmaster> {
-  const { binaries, account, dataDir } = ground;
+  const { binaries, account, dataDir } = prepared;
   const { command, args } = binaries.tied(
     "INT",
     binaries.postgres,
-    await postmasterArguments(ground, options),
+    await postmasterArguments(prepared, options),
   );
   const child = spawn(command, args, {
     cwd: clusterPath(dataDir),
@@ -292,14 +292,14 @@ async function launch(
   options: EmbeddedPostgresOptions,
   lock: DataDirLock,
 ): Promise<EmbeddedPostgres> {
-  const ground = await prepareCluster(dataDir, options);
-  const postmaster = await startPostmaster(ground, options);
+  const prepared = await prepareCluster(dataDir, options);
+  const postmaster = await startPostmaster(prepared, options);
   const exited = postmaster.exited.then((code) => {
     lock.release();
     return code;
   });
   const { name } = options;
-  const connection = { host: ground.socket.directory, port: PORT, user: name, database: name };
+  const connection = { host: prepared.socket.directory, port: PORT, user: name, database: name };
   try {
     await untilReady(postmaster, connection, options.log);
   } catch (error) {

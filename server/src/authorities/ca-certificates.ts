@@ -27,7 +27,7 @@ import {
   listAuthorityCertificates,
   type AuthorityCertificateRow,
 } from "./store.ts";
-import { createCertificateRoom } from "./make-room.ts";
+import { createCertificateRoom } from "./prune-ca-certificates.ts";
 import { createCaCertificateImport, type OwnKey } from "./import-ca-certificate.ts";
 import { asRefusal, judged, chainToPem, noteCertificateProject } from "../certificates/index.ts";
 import { findCertificateById } from "../inventory/index.ts";

@@ -14,7 +14,7 @@ import type { AuthorityRow } from "./model.ts";
 import type { Authorities } from "./service.ts";
 import { addAuthorityCertificate, type AuthorityKeyRow } from "./store.ts";
 
-import type { CertificateRoom } from "./make-room.ts";
+import type { CertificateRoom } from "./prune-ca-certificates.ts";
 import { requireStorable } from "../inventory/index.ts";
 import { inventoryFacts, type InventoryFacts, addCertificate, linkSuccessor } from "../signing/index.ts";
 import { asRefusal, findingOf, refused } from "../certificates/index.ts";

@@ -78,14 +78,14 @@ export class Subscription {
   /** For how long a channel has waited for it since it was last calm. */
   heldUpMs = 0;
 
-  constructor(ground: SubscriptionInput, stream: EventStream) {
-    this.actor = ground.actor;
-    this.channel = ground.channel;
-    this.rights = ground.rights;
-    this.filters = ground.filters;
-    this.since = ground.since;
-    this.tokenEndsAt = ground.tokenEndsAt;
-    this.pingedWith = ground.pingedWith;
+  constructor(input: SubscriptionInput, stream: EventStream) {
+    this.actor = input.actor;
+    this.channel = input.channel;
+    this.rights = input.rights;
+    this.filters = input.filters;
+    this.since = input.since;
+    this.tokenEndsAt = input.tokenEndsAt;
+    this.pingedWith = input.pingedWith;
     this.stream = stream;
   }
 }
@@ -112,9 +112,9 @@ export class SubscriberRights {
   #running: Promise<void> | undefined;
   #next: Promise<void> | undefined;
 
-  constructor(standing: EffectiveRights, load: () => Promise<EffectiveRights>) {
-    this.#ability = standing.ability;
-    this.#validUntil = standing.validUntil;
+  constructor(effective: EffectiveRights, load: () => Promise<EffectiveRights>) {
+    this.#ability = effective.ability;
+    this.#validUntil = effective.validUntil;
     this.#load = load;
   }
 

@@ -68,7 +68,7 @@ export interface Events {
 
 interface Admission {
   readonly project: ProjectRow;
-  readonly standing: EffectiveRights;
+  readonly effective: EffectiveRights;
 }
 
 interface StreamOrder extends Admission {
@@ -97,21 +97,21 @@ export function createEvents(needs: EventNeeds): Events {
     checkNode();
     if (!(await authentication.isLive(actor))) throw unauthorized(END.tokenRevoked);
     const project = await projects.resolve(actor, ref);
-    const standing = await permissions.standingInProject(actor, project.id);
+    const effective = await permissions.rightsInProject(actor, project.id);
     for (const { event } of filters) {
       const wanted = { action: ACTION_OF[event], subject: SUBJECT };
-      if (!standing.ability.can(wanted.action, wanted.subject)) deny(standing.ability, wanted);
+      if (!effective.ability.can(wanted.action, wanted.subject)) deny(effective.ability, wanted);
     }
     await licences.require(project.orgId, FEATURE);
-    return { project, standing };
+    return { project, effective: effective };
   };
 
   /** In one go: whoever has the headers misses nothing that is committed from then on. */
-  const open = ({ actor, project, filters, since, standing }: StreamOrder, door: StreamDoor): void => {
+  const open = ({ actor, project, filters, since, effective: effective }: StreamOrder, door: StreamDoor): void => {
     const tokenEndsAt = authentication.endOf(door.header);
     const channel = streams.openChannel(project);
-    const load = () => permissions.standingInProject(actor, project.id);
-    const rights = channel.subscribers.get(actor.id) ?? new SubscriberRights(standing, load);
+    const load = () => permissions.rightsInProject(actor, project.id);
+    const rights = channel.subscribers.get(actor.id) ?? new SubscriberRights(effective, load);
     channel.subscribers.set(actor.id, rights);
     const stream = door.open({
       backlog: streams.backlog,

@@ -50,7 +50,7 @@ export interface Permissions {
   inProject(actor: MemberActor, projectId: string): Promise<Ability>;
   inOrganization(actor: MemberActor): Promise<Ability>;
   /** For what outlasts a request. */
-  standingInProject(actor: MemberActor, projectId: string): Promise<EffectiveRights>;
+  rightsInProject(actor: MemberActor, projectId: string): Promise<EffectiveRights>;
   requireInProject(actor: MemberActor, projectId: string, wanted: WantedPair): Promise<Ability>;
   requireInOrganization(actor: MemberActor, wanted: WantedPair): Promise<Ability>;
   /** Any role, even one without rights, is enough to see that a project exists and what it is called. */
@@ -169,7 +169,7 @@ export function createPermissions({ db, tail, clock }: PermissionNeeds): Permiss
   return {
     inProject,
     inOrganization,
-    standingInProject: (actor, projectId) => load(actor, orgOf(actor), projectId),
+    rightsInProject: (actor, projectId) => load(actor, orgOf(actor), projectId),
     requireInProject: async (actor, projectId, wanted) => check(await inProject(actor, projectId), wanted),
     requireInOrganization: async (actor, wanted) => check(await inOrganization(actor), wanted),
     async requireMember(actor, projectId) {

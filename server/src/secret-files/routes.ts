@@ -23,7 +23,7 @@ const PUT_ANYTHING = inProjectAnyOf(
   ]),
 );
 
-export const transferRoutes = (files: SecretFiles, projects: ProjectFiles): Route[] => [
+export const fileRoutes = (files: SecretFiles, projects: ProjectFiles): Route[] => [
   serve(contract.exportSecrets, async ({ actor, params, query, reply }) => {
     const chunks = await files.export(actor, params.projectId, query);
     const [type, name] = TYPES[query.format];

@@ -13,7 +13,7 @@ import type { SecretWrites } from "./service/write-secrets.ts";
 interface SecretServices {
   readonly reads: SecretReads;
   readonly writes: SecretWrites;
-  readonly transfers: SecretMoves;
+  readonly moves: SecretMoves;
 }
 
 function notModified(reply: ReplyControl, { etag }: NotModified): Raw {
@@ -88,7 +88,7 @@ const readRoutes = ({ reads }: SecretServices): Route[] => [
   })),
 ];
 
-const writeRoutes = ({ writes, transfers }: SecretServices): Route[] => [
+const writeRoutes = ({ writes, moves: moves }: SecretServices): Route[] => [
   serve(
     contract.createSecret,
     async ({ actor, params, body }) => ({
@@ -133,17 +133,17 @@ const writeRoutes = ({ writes, transfers }: SecretServices): Route[] => [
   ),
   serve(
     contract.moveSecrets,
-    ({ actor, body }) => transfers.move(actor, body),
+    ({ actor, body }) => moves.move(actor, body),
     inProject("create", "secrets"),
   ),
   serve(
     contract.copySecrets,
-    ({ actor, body }) => transfers.copy(actor, body),
+    ({ actor, body }) => moves.copy(actor, body),
     inProject("create", "secrets"),
   ),
 ];
 
-const olderRoutes = ({ reads, writes, transfers }: SecretServices): Route[] => [
+const olderRoutes = ({ reads, writes, moves: moves }: SecretServices): Route[] => [
   serve(v3.listRawSecrets, async ({ actor, query, headers, reply }) =>
     listed({ actor, reply }, await reads.list(actor, query, headers["if-none-match"], written)),
   ),
@@ -192,5 +192,5 @@ const olderRoutes = ({ reads, writes, transfers }: SecretServices): Route[] => [
     }),
     inProject("delete", "secrets"),
   ),
-  serve(v3.moveRawSecrets, ({ actor, body }) => transfers.move(actor, body), inProject("create", "secrets")),
+  serve(v3.moveRawSecrets, ({ actor, body }) => moves.move(actor, body), inProject("create", "secrets")),
 ];

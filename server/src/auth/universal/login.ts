@@ -99,7 +99,7 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
       : undefined;
   };
 
-  const grant = (pen: WriteTx, state: LoginState, caller: Caller): GrantedToken => {
+  const grant = (tx: WriteTx, state: LoginState, caller: Caller): GrantedToken => {
     const settings = {
       ttl: state.accessTokenTTL,
       maxTtl: state.accessTokenMaxTTL,
@@ -107,18 +107,18 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
       usesLimit: state.accessTokenNumUsesLimit,
     };
     const clientSecretId = secretOf(state);
-    const token = tokens.issue(pen, { bearer: state, method: METHOD, settings, clientSecretId });
+    const token = tokens.issue(tx, { bearer: state, method: METHOD, settings, clientSecretId });
     const metadata = { method: METHOD, clientSecretId };
     const { orgId, projectId } = state;
-    pen.audit(asActor(state, caller), { event: "login", orgId, projectId, metadata });
+    tx.audit(asActor(state, caller), { event: "login", orgId, projectId, metadata });
     return token;
   };
 
   /** Nothing to count and nothing to forget: only new rows. */
   const grantAtOnce = async (state: LoginState, caller: Caller): Promise<GrantedToken | undefined> => {
     let token: GrantedToken | undefined;
-    await db.groupCommit((pen) => {
-      token = grant(pen, state, caller);
+    await db.groupCommit((tx) => {
+      token = grant(tx, state, caller);
     });
     return token;
   };

@@ -61,7 +61,7 @@ export interface Db {
    * For a change that looks at nothing and whose rows nobody else writes: new rows, mostly. Those of several callers
    * share a transaction when there is much to do, and each of them stands or falls by itself all the same.
    */
-  groupCommit(change: (pen: WriteTx) => void, options?: WriteOptions): Promise<void>;
+  groupCommit(change: (tx: WriteTx) => void, options?: WriteOptions): Promise<void>;
 }
 
 export interface WriteOptions {

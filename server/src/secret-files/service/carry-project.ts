@@ -23,7 +23,7 @@ import {
 import { createApplying, isAnything, nothingDone, requireFor, type ApplyNeeds } from "./apply-plan.ts";
 import { createGathering, type GatherNeeds } from "./gather-project.ts";
 import { openApart } from "./open-apart.ts";
-import { requireRoom } from "./require-room.ts";
+import { requireCapacity } from "./require-capacity.ts";
 import { sealArchive } from "./seal-archive.ts";
 import { requireRight, type ProjectScope, refuseUnread, findFolder } from "../../secrets/index.ts";
 
@@ -209,7 +209,7 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
       return { scope: now, plan: await planFor(now, file) };
     });
     await requireFor(scope, plan);
-    await requireRoom(needs, scope, plan);
+    await requireCapacity(needs, scope, plan);
     const pace = new Pace();
     const report = await reportOf(plan, () => pace.giveWay());
     if (!input.dryRun) await carryOut(scope, { from: file.project.slug, plan, confirm });

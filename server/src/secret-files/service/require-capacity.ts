@@ -8,7 +8,7 @@ import type { ProjectScope } from "../../secrets/index.ts";
 
 type RoomNeeds = Pick<ApplyNeeds, "environments" | "folders" | "imports" | "roles" | "tags">;
 
-export async function requireRoom(
+export async function requireCapacity(
   needs: RoomNeeds,
   { project }: ProjectScope,
   plan: ImportPlan,
