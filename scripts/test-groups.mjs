@@ -9,8 +9,10 @@ const FEW = 6;
 /** Soaks and judges by other people's programs have commands of their own; `npm test` needs Node and npm packages alone. */
 export const isApart = (name) => /\/test\/(soak|verifiers|clients)\//.test(name);
 
-/** Bounds that only bite at their full size: `npm run test:full`. */
-export const isFullSize = (name) => /\/test\/budget\/|\/faults\/fail-over|\/inventory\/deep-pages/.test(name);
+/** Bounds that only bite at their full size, and real nodes that are killed and cut off: `npm run test:full`. */
+export const isFullSize = (name) =>
+  /\/test\/(budget\/|faults\/(faults|fail-over)|events\/nodes|start\/copy)/.test(name) ||
+  /\/(inventory\/deep-pages|alerts\/kill)\.test/.test(name);
 
 /** Asks other people's programs among other things: those parts are for `npm run test:verifiers`. */
 export const isJudged = (file) => /\bneeds\("(openssl|keytool)"\)/.test(readFileSync(file, "utf8"));
