@@ -19,8 +19,14 @@ export const isJudged = (file) => /\bneeds\("(openssl|keytool)"\)/.test(readFile
 
 /** What starts servers and clusters of its own shares nothing, and comes first: it is long, and would run alone at the end. */
 const isLong = (name) => /\/test\/(start|faults|fuzz|canary|budget|jar)\/|events\/nodes/.test(name);
-/** A file says so when it changes, or measures, something of its whole process. */
-const isAlone = (file) => /^\s*(\/\/|\*|\/\*\*) A process of its own:/m.test(readFileSync(file, "utf8"));
+/**
+ * A file says so when it changes, or measures, something of its whole process. The stage of the alerts registers its hooks
+ * when it is read, which happens once in a process.
+ */
+function isAlone(file) {
+  const text = readFileSync(file, "utf8");
+  return /^\s*(\/\/|\*|\/\*\*) A process of its own:/m.test(text) || /\/alert-(stage|door)\.js"/.test(text);
+}
 
 /** The room, and in the platform its sub-room. */
 function roomOf(name) {
