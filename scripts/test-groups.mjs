@@ -9,16 +9,24 @@ const FEW = 6;
 /** Soaks and judges by other people's programs have commands of their own; `npm test` needs Node and npm packages alone. */
 export const isApart = (name) => /\/test\/(soak|verifiers|clients)\//.test(name);
 
-/** Bounds that only bite at their full size: `npm run test:full`. */
-export const isFullSize = (name) => /\/test\/budget\/|\/faults\/fail-over|\/inventory\/deep-pages/.test(name);
+/** Bounds that only bite at their full size, and real nodes that are killed and cut off: `npm run test:full`. */
+export const isFullSize = (name) =>
+  /\/test\/(budget\/|faults\/(faults|fail-over)|events\/nodes|start\/copy)/.test(name) ||
+  /\/(inventory\/deep-pages|alerts\/kill)\.test/.test(name);
 
 /** Asks other people's programs among other things: those parts are for `npm run test:verifiers`. */
 export const isJudged = (file) => /\bneeds\("(openssl|keytool)"\)/.test(readFileSync(file, "utf8"));
 
 /** What starts servers and clusters of its own shares nothing, and comes first: it is long, and would run alone at the end. */
 const isLong = (name) => /\/test\/(start|faults|fuzz|canary|budget|jar)\/|events\/nodes/.test(name);
-/** A file says so when it changes, or measures, something of its whole process. */
-const isAlone = (file) => /^\s*(\/\/|\*|\/\*\*) A process of its own:/m.test(readFileSync(file, "utf8"));
+/**
+ * A file says so when it changes, or measures, something of its whole process. The stage of the alerts registers its hooks
+ * when it is read, which happens once in a process.
+ */
+function isAlone(file) {
+  const text = readFileSync(file, "utf8");
+  return /^\s*(\/\/|\*|\/\*\*) A process of its own:/m.test(text) || /\/alert-(stage|door)\.js"/.test(text);
+}
 
 /** The room, in the platform its sub-room, or the package. */
 function roomOf(name) {

@@ -156,11 +156,11 @@ test("an alert is made, tried, fired and followed from the command line, against
   assert.match((await keyward("list", "--search", "web")).out, /answered 404/);
 
   await issueACertificate(project.id);
-  for (let waited = 0; received.length < 3 && waited < 600; waited += 1)
+  for (let waited = 0; received.length < 3 && waited < 2400; waited += 1)
     await new Promise((done) => setTimeout(done, 50));
   assert.equal(received[2]?.type, "dev.keyward.certificate.issuance");
   let told = "";
-  for (let waited = 0; !/issuance +webhook +1 +delivered/.test(told) && waited < 30; waited += 1)
+  for (let waited = 0; !/issuance +webhook +1 +delivered/.test(told) && waited < 120; waited += 1)
     told = (await keyward("deliveries", id)).out;
   assert.match(told, /issuance +webhook +1 +delivered +1/);
   assert.equal(

@@ -58,7 +58,7 @@ describe("the places for streams, over all nodes (E-12)", () => {
     await pause(400); // by now it has tried to write that down
     await query("ALTER TABLE stream_counts_away RENAME TO stream_counts");
     let left = await taken();
-    for (let waited = 0; left[0] !== 0 && left.length > 0 && waited < 8000; waited += 200) {
+    for (let waited = 0; left[0] !== 0 && left.length > 0 && waited < 120_000; waited += 200) {
       await pause(200);
       left = await taken();
     }

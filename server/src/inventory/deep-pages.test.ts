@@ -7,12 +7,11 @@ import { openTestHouse, type TestHouse } from "../../test/harness.ts";
 import { withClient } from "../../test/postgres.ts";
 import { type SlowQuery, MAINTENANCE_TURN } from "../platform/db/index.ts";
 import { listOfProfile } from "./store/profile-list.ts";
-import { fullOnly } from "../../test/full-size.ts";
 
 const ROWS = 133_333;
 const CERTS = "/api/v1/cert-manager/certificates";
 
-describe("pages of a long list", { skip: fullOnly }, () => {
+describe("pages of a long list", () => {
   let house: TestHouse;
   let pki: Pki;
   before(async () => {

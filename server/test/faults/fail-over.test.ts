@@ -3,9 +3,8 @@ import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import { stopOwnPostgres } from "../postgres.ts";
 import { failOver, twoRoles } from "./scenarios.ts";
-import { fullOnly } from "../full-size.ts";
 
-describe("real nodes on servers that change", { skip: fullOnly }, () => {
+describe("real nodes on servers that change", () => {
   after(() => stopOwnPostgres());
 
   it("P-04 F2 a fail-over that loses commits leaves nothing of them in anybody's memory, and streams are told", async () => {

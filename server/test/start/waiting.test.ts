@@ -57,7 +57,7 @@ describe("a start that has to wait", () => {
     const server = direct();
     await Promise.race([
       server.ready,
-      new Promise((_, reject) => setTimeout(reject, 60_000, new Error("it waits")).unref()),
+      new Promise((_, reject) => setTimeout(reject, 240_000, new Error("it waits")).unref()),
     ]);
     await admin.query("SELECT pg_advisory_unlock_all()");
   });
@@ -79,7 +79,7 @@ describe("a start that has to wait", () => {
     await until(said(server, /the start waits for the database/), SOON_MS);
     const code = await Promise.race([
       server.exited,
-      new Promise((_, reject) => setTimeout(reject, 90_000, new Error("it hangs")).unref()),
+      new Promise((_, reject) => setTimeout(reject, 240_000, new Error("it hangs")).unref()),
     ]);
     assert.equal(code, 1);
     assert.match(server.errors(), /^DATABASE_URL: the database cannot be reached: .*\n$/);

@@ -304,7 +304,7 @@ describe("what waits", () => {
     await house.house.alertWork.jobs.find((job) => job.name === "alert-facts")?.run();
     house.house.alertWork.start();
     try {
-      for (let waited = 0; receiver.received.length < 30 && waited < 500; waited += 1)
+      for (let waited = 0; receiver.received.length < 30 && waited < 6000; waited += 1)
         await new Promise((done) => setTimeout(done, 20));
       assert.equal(take().length, 30);
       assert.ok(dead.received.length <= 4, `${dead.received.length} at once`);

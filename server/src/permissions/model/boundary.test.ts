@@ -7,7 +7,6 @@ import { ALL_PAIRS } from "./catalogue.ts";
 import type { AttributeValue } from "./conditions.ts";
 import { compileRules } from "./evaluate.ts";
 import type { Condition, Conditions, Rule } from "./rules.ts";
-import { sized } from "../../../test/full-size.ts";
 
 function rule(conditions?: Conditions, inverted = false): Rule {
   return { subject: "secrets", action: "create", ...(conditions ? { conditions } : {}), inverted };
@@ -401,7 +400,7 @@ describe("the boundary as a property", () => {
         if (excess === undefined && granted.length > 0 && proven) seen.proven += 1;
         if (proven && granted.length > 20) seen.substantial += 1;
       }),
-      { numRuns: sized(600, 3000) },
+      { numRuns: 3000 },
     );
     assert.ok(seen.outside > 300, JSON.stringify(seen));
     assert.ok(seen.contained > 300, JSON.stringify(seen));
@@ -433,7 +432,7 @@ describe("the boundary as a property", () => {
           }
         },
       ),
-      { numRuns: sized(200, 500) },
+      { numRuns: 500 },
     );
   });
 
@@ -443,7 +442,7 @@ describe("the boundary as a property", () => {
         const missing = missingFrom(compileRules(rules), rules);
         assert.deepEqual(missing, []);
       }),
-      { numRuns: sized(200, 500) },
+      { numRuns: 500 },
     );
   });
 });

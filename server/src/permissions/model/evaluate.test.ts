@@ -4,7 +4,6 @@ import fc from "fast-check";
 import { compileGlob } from "../../platform/glob.ts";
 import { compileRules } from "./evaluate.ts";
 import type { Conditions, Rule, ScalarOperators } from "./rules.ts";
-import { sized } from "../../../test/full-size.ts";
 
 function reading(conditions?: Conditions, inverted = false): Rule {
   return { subject: "secrets", action: "readValue", inverted, ...(conditions ? { conditions } : {}) };
@@ -305,7 +304,7 @@ describe("against the definition", () => {
         assert.equal(compileRules([...rules].reverse()).can("edit", "secrets", given), expected);
         seen[expected ? "yes" : "no"] += 1;
       }),
-      { numRuns: sized(600, 3000) },
+      { numRuns: 3000 },
     );
     assert.ok(seen.yes > 100 && seen.no > 100, JSON.stringify(seen));
   });
@@ -347,7 +346,7 @@ describe("against the definition", () => {
           seen[expected ? "yes" : "no"] += 1;
         },
       ),
-      { numRuns: sized(400, 2000) },
+      { numRuns: 2000 },
     );
     assert.ok(seen.yes > 100 && seen.no > 100, JSON.stringify(seen));
   });
@@ -360,7 +359,7 @@ describe("against the definition", () => {
         if (extra.inverted === true) assert.ok(before || !after);
         else assert.ok(after || !before);
       }),
-      { numRuns: sized(200, 1000) },
+      { numRuns: 1000 },
     );
   });
 });

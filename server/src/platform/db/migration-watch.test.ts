@@ -53,7 +53,7 @@ describe("a migration, which may take as long as it needs", () => {
     await holder.end();
   });
 
-  it("does not wait for ever on a wire that swallows everything", { timeout: 120_000 }, async () => {
+  it("does not wait for ever on a wire that swallows everything", { timeout: 600_000 }, async () => {
     const asked = ask("SELECT pg_sleep(600)");
     const isAtIt = () =>
       withClient(test.server, test.connection.database, async (client) => {

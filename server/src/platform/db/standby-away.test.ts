@@ -11,6 +11,7 @@ import { Problem } from "../problem.ts";
 import type { EmbeddedPostgres } from "@keyward/embedded-postgres";
 import { startOwnPostgres } from "./embedded.ts";
 import { openDatabase, sql, type Database } from "./index.ts";
+import { sized } from "../../../test/full-size.ts";
 
 const raise = sql(`UPDATE counters SET value = value + 1 WHERE name = $1`);
 const valueOf = sql<{ value: number }>(`SELECT value FROM counters WHERE name = $1`);
@@ -96,7 +97,8 @@ describe("a synchronous standby that is away", () => {
       ];
       for (const { reason, ms } of await Promise.all(waiting)) {
         assert.match(reason, /synchronous standby.*not certain/);
-        assert.ok(ms < 9500, `it took ${ms} ms`);
+        // Ten seconds are promised; in the small run other things run beside it.
+        assert.ok(ms < sized(60_000, 9_500), `it took ${ms} ms`);
       }
       assert.deepEqual(here.obstacles(), [
         "changes wait for a synchronous standby that does not confirm them",

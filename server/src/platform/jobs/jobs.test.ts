@@ -110,7 +110,7 @@ describe("jobs", () => {
     assert.ok(runs >= 2);
     const stoppedAt = Date.now();
     await jobs.stop();
-    assert.ok(Date.now() - stoppedAt < 10_000, "a stop does not wait for ever");
+    assert.ok(Date.now() - stoppedAt < 60_000, "a stop does not wait for ever");
     let heirRuns = 0;
     await node("endless", async () => void (heirRuns += 1)).runDue();
     assert.equal(heirRuns, 1, "what was cut off is free for the next node");

@@ -79,7 +79,7 @@ test("a walk through imports ends when it has looked into enough folders", () =>
 
 test(
   "a secret that many folders import is counted as often as it is answered",
-  { timeout: 120_000 },
+  { timeout: 600_000 },
   async () => {
     const { id: projectId } = await aProject(house.owner);
     const at = { projectId, environment: "dev" };
