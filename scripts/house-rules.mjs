@@ -6,13 +6,19 @@ import { moduleOf } from "./module-graph.mjs";
 import { isTest, packageOf } from "./workspaces.mjs";
 
 /** What a file beside the furniture may not be called: such a name says nothing, and anything fits into it. */
-const SAYS_NOTHING = /^(utils?|helpers?|common|shared|misc|types|lib|managers?)(\.|$)/;
-const ENTRANCES = /(^|[/.])(index|contract(\.v\d+)?|events)\.ts$/;
+const SAYS_NOTHING = /(^|[/.])(utils?|helpers?|common|shared|misc|types|lib|managers?)([/.]|$)/;
+/** A room's face, its facts, and contracts wherever they stand: these are the outside's anyway. */
+const ENTRANCES = /^server\/src\/[^/]+\/(index|events)\.ts$|[/.]contract(\.v\d+)?\.ts$/;
+/** What knows neither time nor place: it may be asked from a decision. */
+const PURE_MODULES = new Set(["node:crypto", "node:net", "lru-cache", "@keyward/x509"]);
+/** The one file above the rooms that they may know. */
+const VERSION = "server/src/version.ts";
 const PURE_PLATFORM =
   /^server\/src\/platform\/(problem|ids|html|glob(-[a-z]+)?|clock|redacted|actor|http\/(endpoint|client-address))\.ts$/;
 
 const SQL = new Set(["sql", "searchSql", "slowSql"]);
 
+const isAboveRooms = (path) => /^server\/src\/[^/]+\.ts$/.test(path);
 const roomOf = (path) => /^server\/src\/(?!platform\/)([^/]+)\//.exec(path)?.[1];
 const inPlatform = (path) => path.startsWith("server/src/platform/");
 const base = (path) => posix.basename(path);
@@ -51,7 +57,9 @@ const EDGE_RULES = [
     "rooms-enter-by-the-door",
     (from, { target }) => {
       const [here, there] = [roomOf(from), roomOf(target)];
-      if (here === undefined || there === undefined || here === there) return false;
+      // What is above the rooms puts them together; a room that asks it back would come in through the roof.
+      if (here !== undefined && isAboveRooms(target)) return target !== VERSION;
+      if (there === undefined || here === there || (here === undefined && !isAboveRooms(from))) return false;
       // Models are pure on both sides: what one decides another may build on.
       return !ENTRANCES.test(target) && !(isFurniture(from, "model") && isFurniture(target, "model"));
     },
@@ -70,11 +78,20 @@ const EDGE_RULES = [
     (from, { target }) =>
       isFurniture(from, "model") &&
       roomOf(from) !== undefined &&
-      target.startsWith("server/") &&
+      !PURE_MODULES.has(target) &&
       !PURE_PLATFORM.test(target) &&
       !isFurniture(target, "model") &&
       !isFurniture(target, "contract") &&
       !(base(target) === "index.ts" && roomOf(target) === "permissions"),
+  ],
+  [
+    "events-are-facts",
+    (from, { target }) =>
+      base(from) === "events.ts" &&
+      roomOf(from) !== undefined &&
+      target !== "server/src/platform/outbox/index.ts" &&
+      !isFurniture(target, "contract") &&
+      !isFurniture(target, "model"),
   ],
   [
     "only-stores-speak-sql",
@@ -87,7 +104,10 @@ const EDGE_RULES = [
   [
     "stores-are-low",
     (from, { target }) =>
-      isFurniture(from, "store") && ["service", "routes", "jobs"].some((name) => isFurniture(target, name)),
+      isFurniture(from, "store") &&
+      roomOf(from) !== undefined &&
+      roomOf(from) === roomOf(target) &&
+      !["store", "model", "contract", "events"].some((name) => isFurniture(target, name)),
   ],
   [
     "routes-and-jobs-skip-no-floor",
@@ -107,6 +127,14 @@ const EDGE_RULES = [
       !isType &&
       !from.startsWith("server/src/platform/db/") &&
       packageOf(from) === undefined,
+  ],
+  [
+    "only-the-database-starts-one",
+    (from, { target, isType }) =>
+      target === "@keyward/embedded-postgres" &&
+      !isType &&
+      !from.startsWith("server/src/platform/db/") &&
+      !isAboveRooms(from),
   ],
   [
     "web-and-cli-know-only-the-contract",
@@ -154,7 +182,7 @@ export function check(files) {
         path,
         detail: `line ${line} imports or starts what it does not name`,
       });
-    if (roomOf(path) !== undefined && SAYS_NOTHING.test(base(path)))
+    if (roomOf(path) !== undefined && SAYS_NOTHING.test(path.slice("server/src/".length)))
       violations.push({ rule: "names-say-what", path, detail: "has a name that says nothing" });
     if (/^export default /m.test(text))
       violations.push({ rule: "no-default-export", path, detail: "has a default export" });

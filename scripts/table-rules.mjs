@@ -1,11 +1,11 @@
 // Tables belong to rooms: SQL on a table stands in the room that owns it (scripts/tables.mjs). What is read are the
 // string and template literals, so that a comment or a type of the same name does not count.
 import ts from "typescript";
-import { KNOWN_CROSSINGS, KNOWN_FOREIGN_WRITES, TABLES_OF } from "./tables.mjs";
+import { KNOWN_CROSSINGS, KNOWN_FOREIGN_WRITES, KNOWN_PUT_IN, TABLES_OF } from "./tables.mjs";
 
 /** Stands where a template puts something in. */
 const PUT_IN = "$put_in";
-const TOKEN = /'(?:[^']|'')*'|--[^\n]*|"[^"]+"|[a-z_$][\w$]*(?:\."?[a-z_]\w*"?)*|[(),;]/gi;
+const TOKEN = /'(?:[^']|'')*'|--[^\n]*|(?:"[^"]+"|[a-z_$][\w$]*)(?:\."?[a-z_]\w*"?)*|[(),;]/gi;
 const NAMES_A_TABLE = new Set([
   "FROM",
   "JOIN",
@@ -80,16 +80,34 @@ function literalsOf(path, text) {
   return literals;
 }
 
-/** Once per place. */
-const writtenIn = (literal, anyCase) =>
-  [
-    ...literal.matchAll(
-      new RegExp(
-        `\\b(?:INSERT\\s+INTO|UPDATE|DELETE\\s+FROM|TRUNCATE)\\s+(?:ONLY\\s+)?(?:public\\.)?"?([a-z_]+)`,
-        anyCase ? "gi" : "g",
-      ),
-    ),
-  ].map(([, table]) => table);
+const CHANGES = new Set(["INTO", "UPDATE", "TRUNCATE", "COPY"]);
+/** FOR UPDATE locks; ON CONFLICT DO UPDATE is the insert's own. */
+const LOCKS_OR_GOES_ON = new Set(["FOR", "KEY", "DO"]);
+const NO_TABLE = new Set(["SET", "OF", "NOWAIT", "SKIP", "SELECT"]);
+
+/**
+ * The tables that an SQL text changes, once per place: INSERT and MERGE INTO, UPDATE, DELETE FROM, TRUNCATE, COPY … FROM.
+ * `$put_in` where the text does not say which.
+ */
+export function tablesWrittenIn(text, { anyCase = true } = {}) {
+  const found = [];
+  let [before, isExpected, inList] = ["", false, false];
+  for (const [token] of text.matchAll(TOKEN)) {
+    if (token.startsWith("--") || token.startsWith("'")) continue;
+    const word = anyCase ? token.toUpperCase() : token;
+    if (isExpected && PASSES_ON.has(word)) continue;
+    if (isExpected) {
+      if (/^["a-z_$]/i.test(token) && !NO_TABLE.has(word)) found.push(bare(token));
+      isExpected = false;
+    } else if (token === ",") isExpected = inList;
+    else if (CHANGES.has(word) || (word === "FROM" && before === "DELETE")) {
+      isExpected = !(word === "UPDATE" && LOCKS_OR_GOES_ON.has(before));
+      inList = word === "TRUNCATE";
+    } else if (token === ";") inList = false;
+    before = word;
+  }
+  return isExpected && /\s$/.test(text) ? [...found, PUT_IN] : found;
+}
 
 const SQL_WORD = /\b(FROM|JOIN|INTO|UPDATE|TRUNCATE|TABLE|WHERE)\b/;
 const isStore = (path) => /\/(store|[^/]+\.store|store\/[^/]+)\.ts$/.test(path);
@@ -148,7 +166,12 @@ function compared(crossings, known, describe) {
 
 export function checkTables(
   files,
-  { tables = TABLES_OF, known = KNOWN_CROSSINGS, knownWrites = KNOWN_FOREIGN_WRITES } = {},
+  {
+    tables = TABLES_OF,
+    known = KNOWN_CROSSINGS,
+    knownWrites = KNOWN_FOREIGN_WRITES,
+    putsIn = KNOWN_PUT_IN,
+  } = {},
 ) {
   const owners = new Map(
     Object.entries(tables).flatMap(([room, names]) => names.map((table) => [table, room])),
@@ -157,7 +180,13 @@ export function checkTables(
     tablesOfFile(path, text, (name) => owners.has(name)),
   );
   const written = crossingsIn(files, owners, (path, text) =>
-    literalsOf(path, text).flatMap((literal) => writtenIn(literal, isStore(path))),
+    literalsOf(path, text).flatMap((literal) => tablesWrittenIn(literal, { anyCase: isStore(path) })),
+  );
+  const unnamed = [...files].filter(
+    ([path, text]) =>
+      isStore(path) &&
+      !isTest(path) &&
+      literalsOf(path, text).some((literal) => tablesWrittenIn(literal).includes(PUT_IN)),
   );
   return [
     ...compared(named, known, ({ room, table, now, allowed }) => ({
@@ -168,5 +197,12 @@ export function checkTables(
       rule: "only-the-owner-writes",
       detail: `of ${room}: changes ${table}, which is of ${owners.get(table)}, in ${now} places; ${allowed} are known`,
     })),
+    ...unnamed
+      .filter(([path]) => !putsIn.includes(path))
+      .map(([path]) => ({
+        rule: "written-tables-are-named",
+        path,
+        detail: "changes a table whose name is put in; nobody can tell whose it is",
+      })),
   ];
 }

@@ -42,11 +42,30 @@ test("who may look at another room's table may not change it", () => {
     "slowSql(`UPDATE ONLY projects SET name = $1`)",
     "sql(`WITH gone AS (DELETE FROM public.projects RETURNING id) SELECT id FROM gone`)",
     "sql('truncate projects')",
+    'sql(`INSERT INTO "public"."projects" (id) VALUES ($1)`)',
+    "sql(`MERGE INTO projects USING (VALUES (1)) v (n) ON true WHEN MATCHED THEN DELETE`)",
+    "sql(`COPY projects FROM STDIN`)",
+    "sql(`TRUNCATE TABLE projects`)",
+    "sql(`TRUNCATE alerts, projects`)",
   ]) {
     assert.deepEqual(broken(inAlerts(text), known), ["only-the-owner-writes"], text);
     assert.deepEqual(broken(inAlerts(text), known, { alerts: { projects: 1 } }), [], text);
   }
-  assert.deepEqual(broken(inAlerts("sql(`SELECT 1 FROM projects FOR UPDATE`)"), known), []);
+  for (const text of [
+    "sql(`SELECT 1 FROM projects FOR UPDATE`)",
+    "sql(`SELECT 1 FROM projects p FOR NO KEY UPDATE OF p SKIP LOCKED`)",
+    "sql(`INSERT INTO alerts SELECT 1 FROM projects ON CONFLICT (id) DO UPDATE SET n = 1`)",
+  ])
+    assert.deepEqual(broken(inAlerts(text), known), [], text);
+});
+
+test("a changed table is written out", () => {
+  for (const text of [
+    "const T = 'alerts'; sql(`UPDATE ${T} SET n = 1`)",
+    "sql(`INSERT INTO ${HEAD} VALUES (1)`)",
+    "sql('DELETE FROM ' + TABLE)",
+  ])
+    assert.ok(broken(inAlerts(text)).includes("written-tables-are-named"), text);
 });
 
 test("a table of the own room, a column, a word of a comment and a test are no crossing", () => {

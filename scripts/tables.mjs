@@ -136,3 +136,6 @@ export const KNOWN_FOREIGN_WRITES = {
   "secret-versions": { secret_versions: 1 },
   signing: { certificate_bodies: 1, certificates: 2 },
 };
+
+/** Stores that write one statement for several tables of their own, whose name is put in. */
+export const KNOWN_PUT_IN = ["server/src/inventory/store/maintenance.ts"];
