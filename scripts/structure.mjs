@@ -9,10 +9,11 @@ import { isTest, packageOf, toSource, workspacesOf } from "./workspaces.mjs";
 
 /** Today's figures, lines rounded up: they may only fall. Lower the bound in the commit that lowers the figure. */
 const BOUNDS = {
-  filesOfLargestRoom: 34,
+  filesOfLargestRoom: 36,
   linesOfLargestRoom: 5_400,
   oneFileFolders: 0,
   serviceFiles: 45,
+  onlyTested: 118,
 };
 
 /** Imported by nobody, but the declarations the compiler writes for other files must be able to name them. */
@@ -130,10 +131,12 @@ function figuresOf(files) {
     const { files: count, lines } = rooms.get(room) ?? { files: 0, lines: 0 };
     rooms.set(room, { files: count + 1, lines: lines + text.replace(/\n$/, "").split("\n").length });
   }
-  const [largest, size] = [...rooms].sort(([, a], [, b]) => b.lines - a.lines)[0] ?? [
-    "none",
-    { files: 0, lines: 0 },
-  ];
+  const largest = (by) =>
+    [...rooms].map(([room, size]) => ({ room, size: size[by] })).sort((a, b) => b.size - a.size)[0] ?? {
+      room: "none",
+      size: 0,
+    };
+  const [byFiles, byLines] = [largest("files"), largest("lines")];
   const alone = [...folders]
     .filter(
       ([folder, paths]) =>
@@ -141,10 +144,11 @@ function figuresOf(files) {
     )
     .map(([folder]) => folder);
   return {
-    largest,
+    largest: byLines.room,
+    withMostFiles: byFiles.room,
     alone,
-    filesOfLargestRoom: size.files,
-    linesOfLargestRoom: size.lines,
+    filesOfLargestRoom: byFiles.size,
+    linesOfLargestRoom: byLines.size,
     oneFileFolders: alone.length,
     serviceFiles: [...files.keys()].filter((path) => isSource(path) && path.endsWith("/service.ts")).length,
   };
@@ -160,7 +164,12 @@ export function structureOf(root, { bounds = BOUNDS, named = NAMED_BY_THE_COMPIL
   const dead = unused.filter(({ name }) => !named.includes(name));
   const needless = named.filter((name) => !unused.some((each) => each.name === name));
   const twice = typesDeclaredTwice(modules);
-  const figures = { ...figuresOf(files), twoMeanings: twice.length, unusedExports: dead.length };
+  const figures = {
+    ...figuresOf(files),
+    twoMeanings: twice.length,
+    unusedExports: dead.length,
+    onlyTested: onlyTested.length,
+  };
   const failures = [
     ...dead.map(({ path, name, line }) => `unused-export: ${path}:${line} ${name} is imported by no file`),
     ...needless.map((name) => `needless-exemption: ${name} is imported, or gone`),
@@ -190,7 +199,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   }
   console.log(
     `Files to open: ${stories.map(({ story, files, most }) => `${story} ${files} of ${most}`).join(", ")}.\n` +
-      `Largest room: ${figures.largest}, ${figures.filesOfLargestRoom} files, ${figures.linesOfLargestRoom} lines. ` +
+      `Largest rooms: ${figures.largest}, ${figures.linesOfLargestRoom} lines; ${figures.withMostFiles}, ${figures.filesOfLargestRoom} files. ` +
       `Folders with one file: ${figures.oneFileFolders}. Files called service.ts: ${figures.serviceFiles}. ` +
       `Type names with two meanings: ${figures.twoMeanings}. Unused exports: ${figures.unusedExports}. ` +
       `Exports only tests import: ${onlyTested.length}. Failures: ${failures.length}.`,

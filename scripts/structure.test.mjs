@@ -186,6 +186,7 @@ test("the figures are counted, and each fails above its bound", () => {
   const { figures } = structureWith(files);
   assert.deepEqual(figures, {
     largest: "alerts",
+    withMostFiles: "alerts",
     alone: [`${ROOM}/calendar`],
     filesOfLargestRoom: 4,
     linesOfLargestRoom: 5,
@@ -193,6 +194,7 @@ test("the figures are counted, and each fails above its bound", () => {
     serviceFiles: 2,
     twoMeanings: 0,
     unusedExports: 0,
+    onlyTested: 0,
   });
   const bounds = { filesOfLargestRoom: 4, linesOfLargestRoom: 5, oneFileFolders: 1, serviceFiles: 2 };
   assert.deepEqual(failuresWith(files, { bounds }), []);

@@ -63,12 +63,17 @@ function partsOf(room) {
   return Array.from({ length: parts }, (_, part) => room.slice(cut(part), cut(part + 1)));
 }
 
-/** Each file is a suite: its hooks are its own. It is read when those before it are done. */
+/** Each file is a suite: its hooks are its own. It is read when those before it are done; one that ends the process fails. */
 export const entryOf = (group) => `import { describe } from "node:test";
+let isDone = false;
+process.on("exit", (code) => {
+  if (!isDone && code === 0) process.exitCode = 1;
+});
 for (const { name, url } of ${JSON.stringify(group, undefined, 2)})
   await describe(name, async () => {
     await import(url);
   });
+isDone = true;
 // Whatever a file left open must not keep the run waiting.
 setTimeout(() => process.exit(), 1000).unref();
 `;

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
+import { pathToFileURL } from "node:url";
 import { entryOf, groupsOf, isApart, isFullSize } from "./test-groups.mjs";
 
 const folder = mkdtempSync(join(tmpdir(), "keyward-groups-"));
@@ -10,7 +12,7 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 
 let count = 0;
 function fileOf(text) {
-  const file = join(folder, `${(count += 1)}.js`);
+  const file = join(folder, `${(count += 1)}.mjs`);
   writeFileSync(file, text);
   return file;
 }
@@ -50,6 +52,19 @@ test("what starts servers, and what asks for it, has a process of its own and co
 test("the entry of a group imports each file inside a suite of its name", () => {
   const text = entryOf([{ name: "a", url: "file:///a.js" }]);
   assert.match(text, /"name": "a",\n {4}"url": "file:\/\/\/a\.js"/);
+});
+
+test("a file that ends the process does not let those behind it pass unread", () => {
+  const first = fileOf('import { test } from "node:test"; test("a", () => process.exit(0));');
+  const second = fileOf('import { test } from "node:test"; test("b", () => {});');
+  const ended = (...files) => {
+    const entry = `${fileOf("")}.mjs`;
+    writeFileSync(entry, entryOf(files.map((file) => ({ name: file, url: pathToFileURL(file).href }))));
+    return spawnSync(process.execPath, [entry], { env: { ...process.env, NODE_TEST_CONTEXT: undefined } })
+      .status;
+  };
+  assert.equal(ended(first, second), 1);
+  assert.equal(ended(second), 0);
 });
 
 test("outside programs and full sizes are no part of the usual run", () => {

@@ -1,4 +1,4 @@
-/** What the room does unasked: on every node at once when a fact is heard, and by the cluster's clock as the net. */
+/** What the room does unasked: at once on the node that committed a fact, and by the cluster's clock as the net. */
 import type { Clock } from "../platform/clock.ts";
 import type { Job } from "../platform/jobs/index.ts";
 import type { Log } from "../platform/log.ts";

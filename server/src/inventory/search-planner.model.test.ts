@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
-import { groupsOf, NEWEST_SAMPLED, planSearch } from "./search-planner.model.ts";
-import { sampleOf } from "./search-planner.ts";
+import { groupsOf, NEWEST_SAMPLED, planSearch, sampleOf } from "./search-planner.model.ts";
 import { sized } from "../../test/full-size.ts";
 
 const nameAt = (index: number) =>

@@ -11,6 +11,7 @@
  * A sample of the profile's names tells the two apart and estimates how long those lists are. It only guides: the
  * whole term is compared in any case, so a bad guess costs time and never correctness.
  */
+import { inChunks } from "../platform/pace.ts";
 
 export const NEWEST_SAMPLED = 500;
 export const PLACES_SAMPLED = 50;
@@ -57,7 +58,7 @@ const COST = { walk: 0.5, entry: 0.032, probe: 0.03, candidate: 3, index: 50 } a
 const LONG_WALK_ROWS = 500;
 /** A part more narrows the choice, but is a list more to read. */
 const MOST_PARTS = 4;
-export const BETWEEN = "\n\n";
+const BETWEEN = "\n\n";
 
 /**
  * The groups of three letters by which the index files a piece of text: of every word, with two blanks before it and
@@ -220,4 +221,39 @@ export function planSearch(
   if (!best) return { kind: "letters" };
   if (rows * COST.walk <= best.price + met * COST.candidate) return { kind: "walk" };
   return { kind: "index", parts: joined(term, best.parts), isByProfile: best.isByProfile };
+}
+
+/** As if besides the sample some hundred names had been seen in which every group is rather rare: chance evens out. */
+const PRIOR = { held: 1.5, seen: 200 } as const;
+
+/** Honest names have a few thousand; those made to be all different must not fill the memory. */
+const MOST_GROUPS = 50_000;
+
+async function sharesOf(texts: readonly string[]) {
+  const counts = new Map<string, number>();
+  await inChunks(texts, (text) => {
+    for (const group of groupsOf(`\n${text}\n`)) {
+      const count = counts.get(group);
+      if (count !== undefined || counts.size < MOST_GROUPS) counts.set(group, (count ?? 0) + 1);
+    }
+  });
+  const shareOf = (count: number) => (count + PRIOR.held) / (texts.length + PRIOR.seen);
+  const shares = new Map<string, number>();
+  await inChunks(counts, ([group, count]) => void shares.set(group, shareOf(count)));
+  return { shares, shareOfUnseen: shareOf(0) };
+}
+
+/** Long names of many certificates are a long count, so it is done in chunks. */
+export async function sampleOf(seen: SeenNames): Promise<SearchSample> {
+  const { newest, places } = seen;
+  const size = Math.max(seen.counted, newest.length);
+  const spread = places.flat();
+  return {
+    newest: newest.join(BETWEEN),
+    newestCount: newest.length,
+    places: places.map((texts) => ({ text: texts.join(BETWEEN), count: texts.length })),
+    size,
+    everywhere: Math.max(seen.everywhere, size),
+    ...(await sharesOf(spread.length >= newest.length / 2 ? spread : newest)),
+  };
 }

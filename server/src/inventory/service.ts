@@ -18,8 +18,7 @@ import {
 } from "./store/certificates.ts";
 import { listOfProfile } from "./store/profile-list.ts";
 import { namesOfProfile, searchInProfile } from "./store/profile-search.ts";
-import { NEWEST_SAMPLED, planSearch, type SearchSample } from "./search-planner.model.ts";
-import { sampleOf } from "./search-planner.ts";
+import { NEWEST_SAMPLED, planSearch, sampleOf, type SearchSample } from "./search-planner.model.ts";
 import { renewalTime, openCertificateKey } from "../signing/index.ts";
 import { judged, statusOf, chainToPem } from "../certificates/index.ts";
 import type { Profiles, ProfileRow } from "../profiles/index.ts";
