@@ -9,7 +9,7 @@ import { isTest, packageOf } from "./workspaces.mjs";
 const SAYS_NOTHING = /^(utils?|helpers?|common|shared|misc|types|lib|managers?)(\.|$)/;
 const ENTRANCES = /(^|[/.])(index|contract(\.v\d+)?|events)\.ts$/;
 const PURE_PLATFORM =
-  /^server\/src\/platform\/(problem|ids|html|glob(-[a-z]+)?|clock|redacted|actor|http\/(endpoint|client-address))\.ts$/;
+  /^server\/src\/platform\/(problem|ids|html|group-by|glob(-[a-z]+)?|clock|redacted|actor|http\/(endpoint|client-address))\.ts$/;
 
 const SQL = new Set(["sql", "searchSql", "slowSql"]);
 
