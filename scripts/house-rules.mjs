@@ -14,7 +14,7 @@ const PURE_MODULES = new Set(["node:crypto", "node:net", "lru-cache", "@keyward/
 /** The one file above the rooms that they may know. */
 const VERSION = "server/src/version.ts";
 const PURE_PLATFORM =
-  /^server\/src\/platform\/(problem|ids|html|pace|glob(-[a-z]+)?|clock|redacted|actor|http\/(endpoint|client-address))\.ts$/;
+  /^server\/src\/platform\/(problem|ids|html|pace|group-by|glob(-[a-z]+)?|clock|redacted|actor|http\/(endpoint|client-address))\.ts$/;
 
 const SQL = new Set(["sql", "searchSql", "slowSql"]);
 

@@ -24,7 +24,7 @@ import {
   updateApplication,
   type ApplicationRow,
 } from "./store.ts";
-import { MOST_LOOKED_THROUGH, type CertificateScope } from "../certificates/index.ts";
+import { createNamedAccess, MOST_LOOKED_THROUGH, type CertificateScope } from "../certificates/index.ts";
 
 interface ApplicationNeeds {
   readonly db: Db;
@@ -49,19 +49,10 @@ const room = createBound({
 export type Applications = ReturnType<typeof createApplications>;
 
 export function createApplications({ db, clock, permissions, scope }: ApplicationNeeds) {
-  const require = (actor: MemberActor, projectId: string, action: string, name?: string) =>
-    permissions.requireInProject(actor, projectId, {
-      action,
-      subject: "pki-applications",
-      ...(name === undefined ? {} : { attributes: { name } }),
-    });
-
-  const find = async (actor: MemberActor, id: string, action: string): Promise<ApplicationRow> => {
-    const row = await db.read((q) => findApplication(q, orgOf(actor), id));
-    if (!row) throw notFound("The application", id);
-    await require(actor, row.projectId, action, row.name);
-    return row;
-  };
+  const { require, find } = createNamedAccess(
+    { db, permissions },
+    { subject: "pki-applications", what: "The application", find: findApplication },
+  );
 
   const change = async (
     actor: MemberActor,

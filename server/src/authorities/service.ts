@@ -21,7 +21,7 @@ import {
   type AuthorityKeyRow,
 } from "./store.ts";
 import { issuanceChanged } from "../certificates/events.ts";
-import { judged, type CertificateScope } from "../certificates/index.ts";
+import { createNamedAccess, judged, type CertificateScope } from "../certificates/index.ts";
 import {
   speaksFor,
   authorityKeyContext,
@@ -96,20 +96,10 @@ export async function newAuthorityKey(
 export function createAuthorities(needs: AuthorityNeeds) {
   const { db, clock, permissions, scope } = needs;
 
-  const require = (actor: MemberActor, projectId: string, action: string, name?: string) =>
-    permissions.requireInProject(actor, projectId, {
-      action,
-      subject: "certificate-authorities",
-      ...(name === undefined ? {} : { attributes: { name } }),
-    });
-
-  /** The authority, if it is of the caller's organisation and the caller may do that with it. */
-  const find = async (actor: MemberActor, id: string, action: string): Promise<AuthorityRow> => {
-    const row = await db.read((q) => findAuthority(q, orgOf(actor), id));
-    if (!row) throw notFound("The certificate authority", id);
-    await require(actor, row.projectId, action, row.name);
-    return row;
-  };
+  const { require, find } = createNamedAccess(
+    { db, permissions },
+    { subject: "certificate-authorities", what: "The certificate authority", find: findAuthority },
+  );
 
   const change = async (
     actor: MemberActor,

@@ -15,5 +15,11 @@ export {
   toSecond,
   type CertificateStatusName,
 } from "./model.ts";
-export { createCertificateScope, createMayIn, type CertificateScope, type MayIn } from "./service.ts";
+export {
+  createCertificateScope,
+  createMayIn,
+  createNamedAccess,
+  type CertificateScope,
+  type MayIn,
+} from "./service.ts";
 export { noteCertificateProject } from "./store.ts";

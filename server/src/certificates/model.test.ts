@@ -1,6 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import {
+  extendedKeyUsageOid,
+  KEY_USAGES,
+  REVOCATION_REASONS,
+  type ExtendedKeyUsage,
+  type RevocationReason,
+} from "@keyward/x509";
+import type { z } from "zod";
 import { templateOf, type Material } from "../issuance/model.ts";
+import { extendedKeyUsageWord, keyUsageWord, REASON_WORDS } from "./contract.ts";
 import { beginning } from "./model.ts";
 import { judge } from "../policies/model.ts";
 
@@ -34,4 +43,18 @@ test("nothing begins before its issuer", () => {
   const from = (issuerBegins: number) =>
     (beginning(NOW, 86_400, new Date(SECOND + issuerBegins * 1000)).getTime() - SECOND) / 1000;
   assert.deepEqual([from(-3600), from(-5), from(0), from(60)], [-30, -5, 0, -30]);
+});
+
+type Same<A, B> = [A, B] extends [B, A] ? true : false;
+
+test("the words of the contract, which runs where there is no X.509, are those that certificates are made of", () => {
+  const [known] = extendedKeyUsageWord.options;
+  const isSame: Same<z.output<typeof known>, ExtendedKeyUsage> &
+    Same<(typeof REASON_WORDS)[number], Exclude<RevocationReason, "REMOVE_FROM_CRL">> = true;
+  assert.ok(isSame);
+  assert.deepEqual(keyUsageWord.options, [...KEY_USAGES]);
+  for (const word of known.options) assert.notEqual(extendedKeyUsageOid(word), word);
+  // Taking a certificate off the list is not a reason to put it there.
+  const reasons = Object.keys(REVOCATION_REASONS).filter((word) => word !== "REMOVE_FROM_CRL");
+  assert.deepEqual([...REASON_WORDS], reasons);
 });

@@ -1,5 +1,5 @@
 import type { MemberActor } from "../platform/actor.ts";
-import type { Db } from "../platform/db/index.ts";
+import type { Db, Query } from "../platform/db/index.ts";
 import type { Finder } from "../platform/http/index.ts";
 import { notFound } from "../platform/problem.ts";
 import { orgOf, type Permissions } from "../permissions/index.ts";
@@ -19,6 +19,36 @@ export const createMayIn =
   (action, subject) =>
   async (actor) =>
     permissions.requireInProject(actor, (await scope.projectOf(actor, undefined)).id, { action, subject });
+
+interface NamedThings<Row> {
+  readonly subject: string;
+  /** In words that fit "… was not found". */
+  readonly what: string;
+  readonly find: (q: Query, orgId: string, id: string) => Promise<Row | undefined>;
+}
+
+/** Who may do something with one of a project's policies, applications or authorities; a right may be about its name. */
+export function createNamedAccess<Row extends { readonly projectId: string; readonly name: string }>(
+  { db, permissions }: { readonly db: Db; readonly permissions: Permissions },
+  { subject, what, find }: NamedThings<Row>,
+) {
+  const require = (actor: MemberActor, projectId: string, action: string, name?: string) =>
+    permissions.requireInProject(actor, projectId, {
+      action,
+      subject,
+      ...(name === undefined ? {} : { attributes: { name } }),
+    });
+  return {
+    require,
+    /** If it is of the caller's organisation and the caller may do that with it. */
+    find: async (actor: MemberActor, id: string, action: string): Promise<Row> => {
+      const row = await db.read((q) => find(q, orgOf(actor), id));
+      if (!row) throw notFound(what, id);
+      await require(actor, row.projectId, action, row.name);
+      return row;
+    },
+  };
+}
 
 export function createCertificateScope(needs: {
   readonly db: Db;

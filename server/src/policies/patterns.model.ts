@@ -2,7 +2,11 @@
 import { BlockList, isIP } from "node:net";
 import { LRUCache } from "lru-cache";
 
-/** `*` stands for any run of characters. Linear in the text: no expression engine sees what strangers write. */
+/**
+ * `*` stands for any run of characters. Linear in the text: no expression engine sees what strangers write. Neither the
+ * wildcards of alerts, where `?` stands for a letter too (here it divides a URI and stands for itself), nor globs, in
+ * which a star ends at a slash and braces and brackets mean something: certificate names know nothing of that.
+ */
 export function matchesPattern(pattern: string, text: string): boolean {
   const parts = pattern.toLowerCase().split("*");
   const value = text.toLowerCase();

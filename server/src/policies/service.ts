@@ -18,7 +18,7 @@ import {
   type PolicyRow,
 } from "./store.ts";
 import { issuanceChanged } from "../certificates/events.ts";
-import type { CertificateScope } from "../certificates/index.ts";
+import { createNamedAccess, type CertificateScope } from "../certificates/index.ts";
 
 interface PolicyNeeds {
   readonly db: Db;
@@ -59,19 +59,10 @@ function rulesFrom(input: Partial<PolicyRules>, before: PolicyRules = {}): Polic
 const toPolicyView = ({ rules, ...row }: PolicyRow) => ({ ...row, ...rules });
 
 export function createPolicies({ db, clock, permissions, scope }: PolicyNeeds) {
-  const require = (actor: MemberActor, projectId: string, action: string, name?: string) =>
-    permissions.requireInProject(actor, projectId, {
-      action,
-      subject: "certificate-policies",
-      ...(name === undefined ? {} : { attributes: { name } }),
-    });
-
-  const find = async (actor: MemberActor, id: string, action: string): Promise<PolicyRow> => {
-    const row = await db.read((q) => findPolicy(q, orgOf(actor), id));
-    if (!row) throw notFound("The certificate policy", id);
-    await require(actor, row.projectId, action, row.name);
-    return row;
-  };
+  const { require, find } = createNamedAccess(
+    { db, permissions },
+    { subject: "certificate-policies", what: "The certificate policy", find: findPolicy },
+  );
 
   const change = async (
     actor: MemberActor,

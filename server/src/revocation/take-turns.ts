@@ -5,6 +5,7 @@
  */
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../platform/clock.ts";
+import { groupBy } from "../platform/group-by.ts";
 import type { ListChange, ListPlace } from "./store.ts";
 
 /** A little less than from one run to the next. */
@@ -36,13 +37,9 @@ export function createListTurns(clock: Clock): ListTurns {
       return before !== undefined && Math.abs(clock.millis() - before.at) < REST_MS;
     },
     inOrder(changes) {
-      const lines = new Map<string, ListChange[]>();
-      for (const change of changes) {
-        const line = lines.get(ownerOf(change));
-        if (line) line.push(change);
-        else lines.set(ownerOf(change), [change]);
-      }
-      const queue = [...lines].toSorted(([a], [b]) => (served.get(a) ?? 0) - (served.get(b) ?? 0));
+      const queue = [...groupBy(changes, ownerOf)].toSorted(
+        ([a], [b]) => (served.get(a) ?? 0) - (served.get(b) ?? 0),
+      );
       const sorted = queue.map(([, line]) => line.toSorted((a, b) => turnOf(a) - turnOf(b)));
       const longest = sorted.reduce((most, line) => Math.max(most, line.length), 0);
       const order: ListChange[] = [];

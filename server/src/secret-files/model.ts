@@ -4,6 +4,7 @@
  * plan and the import carries it out, so the one is what the other said.
  */
 import { badRequest } from "../platform/problem.ts";
+import { addToGroup } from "../platform/group-by.ts";
 import { wordsOf } from "../permissions/index.ts";
 import { MOST_IMPORTS, tooManyImports } from "../secret-imports/model.ts";
 import {
@@ -162,13 +163,6 @@ export async function foldersOf(file: Archive, breathe: Breathe): Promise<Folder
   return byDepth.flat();
 }
 
-/** In folders, each with its imports in their order. */
-function addTo(folders: Map<string, ArchivedImport[]>, one: ArchivedImport): void {
-  const here = folders.get(folderName(one));
-  if (here) here.push(one);
-  else folders.set(folderName(one), [one]);
-}
-
 interface ImportLists {
   readonly wanted: readonly ArchivedImport[];
   readonly present: readonly ArchivedImport[];
@@ -212,12 +206,12 @@ async function planImports(
   const [groups, there] = [new Map<string, ArchivedImport[]>(), new Map<string, ArchivedImport[]>()];
   const unresolved: ArchivedImport[] = [];
   for (const one of named.values()) {
-    if (isResolved(one)) addTo(groups, one);
+    if (isResolved(one)) addToGroup(groups, folderName(one), one);
     else unresolved.push(one);
     await breathe();
   }
   for (const one of present) {
-    addTo(there, one);
+    addToGroup(there, folderName(one), one);
     await breathe();
   }
   const steps: ImportStep[] = [];

@@ -10,6 +10,7 @@ import { dotenvEntries, dotenvLines } from "./formats/dotenv.ts";
 import {
   FormatError,
   readInChunks,
+  type EntriesToCome,
   type FileEntries,
   type EntryReading,
   type Writing,
@@ -23,7 +24,7 @@ interface FileNeeds {
   readonly writes: SecretWrites;
 }
 
-const READERS: Readonly<Record<FileFormat, (text: string) => EntryReading>> = {
+const READERS: Readonly<Record<FileFormat, (text: string, orgId: string) => EntryReading | EntriesToCome>> = {
   dotenv: dotenvEntries,
   json: jsonEntries,
   yaml: yamlEntries,
@@ -95,7 +96,7 @@ export function createSecretFiles({ reads, writes }: FileNeeds) {
 
     async import(actor: MemberActor, projectId: string, input: FileToImport) {
       const entries = await orExplain("content", () =>
-        readInChunks(READERS[input.format](input.content), MAX_BATCH),
+        readInChunks(READERS[input.format](input.content, actor.orgId ?? actor.id), MAX_BATCH),
       );
       const pace = new Pace();
       for (const [key, value] of entries) {

@@ -1,4 +1,4 @@
-import { sql, type Query, type Statement, type Tx } from "../platform/db/index.ts";
+import { columnsOf, sql, type Query, type Statement, type Tx } from "../platform/db/index.ts";
 import type { StoredState } from "./model.ts";
 
 /** One row to be written, in `secrets` and in the history. */
@@ -76,10 +76,6 @@ const asValues = (row: NewVersion): unknown[] => [
   row.state?.reminderDays ?? null,
 ];
 const actorOf = ({ change, actor }: NewVersion): unknown[] => [change, actor.kind, actor.id, actor.name];
-
-/** Rows turned into columns. */
-const asArrays = (rows: readonly (readonly unknown[])[]): unknown[][] =>
-  (rows[0] ?? []).map((_, column) => rows.map((row) => row[column]));
 
 interface Writer {
   readonly projectId: string;
@@ -179,16 +175,18 @@ export async function writeVersions(
     valuesOf: (portion: readonly NewVersion[]) => readonly unknown[],
   ) => send(tx, statement, inPortions(list, bytesOf), { isMuch: isNow, valuesOf });
   const idsOf = (list: readonly NewVersion[]) => [list.map((one) => one.id)];
-  const columnsOf = (list: readonly unknown[][]) => [projectId, at, ...asArrays(list)];
+  const parametersOf = (list: readonly unknown[][]) => [projectId, at, ...columnsOf(list)];
   await put(remove, deleted, idsOf);
-  await put(update, updated, (part) => columnsOf(part.map(asValues)));
+  await put(update, updated, (part) => parametersOf(part.map(asValues)));
   await put(
     removeReferences,
     updated.filter((one) => !one.keepsReferences),
     idsOf,
   );
-  await put(insert, created, (part) => columnsOf(part.map((one) => [...asValues(one), one.createdAt])));
-  await put(insertHistory, rows, (part) => columnsOf(part.map((one) => [...asValues(one), ...actorOf(one)])));
+  await put(insert, created, (part) => parametersOf(part.map((one) => [...asValues(one), one.createdAt])));
+  await put(insertHistory, rows, (part) =>
+    parametersOf(part.map((one) => [...asValues(one), ...actorOf(one)])),
+  );
 }
 
 export interface NewReference {

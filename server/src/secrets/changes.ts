@@ -7,6 +7,7 @@ import type { DataKey } from "../platform/crypto/index.ts";
 import type { Tx } from "../platform/db/index.ts";
 import { inChunks } from "../platform/pace.ts";
 import { badRequest } from "../platform/problem.ts";
+import { addToGroup } from "../platform/group-by.ts";
 import { importsMutated, secretsChanged } from "./events.ts";
 import {
   encryptState,
@@ -202,9 +203,7 @@ function announce(
       kinds: new Map<Kind, string[]>(),
     };
     groups.set(spotOf(effect.folder), group);
-    const keys = group.kinds.get(effect.kind);
-    if (keys) keys.push(effect.key);
-    else group.kinds.set(effect.kind, [effect.key]);
+    addToGroup(group.kinds, effect.kind, effect.key);
   }
   for (const { folder, kinds } of groups.values()) {
     for (const change of ORDER) {

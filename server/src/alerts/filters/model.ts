@@ -71,7 +71,10 @@ const findPlain: Find = (text, part, from, to) => {
   return found <= to ? found : -1;
 };
 
-/** Letters, not halves of them: `?` takes a whole emoji. Where there is none, text is walked as it is. */
+/**
+ * Letters, not halves of them: `?` takes a whole emoji. Where there is none, text is walked as it is. What LIKE says for
+ * the same filter in SQL: the patterns of a policy know no `?`, and a glob (platform/glob.ts) knows more than LIKE can.
+ */
 export function compileWildcard(pattern: string): (text: string) => boolean {
   const plain = pattern.split("*").map((part) => partOf(part, (text) => text.split("")));
   let whole: readonly Part[] | undefined;

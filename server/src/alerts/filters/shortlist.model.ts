@@ -3,6 +3,7 @@
  * an alert is filed under three letters that a certificate must contain; a certificate then asks only the alerts filed
  * under the threes it has, not all thousand. Who makes the shortlist is still asked properly.
  */
+import { addToGroup } from "../../platform/group-by.ts";
 import type { CertificateFilter } from "./contract.ts";
 import { fold, longestRun, type Prepared, type Steps } from "./model.ts";
 
@@ -34,9 +35,7 @@ export function* shortlistOf<Item>(
     let best = "";
     for (const three of threesOf(literal))
       if (best === "" || (filed.get(three)?.length ?? 0) < (filed.get(best)?.length ?? 0)) best = three;
-    const others = filed.get(best);
-    if (others) others.push(item);
-    else filed.set(best, [item]);
+    addToGroup(filed, best, item);
   };
   for (const item of items) {
     let demands: string[] | undefined;

@@ -134,43 +134,27 @@ const noteLogins = sql<{ id: string }>(`
 
 export const findLogin = (q: Query, clientId: string, digest: Buffer, address: string) =>
   q.first(login, [clientId, digest, address]);
+/** In the order in which both statements name the columns. */
+const settingsOf = (s: UniversalAuthSettings) => [
+  s.accessTokenTTL,
+  s.accessTokenMaxTTL,
+  s.accessTokenPeriod,
+  s.accessTokenNumUsesLimit,
+  s.accessTokenTrustedIps,
+  s.clientSecretTrustedIps,
+  s.lockoutEnabled,
+  s.lockoutThreshold,
+  s.lockoutDurationSeconds,
+  s.lockoutCounterResetSeconds,
+];
 export const insertUniversalAuth = (
   tx: Tx,
   ids: { id: string; identityId: string; clientId: string },
   s: UniversalAuthSettings,
   at: Date,
-) =>
-  tx.first(insert, [
-    ids.id,
-    ids.identityId,
-    ids.clientId,
-    s.accessTokenTTL,
-    s.accessTokenMaxTTL,
-    s.accessTokenPeriod,
-    s.accessTokenNumUsesLimit,
-    s.accessTokenTrustedIps,
-    s.clientSecretTrustedIps,
-    s.lockoutEnabled,
-    s.lockoutThreshold,
-    s.lockoutDurationSeconds,
-    s.lockoutCounterResetSeconds,
-    at,
-  ]);
+) => tx.first(insert, [ids.id, ids.identityId, ids.clientId, ...settingsOf(s), at]);
 export const updateUniversalAuth = (tx: Tx, identityId: string, s: UniversalAuthSettings, at: Date) =>
-  tx.first(update, [
-    identityId,
-    s.accessTokenTTL,
-    s.accessTokenMaxTTL,
-    s.accessTokenPeriod,
-    s.accessTokenNumUsesLimit,
-    s.accessTokenTrustedIps,
-    s.clientSecretTrustedIps,
-    s.lockoutEnabled,
-    s.lockoutThreshold,
-    s.lockoutDurationSeconds,
-    s.lockoutCounterResetSeconds,
-    at,
-  ]);
+  tx.first(update, [identityId, ...settingsOf(s), at]);
 export const deleteUniversalAuth = (tx: Tx, identityId: string) => tx.first(remove, [identityId]);
 export const findUniversalAuth = (q: Query, identityId: string) => q.first(byIdentity, [identityId]);
 export const addAuthMethod = (tx: Tx, identityId: string, method: string, at: Date) =>

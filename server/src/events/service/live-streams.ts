@@ -143,14 +143,3 @@ export class LiveStreams {
     for (const channel of this.channels()) this.endEach(channel.subscriptions, message);
   }
 }
-
-export function groupBy<Item>(items: Iterable<Item>, keyOf: (item: Item) => string): Map<string, Item[]> {
-  const groups = new Map<string, Item[]>();
-  for (const item of items) {
-    const key = keyOf(item);
-    const group = groups.get(key);
-    if (group) group.push(item);
-    else groups.set(key, [item]);
-  }
-  return groups;
-}

@@ -9,11 +9,12 @@ import { licenceChanged, type Licences } from "../../licences/index.ts";
 import { accessChanged } from "../../permissions/index.ts";
 import type { Log } from "../../platform/log.ts";
 import { Touches, type NumberedFact, type Tail } from "../../platform/outbox/index.ts";
+import { groupBy } from "../../platform/group-by.ts";
 import { projectDeleted } from "../../projects/index.ts";
 import { importsMutated, secretsChanged } from "../../secrets/events.ts";
 import type { ProjectChannel, SubscriberRights } from "../channels.ts";
 import { END, FEATURE, type SecretEvent } from "../model.ts";
-import { groupBy, type LiveStreams } from "./live-streams.ts";
+import type { LiveStreams } from "./live-streams.ts";
 
 interface EventRouterNeeds {
   readonly tail: Tail;

@@ -7,11 +7,12 @@ import type { Clock } from "../../platform/clock.ts";
 import { Frame } from "../../platform/http/index.ts";
 import type { Log } from "../../platform/log.ts";
 import type { Tail } from "../../platform/outbox/index.ts";
+import { groupBy } from "../../platform/group-by.ts";
 import type { Subscription } from "../channels.ts";
 import { END, FEATURE } from "../model.ts";
 import { BEAT_SECONDS, type StreamQuota } from "../stream-quota.ts";
 import type { EventRouter } from "./route-facts.ts";
-import { groupBy, SLOW_LINGER_MS, type LiveStreams } from "./live-streams.ts";
+import { SLOW_LINGER_MS, type LiveStreams } from "./live-streams.ts";
 
 interface HeartbeatNeeds {
   readonly tail: Tail;

@@ -2,6 +2,7 @@
 // name": those are filed under the value they ask for, so that a decision looks at the ones about its own thing and
 // at the few that ask for something else. (A thousand rules by name cost a list of 5,000 secrets seconds otherwise.)
 
+import { addToGroup } from "../../platform/group-by.ts";
 import { type ConditionAttributes, type Test, isText, onlyValues } from "./conditions.ts";
 import type { Rule } from "./rules.ts";
 
@@ -65,11 +66,7 @@ function shelve(shelves: Map<string, GrantBucket>, grant: Grant): boolean {
     if (shelf.kind !== kind) continue;
     shelves.set(attribute, shelf);
     shelf.all.push(grant);
-    for (const value of values) {
-      const filed = shelf.byValue.get(value);
-      if (filed) filed.push(grant);
-      else shelf.byValue.set(value, [grant]);
-    }
+    for (const value of values) addToGroup(shelf.byValue, value, grant);
     return true;
   }
   return false;

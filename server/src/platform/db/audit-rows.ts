@@ -2,7 +2,7 @@
 import type { Actor } from "../actor.ts";
 import { newId } from "../ids.ts";
 import type { AuditEntry, SlowQuery } from "./handles.ts";
-import { sql } from "./statement.ts";
+import { columnsOf, sql } from "./statement.ts";
 
 const COLUMNS =
   "id, at, org_id, project_id, event, actor_type, actor_id, actor_name, ip, user_agent, request_id, metadata";
@@ -59,7 +59,4 @@ const insertMany = sql(`
 
 /** Many in one statement. */
 export const insertAuditRows = (tx: SlowQuery, rows: readonly AuditRow[]) =>
-  tx.rows(
-    insertMany,
-    (rows[0] ?? []).map((_, column) => rows.map((row) => row[column])),
-  );
+  tx.rows(insertMany, columnsOf(rows));

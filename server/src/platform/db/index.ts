@@ -9,7 +9,7 @@ export { isUpToDate, migrate, MIGRATIONS, MigrationError } from "./migrate.ts";
 export type { LockHolder } from "./migration-lock.ts";
 export { watchMigration } from "./migration-watch.ts";
 export { withOwnConnection } from "./own-connection.ts";
-export { escapeLike, searchSql, slowSql, sql, type Statement } from "./statement.ts";
+export { columnsOf, escapeLike, searchSql, slowSql, sql, type Statement } from "./statement.ts";
 export { Unconfirmed, unlessMade } from "./unconfirmed.ts";
 export { sever } from "@keyward/pg-pipeline";
 export { createWriteGroups } from "./write-groups.ts";

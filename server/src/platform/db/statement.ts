@@ -35,3 +35,7 @@ export function slowSql<Row = Record<string, never>>(text: string): Statement<Ro
 
 /** LIKE treats these as wildcards; a search term means them literally. */
 export const escapeLike = (term: string): string => term.replace(/[\\%_]/g, (char) => `\\${char}`);
+
+/** Rows turned into columns, as `unnest` takes them. */
+export const columnsOf = (rows: readonly (readonly unknown[])[]): unknown[][] =>
+  (rows[0] ?? []).map((_, column) => rows.map((row) => row[column]));

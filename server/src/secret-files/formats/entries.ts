@@ -9,6 +9,9 @@ type FileEntry = readonly [key: string, value: string];
 /** Undefined where nothing was found for a while: a place to draw breath. */
 export type EntryReading = Generator<FileEntry | undefined, void>;
 
+/** From a thread of its own. */
+export type EntriesToCome = AsyncGenerator<FileEntry | undefined, void>;
+
 /**
  * A comment begins with # at the beginning or behind a space: a password may contain one. Not with an expression that
  * runs to the end of the line from each of them: a line of nothing but ` #` took minutes.
@@ -29,15 +32,23 @@ export class FormatError extends Error {
 export const MAX_VALUE_LETTERS = 1024 * 1024;
 export const valueTooLong = (): string => `a value is longer than ${MAX_VALUE_LETTERS} characters`;
 
+/** More than any file that is taken has; a million would be a burden before the first is looked at. */
+export const MOST_VALUES = 10_000;
+export const tooManyValues = (): FormatError =>
+  new FormatError(`The file holds more than ${MOST_VALUES} values: split it.`);
+
 /** Everything at once; for files that are known to be small. */
 export const readAll = (reading: EntryReading): FileEntries =>
   new Map([...reading].filter((entry) => entry !== undefined));
 
 /** In chunks, and no further than one entry beyond the most that anybody wants. */
-export async function readInChunks(reading: EntryReading, most: number): Promise<FileEntries> {
+export async function readInChunks(
+  reading: EntryReading | EntriesToCome,
+  most: number,
+): Promise<FileEntries> {
   const entries = new Map<string, string>();
   const pace = new Pace();
-  for (const entry of reading) {
+  for await (const entry of reading) {
     if (entry) entries.set(...(entry as [string, string]));
     if (entries.size > most)
       throw new FormatError(

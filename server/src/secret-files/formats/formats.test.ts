@@ -5,10 +5,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import fc from "fast-check";
+import { parse } from "yaml";
 import { readDotenv, writeDotenv } from "./dotenv.ts";
-import { FormatError, type FileEntries } from "./entries.ts";
+import { FormatError, readInChunks, type FileEntries } from "./entries.ts";
 import { readJson, writeJson } from "./json.ts";
-import { readYaml, writeYaml } from "./yaml.ts";
+import { readYaml, writeYaml, yamlEntries } from "./yaml.ts";
 import { sized } from "../../../test/full-size.ts";
 
 const NASTY = [
@@ -80,6 +81,30 @@ test("S-44 a YAML file says after reading what was said before writing", () => {
   );
 });
 
+test("S-44 whatever the names and values are, the library reads from our YAML what we wrote", () => {
+  const any = fc.string({ unit: "binary", maxLength: 40 });
+  const entries = fc
+    .uniqueArray(
+      fc.tuple(
+        fc.oneof(any, anyKey).filter((name) => name !== ""),
+        fc.oneof(any, value),
+      ),
+      {
+        selector: ([name]) => name,
+        maxLength: 20,
+      },
+    )
+    .map((list) => new Map(list));
+  fc.assert(
+    fc.property(entries, (all) => {
+      same(readYaml(writeYaml(all)), all);
+      const byLibrary = parse(writeYaml(all), { mapAsMap: true, schema: "core" }) as Map<string, string>;
+      same(new Map(byLibrary), all);
+    }),
+    { numRuns: 1000 },
+  );
+});
+
 test("S-44 a shell that sources a .env file takes values without line breaks as they are, and runs nothing", () => {
   const folder = mkdtempSync(join(tmpdir(), "dotenv-"));
   const values = NASTY.filter((text) => !/[\r\n\t]/.test(text));
@@ -123,6 +148,26 @@ test("what people write by hand is understood", () => {
     ],
   );
   assert.deepEqual(
+    [
+      ...readYaml(
+        "A: >\n  folded\n  text\n\n  here\nB: two\n  lines\nC: 'quoted\n  lines'\nD:\n  below\nE: null # nothing\nF: 'null'\nG: no\nH: 0x10\nI: |2\n   indented\n...\n# end\n",
+      ),
+    ],
+    [
+      ["A", "folded text\nhere\n"],
+      ["B", "two lines"],
+      ["C", "quoted lines"],
+      ["D", "below"],
+      ["E", ""],
+      ["F", "null"],
+      ["G", "no"],
+      ["H", "0x10"],
+      ["I", " indented\n"],
+    ],
+  );
+  for (const nothing of ["", "---\n", "# only this\n", "{}\n", "--- {} # none\n"])
+    assert.equal(readYaml(nothing).size, 0, nothing);
+  assert.deepEqual(
     [...readJson('{"A": 1, "B": true}')],
     [
       ["A", "1"],
@@ -152,7 +197,23 @@ test("what would be a guess is refused, and the message holds no value", () => {
     [readYaml, "A: [hunter2]"],
     [readYaml, "A: b: hunter2"],
     [readYaml, 'A: "hunter2'],
-    [readYaml, "A: >\n  hunter2"],
+    [readYaml, "A: 1\nA: hunter2"],
+    [readYaml, "A: |x\n  hunter2"],
+    [readYaml, "A: 'x'hunter2"],
+    [readYaml, "A: @hunter2"],
+    [readYaml, 'A: "\\hunter2"'],
+    [readYaml, "A: !!str hunter2"],
+    [readYaml, "A: &x hunter2\nB: *x"],
+    [readYaml, "%YAML 1.1\n---\nA: hunter2"],
+    [readYaml, "A: 1\n---\nB: hunter2"],
+    [readYaml, "{A: hunter2}"],
+    [readYaml, "{hunter2}"],
+    [readYaml, "- hunter2"],
+    [readYaml, "? hunter2\n: 1"],
+    [readYaml, "hunter2"],
+    [readYaml, ": hunter2"],
+    [readYaml, "A: 1\nhunter2"],
+    [readYaml, "A: 1\n B: hunter2"],
     [readJson, "{hunter2"],
     [readJson, '["hunter2"]'],
     [readJson, '{"A": {"b": "hunter2"}}'],
@@ -164,4 +225,38 @@ test("what would be a guess is refused, and the message holds no value", () => {
       text,
     );
   }
+});
+
+test("a refusal of a YAML file names the line and the rule", () => {
+  const refusals: readonly (readonly [string, string])[] = [
+    ["A: 1\n\nB: |\n  x\n  y\nC: [z]\n", "Line 6: only one flat list of names and values is understood"],
+    ["A: 1\nB:\n  C: 2\n", "Line 2: only one flat list of names and values is understood"],
+    ['A: 1\nB: "\\q"\n', "Line 2: an escape that YAML does not know"],
+    ["A: 1\r\nB: x: y\r\n", "Line 2: a colon inside a bare value; put the value between quotes"],
+    ["A: 1\nB: 2\nA: 3\n", "Line 3: a name appears twice"],
+    ["A: 1\nB: 'x\n", "Line 2: a quote is not closed or a colon is missing"],
+    ["A: 1\n\tB: 1\n", "Line 2: this is not valid YAML (tab as indent)"],
+    ["\uFEFFA: 1\n---\nB: 1\n", "Line 2: only one document is understood"],
+  ];
+  for (const [text, message] of refusals)
+    assert.throws(() => readYaml(text), { name: "FormatError", message });
+});
+
+test("S-45 a YAML file that nests without end is refused, and whoever reads it lives on", async () => {
+  const ladder = Array.from({ length: 2000 }, (_, depth) => `${" ".repeat(depth)}a:`).join("\n");
+  const deep = ["{", "- ", "? ", "a: ", "{a: ", "!!x ", "&a ", "[{"].map((part) => part.repeat(2000));
+  for (const text of [...deep, ladder, "[".repeat(1024 * 1024)])
+    await assert.rejects(() => readInChunks(yamlEntries(text, "o"), 5000), FormatError, text.slice(0, 10));
+});
+
+test("a large YAML file is read on a thread of its own, and says the same", async () => {
+  const entries = new Map(
+    Array.from({ length: 800 }, (_, n) => [`K${n}`, `${NASTY[n % NASTY.length] ?? ""}${n}`]),
+  );
+  const text = writeYaml(entries);
+  assert.ok(text.length > 8 * 1024);
+  same(await readInChunks(yamlEntries(text, "o"), 5000), entries);
+  await assert.rejects(() => readInChunks(yamlEntries(`${text}K7: hunter2\n`, "o"), 5000), {
+    message: "Line 801: a name appears twice",
+  });
 });

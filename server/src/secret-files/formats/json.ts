@@ -3,7 +3,9 @@ import { hasMoreParts } from "../../platform/json-parts.ts";
 import {
   FormatError,
   MAX_VALUE_LETTERS,
+  MOST_VALUES,
   readAll,
+  tooManyValues,
   valueTooLong,
   type FileEntries,
   type EntryReading,
@@ -27,13 +29,10 @@ function asText(key: string, value: unknown): string {
   throw new FormatError(`The value of ${JSON.stringify(clip(key))} must be a string.`);
 }
 
-/** More than any file that is taken has; a million names would hold everybody up before the first is looked at. */
-const MOST_PARTS = 20_000;
-
 /** One flat object of names and strings. */
 export function* jsonEntries(text: string): EntryReading {
-  if (hasMoreParts(text, MOST_PARTS))
-    throw new FormatError(`The file holds more than ${MOST_PARTS / 2} values: split it.`);
+  // A name and a value each.
+  if (hasMoreParts(text, 2 * MOST_VALUES)) throw tooManyValues();
   yield undefined;
   let parsed: unknown;
   try {

@@ -8,6 +8,7 @@ import type { Query, SlowQuery, Tx } from "../../platform/db/index.ts";
 import { newId } from "../../platform/ids.ts";
 import { Pace } from "../../platform/pace.ts";
 import { badRequest } from "../../platform/problem.ts";
+import { groupBy } from "../../platform/group-by.ts";
 import { JudgingBudget } from "../../permissions/index.ts";
 import type { FolderRollback } from "../contract.ts";
 import { beforeHistory, pathsTo, rollbackTooLarge } from "../model.ts";
@@ -80,9 +81,10 @@ const attributesOfLast = (last: LastPlace, known: ReadonlyMap<string, TagRef>) =
 /** Everyone's overrides by the name that they override. */
 function overridesIn({ rows }: FolderNow): (before: SecretHead) => readonly SecretRow[] {
   const slotOf = ({ folderId, key }: SecretHead) => `${folderId} ${key}`;
-  const slots = new Map<string, SecretRow[]>();
-  for (const row of rows.filter(({ ownerId }) => ownerId !== null))
-    slots.set(slotOf(row), [...(slots.get(slotOf(row)) ?? []), row]);
+  const slots = groupBy(
+    rows.filter(({ ownerId }) => ownerId !== null),
+    slotOf,
+  );
   return (before) => slots.get(slotOf(before)) ?? [];
 }
 

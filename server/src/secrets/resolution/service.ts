@@ -7,6 +7,7 @@ import type { Db } from "../../platform/db/index.ts";
 import { inChunks, Pace } from "../../platform/pace.ts";
 import { badRequest } from "../../platform/problem.ts";
 import { redact } from "../../platform/redacted.ts";
+import { addToGroup, groupBy } from "../../platform/group-by.ts";
 import type { Access, ProjectScope } from "../access.ts";
 import {
   answerTooLarge,
@@ -227,12 +228,7 @@ export class Resolution implements SecretLookup {
   }
 
   async #learnRows(rows: readonly WeighedRow[]): Promise<void> {
-    const byFolder = new Map<string, WeighedRow[]>();
-    for (const row of rows) {
-      const own = byFolder.get(row.folderId);
-      if (own) own.push(row);
-      else byFolder.set(row.folderId, [row]);
-    }
+    const byFolder = groupBy(rows, (row) => row.folderId);
     for (const folder of this.#folders.values()) {
       const own = folder && byFolder.get(folder.id);
       if (folder && own) await this.prepare(folder.projectId, own);
@@ -374,11 +370,7 @@ export class Resolution implements SecretLookup {
     this.#referredRoom -= weightOf(rows);
     await this.#learnRows(rows);
     const names = new Set(keys);
-    for (const id of ids) {
-      const before = this.#asked.get(id);
-      if (before) before.push(names);
-      else this.#asked.set(id, [names]);
-    }
+    for (const id of ids) addToGroup(this.#asked, id, names);
   }
 }
 

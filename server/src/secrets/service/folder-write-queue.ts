@@ -8,6 +8,7 @@ import type { Clock } from "../../platform/clock.ts";
 import type { DataKey, Keyring } from "../../platform/crypto/index.ts";
 import { createWriteGroups, isUniqueViolation, type Db, type Tx } from "../../platform/db/index.ts";
 import { Problem } from "../../platform/problem.ts";
+import { groupBy } from "../../platform/group-by.ts";
 import {
   changeSetOf,
   noteVersion,
@@ -54,16 +55,6 @@ class AllRefused extends Error {
     super("nothing was changed");
     this.outcomes = outcomes;
   }
-}
-
-function rowsByName(rows: readonly SecretRow[]): ReadonlyMap<string, readonly SecretRow[]> {
-  const named = new Map<string, SecretRow[]>();
-  for (const row of rows) {
-    const same = named.get(row.key);
-    if (same) same.push(row);
-    else named.set(row.key, [row]);
-  }
-  return named;
 }
 
 /** A batch that changes what is there and makes what is not is two things in the audit log. */
@@ -132,7 +123,7 @@ export function createFolderWriteQueue({ db, clock, keyring, tags }: FolderWrite
     projectId: string,
     rows: readonly SecretRow[],
   ): Promise<Pick<LockedFolder, "rowsOf" | "tagsOf">> => {
-    const named = rowsByName(rows);
+    const named = groupBy(rows, ({ key }) => key);
     const tagged = rows.filter((row) => row.tagIds.length > 0).map((row) => row.tagIds);
     const known = tagged.length > 0 ? await tags.lookUp(projectId, tagged) : undefined;
     return {

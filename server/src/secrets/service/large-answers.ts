@@ -5,7 +5,8 @@
 import { Readable } from "node:stream";
 import { LRUCache } from "lru-cache";
 import { Pace } from "../../platform/pace.ts";
-import { badRequest, tooManyRequests } from "../../platform/problem.ts";
+import { badRequest } from "../../platform/problem.ts";
+import { UnreadBytes } from "../../platform/http/unread.ts";
 import { createFairQueue } from "../../platform/fair-queue.ts";
 import type { Access, ProjectScope } from "../access.ts";
 import { toView, type ReadSecret } from "../model.ts";
@@ -111,35 +112,25 @@ export const lengthOf = (chunks: readonly Buffer[]): number =>
   chunks.reduce((sum, { length }) => sum + length, 0);
 
 /** Made and not sent yet, by organisation: whoever asks for much and reads nothing fills nobody's memory. */
-const unsent = new Map<string, number>();
-const MOST_UNSENT = 256 * 1024 * 1024;
+const unsent = new UnreadBytes(256 * 1024 * 1024, "Large lists");
 
-const note = (orgId: string, bytes: number): void => {
-  const now = (unsent.get(orgId) ?? 0) + bytes;
-  if (now > 0) unsent.set(orgId, now);
-  else unsent.delete(orgId);
-};
-
-export function refuseUnread(orgId: string): void {
-  if (unreadBytes(orgId) >= MOST_UNSENT)
-    throw tooManyRequests(10, "Large lists that were asked for before have not been read yet.");
-}
+export const refuseUnread = (orgId: string): void => unsent.requireRoom(orgId);
 
 /** What is counted of an organisation, in bytes. */
-export const unreadBytes = (orgId: string): number => unsent.get(orgId) ?? 0;
+export const unreadBytes = (orgId: string): number => unsent.of(orgId);
 
 /** Let go of piece by piece, as they are sent. */
 export function streamOf(orgId: string, chunks: Buffer[]): Readable {
   const left = chunks.reverse();
-  note(orgId, lengthOf(left));
+  unsent.add(orgId, lengthOf(left));
   return new Readable({
     read() {
       const chunk = left.pop();
-      note(orgId, -(chunk?.length ?? 0));
+      unsent.add(orgId, -(chunk?.length ?? 0));
       this.push(chunk ?? null);
     },
     destroy(error, done) {
-      note(orgId, -lengthOf(left.splice(0)));
+      unsent.add(orgId, -lengthOf(left.splice(0)));
       done(error);
     },
   });
@@ -149,9 +140,9 @@ export function streamOf(orgId: string, chunks: Buffer[]): Readable {
 export function streamOfOne(orgId: string, file: Buffer): Readable {
   let whole: Buffer | undefined = file;
   let at = 0;
-  note(orgId, file.length);
+  unsent.add(orgId, file.length);
   const end = (): void => {
-    if (whole) note(orgId, -whole.length);
+    if (whole) unsent.add(orgId, -whole.length);
     whole = undefined;
   };
   return new Readable({

@@ -1,12 +1,13 @@
 /** From pending notices that wait to messages: one per alert, with one delivery per channel. */
 import { type Tx, MAINTENANCE_TURN } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
+import { groupBy } from "../../../platform/group-by.ts";
 import { SHOWN } from "../../../notifications/index.ts";
 import { digestIsDue, type AlertRow } from "../../model.ts";
 import { contentOf } from "../model.ts";
 import * as store from "../store.ts";
 import type { MessageRow, UrgentRow, WaitingAlert } from "../store.ts";
-import { groupBy, MAINTENANCE, type NoticeNeeds } from "./ready.ts";
+import { MAINTENANCE, type NoticeNeeds } from "./ready.ts";
 
 /** Gathered in one transaction: enough to hide its round trips, few enough not to hold alerts from their editors. */
 const ALERTS_AT_ONCE = 50;

@@ -47,13 +47,3 @@ export async function audienceOf(alerts: readonly AlertRow[]): Promise<AlertAudi
     return concerned;
   };
 }
-
-export function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {
-  const groups = new Map<string, T[]>();
-  for (const item of items) {
-    const group = groups.get(keyOf(item));
-    if (group) group.push(item);
-    else groups.set(keyOf(item), [item]);
-  }
-  return groups;
-}

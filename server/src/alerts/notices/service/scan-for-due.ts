@@ -7,12 +7,13 @@
 import { MAINTENANCE_TURN } from "../../../platform/db/index.ts";
 import { Pace } from "../../../platform/pace.ts";
 import { Problem } from "../../../platform/problem.ts";
+import { groupBy } from "../../../platform/group-by.ts";
 import { includesAuthorities } from "../../filters/model.ts";
 import { endWindow, isDue, utcDay, type AlertRow } from "../../model.ts";
 import { expiryNotice, needsFullLook, type NoticeCertificateRow } from "../model.ts";
 import * as store from "../store.ts";
 import type { DueWindow, PendingNotice } from "../store.ts";
-import { audienceOf, groupBy, MAINTENANCE, type AlertAudience, type NoticeNeeds } from "./ready.ts";
+import { audienceOf, MAINTENANCE, type AlertAudience, type NoticeNeeds } from "./ready.ts";
 
 const WINDOW_BATCH = 500;
 const NOTICE_BATCH = 2000;

@@ -6,6 +6,7 @@ import { LRUCache } from "lru-cache";
 import type { Tx } from "../../../platform/db/index.ts";
 import { newId } from "../../../platform/ids.ts";
 import { Pace } from "../../../platform/pace.ts";
+import { addToGroup, groupBy } from "../../../platform/group-by.ts";
 import { SHOWN, type NoticeKind } from "../../../notifications/index.ts";
 import type { AlertEventType } from "../../contract.ts";
 import { isDue, type AlertRow } from "../../model.ts";
@@ -19,7 +20,7 @@ import {
 } from "../model.ts";
 import * as store from "../store.ts";
 import type { InboxRow, MessageRow, PendingNotice } from "../store.ts";
-import { audienceOf, groupBy, type AlertAudience, type NoticeNeeds } from "./ready.ts";
+import { audienceOf, type AlertAudience, type NoticeNeeds } from "./ready.ts";
 import {
   certificateIssued,
   certificateRenewalFailed,
@@ -102,10 +103,7 @@ class Consequences {
 
   /** `over`: what was told of needs no more attention. */
   tell(alert: AlertRow, found: TakenCertificate, over = false): void {
-    const lists = over ? this.#over : this.#told;
-    const list = lists.get(alert);
-    if (list) list.push(found);
-    else lists.set(alert, [found]);
+    addToGroup(over ? this.#over : this.#told, alert, found);
   }
 
   messages = (publicUrl: string): MessageRow[] => messagesOf(this.#told, publicUrl, false);

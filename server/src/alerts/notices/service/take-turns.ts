@@ -1,7 +1,8 @@
 /** Whose facts are taken next: one batch of one project of each organisation in turn, and a rest after much work. */
 import { MAINTENANCE_TURN } from "../../../platform/db/index.ts";
+import { groupBy } from "../../../platform/group-by.ts";
 import { createFactReader } from "./take-facts.ts";
-import { groupBy, MAINTENANCE, type NoticeNeeds } from "./ready.ts";
+import { MAINTENANCE, type NoticeNeeds } from "./ready.ts";
 import * as store from "../store.ts";
 import type { WaitingProject } from "../store.ts";
 
