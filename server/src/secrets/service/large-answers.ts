@@ -1,6 +1,6 @@
 /**
- * Large answers. What is read for one, opened and written down takes hundreds of megabytes and seconds, so few are made
- * at once and organisations take turns; each is made in chunks, and everybody else's request comes in between.
+ * Large answers. To read, decrypt and serialise one takes hundreds of megabytes and seconds, so few are made
+ * at once and organisations take turns; each is made in chunks, and other requests are served in between.
  */
 import { Readable } from "node:stream";
 import { LRUCache } from "lru-cache";
@@ -19,7 +19,7 @@ const CHUNK_BYTES = 64 * 1024;
 interface LargeAnswers {
   /**
    * Does it the quick way; if that finds much, does it again in the organisation's turn, with the rights that the
-   * caller has by then. `what` tells answers apart.
+   * caller has by then. `what` identifies the answer.
    */
   either<T>(
     scope: ProjectScope,
@@ -33,12 +33,12 @@ export function createLargeAnswers(access: Access): LargeAnswers {
     what: "large lists of secrets are being answered",
     places: 3,
     perTenant: 1,
-    // Whoever waits holds nothing: a fleet that starts together is served one after the other, not refused.
+    // A waiting request holds nothing: a fleet that starts together is served one after the other, not refused.
     waitingPerTenant: 1000,
     waiting: 5000,
     patienceMs: 30_000,
   });
-  /** What was large before is not tried the quick way first. */
+  /** What was large before skips the quick way. */
   const known = new LRUCache<string, true>({ max: 10_000, ttl: KNOWN_MS });
   return {
     async either(scope, what, work) {
@@ -53,7 +53,7 @@ export function createLargeAnswers(access: Access): LargeAnswers {
       }
       refuseUnread(orgId);
       return turns.run(orgId, async () => {
-        // Hundreds may have asked and left while they waited; each would be a second of work for nobody.
+        // Hundreds may have disconnected while they waited; each would be a second of work for nobody.
         if (scope.actor.caller?.isGone?.()) throw badRequest("This connection was closed.");
         refuseUnread(orgId);
         return work(await access.scope(scope.actor, id), true);
@@ -110,7 +110,7 @@ export async function writeLargeList({ secrets, imports }: WrittenList): Promise
 export const lengthOf = (chunks: readonly Buffer[]): number =>
   chunks.reduce((sum, { length }) => sum + length, 0);
 
-/** Made and not sent yet, by organisation: whoever asks for much and reads nothing fills nobody's memory. */
+/** Bytes made and not sent yet, by organisation: a client that asks for much and reads nothing must not fill the memory. */
 const unsent = new Map<string, number>();
 const MOST_UNSENT = 256 * 1024 * 1024;
 
@@ -128,7 +128,7 @@ export function refuseUnread(orgId: string): void {
 /** What is counted of an organisation, in bytes. */
 export const unreadBytes = (orgId: string): number => unsent.get(orgId) ?? 0;
 
-/** Let go of piece by piece, as they are sent. */
+/** Released piece by piece, as they are sent. */
 export function streamOf(orgId: string, chunks: Buffer[]): Readable {
   const left = chunks.reverse();
   note(orgId, lengthOf(left));
@@ -145,7 +145,7 @@ export function streamOf(orgId: string, chunks: Buffer[]): Readable {
   });
 }
 
-/** All of it stays until its end, so all of it counts until then; what is on the wire is a copy and holds no more than itself. */
+/** The whole buffer stays until its end is sent, so all of it counts until then; what is in the socket is a copy. */
 export function streamOfOne(orgId: string, file: Buffer): Readable {
   let whole: Buffer | undefined = file;
   let at = 0;

@@ -30,7 +30,7 @@ const listed = async (projectId: string, path: string) =>
     ),
   ).secrets as { secretKey: string; secretValue: string; version: number; tags: unknown[] }[];
 
-test("a folder is moved, a tag taken away and a key changed in bites, however much there is", async () => {
+test("a folder is moved, a tag removed and a key rotated in chunks, however much there is", async () => {
   const { id: projectId } = await aProject(house.owner);
   ok(await aFolder(projectId, "big"));
   const { tag } = ok(await house.owner.post(`/api/v1/projects/${projectId}/tags`, { slug: "t", color: "" }));
