@@ -87,7 +87,7 @@ function parseUrl(text: string, protocols: readonly string[]): string {
 
 const PER_MINUTE = [0, 1_000_000_000] as const;
 
-/** Undefined = so many times a caller's own limit. */
+/** Undefined = this many times a caller's own limit. */
 const CALLERS_PER_ORGANISATION = 50;
 const perOrganisation = (bucket: string, what: string): Variable<number | undefined> => {
   const name = `KEYWARD_RATE_LIMIT_ORG_${bucket}`;

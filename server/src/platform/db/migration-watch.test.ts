@@ -39,7 +39,7 @@ describe("a migration, which may take as long as it needs", () => {
     await stopOwnPostgres();
   });
 
-  it("is told who it waits for", async () => {
+  it("is shown which session it waits for", async () => {
     const holder = new pg.Client(test.connection);
     await holder.connect();
     const { rows } = await holder.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");
@@ -52,7 +52,7 @@ describe("a migration, which may take as long as it needs", () => {
     await holder.end();
   });
 
-  it("does not wait for ever on a wire that swallows everything", { timeout: 120_000 }, async () => {
+  it("does not wait for ever on a connection that drops everything", { timeout: 120_000 }, async () => {
     const asked = ask("SELECT pg_sleep(600)");
     const isAtIt = () =>
       withClient(test.server, test.connection.database, async (client) => {

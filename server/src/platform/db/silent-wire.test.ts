@@ -1,4 +1,4 @@
-/** Proxies give up after thirty seconds: whoever waits for a database that is gone hears of it from us, before that. */
+/** Proxies give up after thirty seconds: a caller who waits for an unreachable database gets our answer before that. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { openProxy, type Proxy } from "../../../test/faults/proxy.ts";
@@ -11,7 +11,7 @@ const PROXY_MS = 30_000;
 const one = sql<{ one: number }>(`SELECT 1 AS one`);
 const slowOne = slowSql<{ one: number }>(`SELECT 1 AS one`);
 
-describe("a wire that swallows everything", () => {
+describe("a connection that drops everything", () => {
   let test: TestDatabase;
   let proxy: Proxy;
   let database: Database;
@@ -32,7 +32,7 @@ describe("a wire that swallows everything", () => {
     await stopOwnPostgres();
   });
 
-  it("is a 503 of ours for every look and change, at its first statement and at its last", async () => {
+  it("is a 503 of ours for every read and write, at its first statement and at its last", async () => {
     let goOn: () => void = () => undefined;
     const isSilent = new Promise<void>((resolve) => (goOn = resolve));
     const change = () => database.write((tx) => tx.first(one), { audited: false });

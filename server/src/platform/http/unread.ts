@@ -1,6 +1,6 @@
 /**
- * Large answers that were made and not taken yet, by whom they are for: who asks for much and reads nothing, or very
- * slowly, fills nobody's memory. Who takes nothing at all for a while is let go.
+ * Large answers that were made and not sent yet, by caller: a client that asks for much and reads nothing, or very
+ * slowly, must not fill the memory. A client that reads nothing at all for a while is disconnected.
  */
 import type { ServerResponse } from "node:http";
 import { tooManyRequests } from "../problem.ts";
@@ -10,7 +10,7 @@ const MOST_UNREAD = 64 * 1024 * 1024;
 const STALLED_MS = 30_000;
 
 interface Unread {
-  /** Counts an answer until it is sent or given up; throws if too much of theirs is waiting already. */
+  /** Counts an answer until it is sent or dropped; throws if too much of this caller's is waiting already. */
   hold(whose: string, bytes: number, response: ServerResponse): void;
 }
 
@@ -20,7 +20,7 @@ export function createUnread(): Unread {
     hold(whose, bytes, response) {
       if (bytes < LARGE) return;
       const before = held.get(whose) ?? 0;
-      // One is always let through, however large.
+      // One is always allowed, however large.
       if (before > 0 && before + bytes > MOST_UNREAD)
         throw tooManyRequests(10, "Large answers that were asked for before have not been read yet.");
       if (response.destroyed) return;
