@@ -1,4 +1,4 @@
-/** Who signs what is said about certificates, and for how long. */
+/** Who signs OCSP responses, and for how long they are valid. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { anIntermediate, aProfile, aRoot, certProject, issue, ok } from "../../test/certificates.ts";
@@ -78,7 +78,7 @@ describe("who answers by OCSP", () => {
       ].join(""),
     );
   };
-  /** How many certificates an authority has been asked for, its own tools among them. */
+  /** How many certificate requests a CA has had, those for OCSP responders included. */
   const requestsOf = async (authorityId: string): Promise<number> => {
     const { database, ...server } = house.database.connection;
     return withClient(server, database, async (client) => {
@@ -133,7 +133,7 @@ describe("who answers by OCSP", () => {
     },
   );
 
-  test("an authority that is limited to other purposes delegates to nobody", needs("openssl"), async () => {
+  test("a CA that is limited to other extended key usages delegates to nobody", needs("openssl"), async () => {
     const elsewhere = await makeAuthority({ name: "Elsewhere" });
     const limited = await anIntermediate(house.owner, projectId, null);
     const { csr } = ok(await house.owner.get(`${CA}/${limited.id}/csr`));

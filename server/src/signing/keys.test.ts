@@ -15,7 +15,7 @@ describe("keys for certificates", () => {
     assert.equal(made, 12, "each in its turn");
   });
 
-  test("H7 one organisation's crowd of RSA keys neither shuts another out nor keeps it waiting to the end", async () => {
+  test("H7 one organisation's many RSA keys neither block another nor delay it to the end", async () => {
     const made: string[] = [];
     const crowd = Array.from({ length: 80 }, () =>
       makeKey("RSA_2048", "crowd").then(
@@ -29,7 +29,7 @@ describe("keys for certificates", () => {
     assert.ok(refused >= 40, `${refused} of 80 were told to come back`);
   });
 
-  test("H7 a rehearsal makes no key: the same stand-in for everyone", async () => {
+  test("H7 a dry run makes no key: the same placeholder for everyone", async () => {
     const [one, two] = await Promise.all([standInFor("RSA_4096"), standInFor("RSA_4096")]);
     assert.equal(one, two);
   });
