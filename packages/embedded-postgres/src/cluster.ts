@@ -128,7 +128,7 @@ async function makeCluster(request: ClusterRequest, path: string): Promise<void>
   if (isDurable) await syncFolder(dataDir);
 }
 
-/** Sees to it that a complete cluster stands in its place, and sweeps what an interrupted making left. */
+/** Makes sure that a complete cluster exists, and removes what an interrupted initdb left. */
 export async function ensureCluster(request: ClusterRequest): Promise<void> {
   const { dataDir, log, binaries } = request;
   for (const name of await readdir(dataDir)) {

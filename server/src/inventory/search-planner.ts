@@ -2,7 +2,7 @@
 import { inChunks } from "../platform/pace.ts";
 import { BETWEEN, groupsOf, type SearchSample, type SeenNames } from "./search-planner.model.ts";
 
-/** As if besides the sample some hundred names had been seen in which every group is rather rare: chance evens out. */
+/** Smoothing: as if besides the sample some hundred names had been seen in which every group is rather rare. */
 const PRIOR = { held: 1.5, seen: 200 } as const;
 
 /** Honest names have a few thousand; those made to be all different must not fill the memory. */
