@@ -39,7 +39,7 @@ const SEEDED = {
 };
 
 for (const [rule, files] of Object.entries(SEEDED)) {
-  test(`the house rule ${rule} bites`, () =>
+  test(`the house rule ${rule} reports its violation`, () =>
     assert.ok(rulesBroken(files).includes(rule), `${rule} let its violation pass`));
 }
 

@@ -1,4 +1,4 @@
-/** There is room for all that a file brings before any of it is taken in, and for few files at once. */
+/** An import is refused before it starts if quotas have no room for all of it; and few files are open at once. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { setTimeout as wait } from "node:timers/promises";
@@ -98,7 +98,7 @@ const STAGES: Record<string, { fill: string; bound: RegExp; file: Partial<NewArc
 };
 
 for (const [what, stage] of Object.entries(STAGES))
-  test(`a file with more ${what} than there is room for is refused before any of it is taken in`, async () => {
+  test(`a file with more ${what} than there is room for is refused before any of it is imported`, async () => {
     const { id } = await aProject(house.owner);
     await fill(stage.fill, [id]);
     const file = await fileOf(stage.file);

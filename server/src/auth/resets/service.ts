@@ -91,7 +91,7 @@ export function createPasswordResets({ db, clock, log, keyring, mailer, publicUr
     if (!user || id === undefined) return;
     const outcome = await post.send({ id, sender: METHOD, to: [user.email], ...letterTo(user.email, token) });
     if (outcome.kind === "taken") return;
-    // It was not delivered, so it does not count among the open ones.
+    // The mail was not sent, so the reset does not count as open.
     await db.write((tx) => dropReset(tx, id), { audited: false });
     log.warn({ reason: outcome.reason }, "the mail server did not take a mail about a forgotten password");
   };

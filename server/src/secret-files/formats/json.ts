@@ -27,7 +27,7 @@ function asText(key: string, value: unknown): string {
   throw new FormatError(`The value of ${JSON.stringify(clip(key))} must be a string.`);
 }
 
-/** More than any file that is taken has; a million names would hold everybody up before the first is looked at. */
+/** More than any accepted file has; a million names would block the event loop before the first is checked. */
 const MOST_PARTS = 20_000;
 
 /** One flat object of names and strings. */
