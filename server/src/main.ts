@@ -43,7 +43,7 @@ interface KeptPostgres {
   stop(): Promise<void>;
 }
 
-/** For reading, listening, PostgreSQL's own reserve, and whoever looks in with psql. */
+/** For reads, LISTEN, PostgreSQL's own reserve, and an operator's psql. */
 const OTHER_CONNECTIONS = 30;
 
 async function keepPostgres(

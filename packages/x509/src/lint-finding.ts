@@ -1,4 +1,4 @@
-// What a lint says, and what it is told.
+// The findings of a lint, and its input.
 
 import type { Certificate, TbsCertificate } from "./certificate.ts";
 import type { PublicKeyFacts } from "./keys.ts";

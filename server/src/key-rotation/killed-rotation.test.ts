@@ -161,7 +161,7 @@ test("R-11 a project's key change that is killed again and again is finished by 
      ORDER BY folder_id, created_at, secret_id OFFSET 10 LIMIT 1) FOR UPDATE`;
   let left = await underOldKey(oldKeyId);
   for (let kill = 1; kill <= 2; kill += 1) {
-    // Started before the lock is taken: a start waits for whoever is in the middle of a transaction.
+    // Started before the lock is taken: a start waits for open transactions.
     await postpone();
     server = await startServer(environment());
     await stoppedAt(

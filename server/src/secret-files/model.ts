@@ -300,7 +300,7 @@ async function namesOf<T>(
   return names;
 }
 
-/** What the caller is told, before or after. */
+/** The answer, of a dry run or of an import. */
 export async function reportOf(plan: ImportPlan, breathe: Breathe = () => undefined) {
   const counted = async <T>({ created, updated, unchanged }: Diff<T>, nameOf: (one: T) => string) => ({
     created: await namesOf(created, nameOf, breathe),

@@ -71,7 +71,7 @@ export function createPasswordAttempts(needs: {
     attempt: LoginAttempt,
   ): Promise<{ locked?: Problem | undefined; isKnown: boolean }> => {
     const now = clock.now();
-    // The same looks whether or not there is such an account.
+    // The same queries whether or not there is such an account.
     const [lockout, isKnown] = await db.read((q) =>
       Promise.all([findLockout(q, attempt), isKnownNetwork(q, attempt.subjectId, attempt.address, now)]),
     );

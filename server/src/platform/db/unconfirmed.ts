@@ -86,7 +86,7 @@ export async function becameOf(ask: Ask, { xid, timeline }: TransactionId): Prom
 export const lostAnswer = (isMade: Promise<boolean>): Unconfirmed =>
   new Unconfirmed(isMade, "The database's answer was lost.");
 
-/** For whoever writes in the background (with `isTraced`): what failed is put back, unless it was made, or as soon as it is known that it was not. */
+/** For background writers (with `isTraced`): a failed write is queued again once it is known that it was not committed. */
 export async function unlessMade(error: unknown, putBack: () => void): Promise<void> {
   if (!(error instanceof Unconfirmed) || !(await error.isMade)) putBack();
 }
