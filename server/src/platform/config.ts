@@ -135,7 +135,7 @@ export const VARIABLES = {
   ),
   rootKeyPrevious: text(
     "KEYWARD_ROOT_KEY_PREVIOUS",
-    "While the root key is being changed: the previous one. Data keys are rewrapped at the next start; remove it after that.",
+    "While the root key is being changed: the previous one. Keys are rewrapped at the next start; remove it after that.",
     "(none)",
     (t) => (t === undefined ? undefined : new Redacted(parseRootKey(t))),
   ),
