@@ -1,5 +1,5 @@
 /**
- * `keyward events tail`: stays on the line. A stream ends for many good reasons (a deploy, a proxy, a laptop lid), so
+ * `keyward events tail`: reconnects. An SSE stream ends for many good reasons (a deploy, a proxy, a laptop lid), so
  * it is opened again, later each time and never at the same moment as everyone else. What happened in between is
  * gone: the server keeps no events, and clients that need the state read the secrets.
  */

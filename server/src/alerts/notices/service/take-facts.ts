@@ -188,7 +188,7 @@ export function createFactReader({ clock, publicUrl, resolvingTypes }: NoticeNee
   const alertsOf = rememberAlerts();
 
   /**
-   * Channels that were notified of certificates that are now replaced or revoked, by certificate. Also disabled ones at this
+   * Alerts that reported certificates which are now replaced or revoked, by certificate. Also those disabled at this
    * moment: the resolution waits, as everything does, and an incident must not stay open for good.
    */
   const findNotified = async (tx: Tx, overIds: readonly string[]): Promise<Map<string, AlertRow[]>> => {
