@@ -137,7 +137,7 @@ export async function load(base, next, { connections, seconds, warmup = 1 }) {
   };
 }
 
-/** The body is read as well: a server that stops waits for whoever has not taken its answer. */
+/** The body is read as well: a server that stops waits for clients that have not read their answer. */
 export async function etagOf(url, headers) {
   const answer = await fetch(url, { headers });
   await answer.arrayBuffer();

@@ -22,7 +22,7 @@ export function dataFolder() {
   return folder;
 }
 
-// Whoever ends a run early should find no servers and no gigabytes left behind.
+// A run that is ended early must leave no servers and no gigabytes behind.
 for (const signal of ["SIGINT", "SIGTERM"])
   process.once(signal, async () => {
     await Promise.all([...[...children].map(stop), ...farewells.map((work) => work())]);

@@ -26,7 +26,7 @@ async function scene(world, name, { crowd, versions }) {
     secretValue: VALUE,
   });
   if (crowd > 0) await world.database.query(CROWD, [secret.id, crowd]);
-  // Through the door: a version is sealed under its own number, so rows cannot be copied.
+  // Through the API: a ciphertext is bound to its version number, so rows cannot be copied.
   for (let version = 2; version <= versions; version += 1)
     await world.call("PATCH", `${PATH}/batch`, {
       ...at,

@@ -1,5 +1,5 @@
 // Who may import whom. Each rule is one sentence of HOUSE.md; check() takes a map of path → text, so that the test
-// can show every rule a violation and see it bite. Type imports count: a cycle of types is a cycle. So do dynamic
+// can show every rule a violation and see it reported. Type imports count: a cycle of types is a cycle. So do dynamic
 // imports and workers: an arrow that is drawn late still points somewhere.
 import { posix } from "node:path";
 import { moduleOf } from "./module-graph.mjs";

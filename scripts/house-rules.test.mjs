@@ -86,7 +86,7 @@ test("doors, contracts of parts and models of other rooms are open", () => {
 });
 
 for (const [rule, files] of Object.entries(SEEDED)) {
-  test(`the house rule ${rule} bites`, () =>
+  test(`the house rule ${rule} reports its violation`, () =>
     assert.ok(rulesBroken(files).includes(rule), `${rule} let its violation pass`));
 }
 

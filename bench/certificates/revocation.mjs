@@ -1,5 +1,5 @@
 // node bench/certificates/revocation.mjs [--most 1000000]
-// How long a revocation list takes to be signed anew and fetched, by how many certificates it names, and how long a revocation
+// How long a CRL takes to be signed again and fetched, by how many certificates it names, and how long a revocation
 // takes beside so many. Runs inside this process, on a PostgreSQL of its own.
 import { aPki, issue } from "../../server/dist/test/certificates.js";
 import { openTestHouse } from "../../server/dist/test/harness.js";
@@ -42,7 +42,7 @@ export async function revocationRows({ most = 1_000_000, say = () => {} } = {}) 
     const [{ keyId }] = await raw('SELECT authority_key_id AS "keyId" FROM certificates WHERE id = $1', [
       model,
     ]);
-    // Without a list at hand it is signed for whoever asks.
+    // Without a stored CRL it is signed on request.
     const signAnew = async () => {
       await raw("DELETE FROM crls");
       const began = performance.now();

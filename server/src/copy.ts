@@ -1,4 +1,4 @@
-/** `npm run copy-database`: carries the instance into another PostgreSQL, and says how to start it there. */
+/** `npm run copy-database`: copies the instance to another PostgreSQL, and prints how to start it there. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { EmbeddedPostgresError } from "@keyward/embedded-postgres";
@@ -25,7 +25,7 @@ function readTarget(): string {
   return url;
 }
 
-/** Never a new one: whoever is in the wrong folder should be told so. */
+/** Never creates a new one: in the wrong folder it fails with a message. */
 async function startSource({ databaseUrl, dataDir }: Config) {
   if (databaseUrl) return undefined;
   if (!existsSync(join(dataDir, "postgres", "PG_VERSION")))

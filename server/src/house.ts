@@ -94,13 +94,13 @@ export interface House {
   readonly alertWork: AlertWork;
   readonly rateLimits: RateLimits;
   readonly authentication: Authentication;
-  /** Begins what the house does unasked; tests leave it out and call the jobs themselves. */
+  /** Starts the background jobs; tests leave it out and call the jobs themselves. */
   startWork(): void;
-  /** Writes down when tokens and client secrets were last used here; otherwise that happens every few seconds. */
+  /** Stores when tokens and client secrets were last used here; otherwise that happens every few seconds. */
   flushUses(): Promise<void>;
   /** Answers the port. */
   listen(): Promise<number>;
-  /** Goes on serving, says that it is not ready, and sends its streams to others one after the other in that time. */
+  /** Drains: goes on serving, answers not ready, and closes its streams one after the other in that time. */
   drain(milliseconds: number): void;
   close(): Promise<void>;
 }
@@ -108,7 +108,7 @@ export interface House {
 const FLUSH_MS = 2000;
 const GOODBYE_MS = 1000; // for closing what a start that failed has opened
 
-/** What nearly every room stands on. */
+/** What nearly every room depends on. */
 async function openCore({ config, clock, log, rootKey }: HouseOptions, db: Database, tail: Tail) {
   const keyring = await openKeyring(db, rootKey.open(), config.rootKeyPrevious?.open());
   if (keyring.unwrappableKeys > 0)
@@ -125,14 +125,14 @@ async function openCore({ config, clock, log, rootKey }: HouseOptions, db: Datab
 
 type Core = Awaited<ReturnType<typeof openCore>>;
 
-/** How the house writes to people, and where it says that it lives. */
+/** Mail and the public URLs. */
 interface Post {
   readonly mailer: Mailer | undefined;
   readonly publicUrl: string;
   readonly invitationsPerHour: number;
 }
 
-/** Who there is, how they prove it, and what they belong to. */
+/** Users, identities, authentication and memberships. */
 function openPeople(core: Core & Post) {
   const { permissions, memberships } = core;
   const control = createImpersonationGuard(core);
@@ -172,7 +172,7 @@ function openPeople(core: Core & Post) {
   };
 }
 
-/** What the instance keeps about itself: licences, the audit trail, its own administration. */
+/** What belongs to the instance: licences, the audit log, its administration. */
 async function openOffice({ config }: HouseOptions, core: Core, { accessTokens }: AuthServices) {
   // First of all: a row written before this month's partition exists would keep it from being made.
   const audit = createAudit({ ...core, retentionDays: config.auditRetentionDays });
@@ -187,7 +187,7 @@ async function openOffice({ config }: HouseOptions, core: Core, { accessTokens }
   };
 }
 
-/** Deaf for longer, a node would serve what others have changed. */
+/** With a longer lag, a node would serve what others have changed. */
 const MOST_LAG_MS = 5000;
 
 async function openRooms(options: HouseOptions, database: Database, tail: Tail) {
@@ -287,7 +287,7 @@ export async function openHouse(options: HouseOptions): Promise<House> {
     await telling(log, "changes to end that were under way when it began", () => tail.start());
     return assemble(options, { database, tail, ...rooms });
   } catch (error) {
-    // Whoever waits to hear why it failed does not wait for connections that answer nothing.
+    // The error of a failed start must not wait for connections that answer nothing.
     await Promise.race([database.close(), new Promise((resolve) => setTimeout(resolve, GOODBYE_MS))]);
     throw error;
   }

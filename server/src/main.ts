@@ -1,4 +1,4 @@
-/** Reads the configuration, opens the house, listens, and closes it in order when told to stop. */
+/** Reads the configuration, opens the rooms, listens, and shuts down in order on a signal. */
 import { createServer, isIPv6 } from "node:net";
 import { EmbeddedPostgresError, type EmbeddedPostgres } from "@keyward/embedded-postgres";
 import { systemClock } from "./platform/clock.ts";
@@ -27,11 +27,11 @@ Options:
 /** For closing, after the drain; an embedded database may take longer to write down what it has in memory. */
 const CLOSE_MS = 1900;
 const POSTGRES_STOP_MS = 30_000;
-/** Failures that a person can mend and that need no stack to be understood. */
+/** Failures that an operator can fix and that need no stack trace. */
 const EXPLAINED = [ConfigError, RootKeyError, MigrationError, EmbeddedPostgresError];
 
 /**
- * Pauses before the next start of a database that keeps falling over; the last one is repeated. Never given up: on a
+ * Back-off before the next start of a database that keeps crashing; the last one is repeated. Never given up: on a
  * full disk PostgreSQL ends and cannot start, and the server that waits for room comes back by itself.
  */
 const RESTART_PAUSES_MS = [0, 500, 1000, 2000, 5000, 10_000] as const;
@@ -43,7 +43,7 @@ interface KeptPostgres {
   stop(): Promise<void>;
 }
 
-/** For reading, listening, PostgreSQL's own reserve, and whoever looks in with psql. */
+/** For reads, LISTEN, PostgreSQL's own reserve, and an operator's psql. */
 const OTHER_CONNECTIONS = 30;
 
 async function keepPostgres(
@@ -102,7 +102,7 @@ interface Running {
   readonly url: string;
 }
 
-/** Before minutes are spent on a database: who finds the port taken should hear of it at once. */
+/** Before minutes are spent on a database: a port that is taken is reported at once. */
 function tryPort({ host, port }: Config): Promise<void> {
   return new Promise((resolve, reject) => {
     const probe = createServer();
@@ -152,8 +152,8 @@ async function start(config: Config, log: Log): Promise<Running> {
 }
 
 /**
- * SIGTERM is an orchestrator's: the node says that it is not ready and goes on serving until balancers have noticed.
- * Ctrl-C is a person's, who does not want to wait; so does a second signal.
+ * SIGTERM comes from an orchestrator: the node answers not ready and goes on serving until load balancers have noticed.
+ * Ctrl-C comes from a person, who does not want to wait; a second signal does not wait either.
  */
 function stopOnSignal({ house, postgres }: Running, { drainSeconds }: Config, log: Log): void {
   let hurry: () => void = () => undefined;
@@ -191,14 +191,14 @@ async function main(): Promise<void> {
   const log = createLog(config.logLevel);
   const startedAt = performance.now();
   const running = await start(config, log);
-  // Before anybody is told: who hears of it may ask it to stop the next moment.
+  // Before the start is announced: a supervisor may stop it the next moment.
   stopOnSignal(running, config, log);
   log.info({ url: running.url, ms: Math.round(performance.now() - startedAt) }, "Keyward is ready");
 }
 
 const sentence = (error: unknown): string => `${reasonOf(error).replace(/\.$/, "")}.`;
 
-/** One line for what a person can mend; a stack only for what is our bug. */
+/** One line for what an operator can fix; a stack trace only for a bug. */
 function explain(error: unknown): string {
   const { code, port } = error as { code?: string; port?: number };
   if (code === "EADDRINUSE") return `PORT ${port} is in use by another process. Set PORT to a free one.`;

@@ -1,7 +1,7 @@
 /**
- * `keyward events tail`: stays on the line. A stream ends for many good reasons (a deploy, a proxy, a laptop lid), so
+ * `keyward events tail`: reconnects. An SSE stream ends for many good reasons (a deploy, a proxy, a laptop lid), so
  * it is opened again, later each time and never at the same moment as everyone else. What happened in between is
- * gone: the server keeps no events, and whoever needs the state reads the secrets.
+ * gone: the server keeps no events, and clients that need the state read the secrets.
  */
 import { spawn } from "node:child_process";
 import { setTimeout as pause } from "node:timers/promises";

@@ -1,4 +1,4 @@
-// Who runs the database. PostgreSQL refuses to be root, so a caller who is root lends it the account every Unix has
+// The account that runs the database. PostgreSQL refuses to run as root, so for a root caller it uses the account every Unix has
 // for owning nothing. Such an account cannot walk through /root (mode 0700), where `npm start` may well be
 // run: `canReach` tells beforehand which paths are closed to it.
 import { chown, chmod, lchown, readdir, stat } from "node:fs/promises";

@@ -18,7 +18,7 @@ import { type RunAs, run } from "./processes.ts";
 const DRAFT_PREFIX = "postgres.new-";
 
 /**
- * Whoever can open the socket is let in, and the socket's folder is closed to all but the database's account (and
+ * Anyone who can open the socket is trusted, and the socket's folder is closed to all but the database's account (and
  * root). Nothing listens on a network, and no line here would admit a network client if something did.
  */
 const HOST_BASED_ACCESS = "local all all trust\n";
@@ -128,7 +128,7 @@ async function makeCluster(request: ClusterRequest, path: string): Promise<void>
   if (isDurable) await syncFolder(dataDir);
 }
 
-/** Sees to it that a complete cluster stands in its place, and sweeps what an interrupted making left. */
+/** Makes sure that a complete cluster exists, and removes what an interrupted initdb left. */
 export async function ensureCluster(request: ClusterRequest): Promise<void> {
   const { dataDir, log, binaries } = request;
   for (const name of await readdir(dataDir)) {

@@ -292,7 +292,7 @@ test("a stale postmaster.pid never blocks: unrelated live process, dead process,
   assert.ok(isAlive(bystander.pid ?? -1), "the bystander is left alone");
 });
 
-test("what an interrupted initdb left is swept, and foreign files in the cluster's place are not touched", async () => {
+test("what an interrupted initdb left is removed, and foreign files in the cluster's place are not touched", async () => {
   const dataDir = await tempFolder();
   const half = join(dataDir, "postgres.new-abc123");
   await mkdir(join(half, "base"), { recursive: true });
@@ -344,7 +344,7 @@ test("a cluster of another PostgreSQL version and an unusable data directory are
   );
 });
 
-test("refusals speak in the caller's words, and keep their cause", async () => {
+test("error messages use the caller's advice, and keep their cause", async () => {
   const file = join(await tempFolder(), "file");
   await writeFile(file, "");
   const advice = { otherDirectory: "set SHOP_DIR to another folder", ownDatabase: "give --database" };

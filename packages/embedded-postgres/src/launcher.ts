@@ -53,7 +53,7 @@ interface EmbeddedPostgresOptions {
   readonly durable?: boolean;
   /** Server settings in addition to, or instead of, the ones below. */
   readonly settings?: Readonly<Record<string, string>>;
-  /** How refusals put what the operator may do. */
+  /** What error messages tell the operator to do. */
   readonly advice?: Advice;
 }
 
@@ -147,7 +147,7 @@ interface Postmaster {
   readonly pid: number;
   readonly exited: Promise<number | null>;
   hasExited(): boolean;
-  /** The last complaint in its log. */
+  /** The last error in its log. */
   complaint(): string;
 }
 

@@ -53,7 +53,7 @@ async function until(client: SessionClient, query: string): Promise<void> {
 }
 
 describe("a pipeline", () => {
-  it("sends what is asked for in one go with one Sync, and gives everyone their own answer", async () => {
+  it("sends the statements of one turn with one Sync, and gives each caller its own answer", async () => {
     const client = await connect();
     const pipeline = new Pipeline(client);
     const echo = named<{ n: number }>("SELECT $1::int AS n");
@@ -72,7 +72,7 @@ describe("a pipeline", () => {
     assert.equal(syncs, 2);
   });
 
-  it("prepares a named statement once, and asks for its columns once", async () => {
+  it("prepares a named statement once, and describes its columns once", async () => {
     const client = await connect();
     const pipeline = new Pipeline(client);
     const heard: string[] = [];
@@ -88,7 +88,7 @@ describe("a pipeline", () => {
     assert.deepEqual(heard, ["parseComplete", "rowDescription"]);
   });
 
-  it("skips what stands behind a failed statement, says so, and goes on with the next bundle", async () => {
+  it("skips what comes after a failed statement, says so, and goes on with the next batch", async () => {
     const pipeline = new Pipeline(await connect());
     const half = named<{ n: number }>("SELECT 100 / $1::int AS n");
     const [before0, failed, behind] = await Promise.allSettled(
@@ -127,7 +127,7 @@ describe("a pipeline", () => {
     assert.deepEqual(said, ["BEGIN", "CREATE TABLE", "INSERT 0 2", "", "COMMIT"]);
   });
 
-  it("rejects everything that was under way when it is cut off", async () => {
+  it("rejects everything that was in flight when it is cut off", async () => {
     const client = await connect();
     const pipeline = new Pipeline(client);
     const sleep = named("SELECT pg_sleep(600)");
@@ -211,7 +211,7 @@ describe("read pipelines", () => {
     for (const pipelines of opened.splice(0)) await pipelines.close();
   });
 
-  it("give every look of a bundle its own answer, also those behind one that fails", async () => {
+  it("give every read of a batch its own answer, also those behind one that fails", async () => {
     const pipelines = open();
     const half = named<{ n: number }>("SELECT 100 / $1::int AS n");
     const looks = Array.from({ length: 60 }, (_, n) => n % 7);
@@ -242,7 +242,7 @@ describe("read pipelines", () => {
     assert.deepEqual(good, { status: "fulfilled", value: [{ at: new Date(0) }] });
   });
 
-  it("do not line looks up behind one that takes long while another connection is free", async () => {
+  it("do not queue reads behind a slow one while another connection is free", async () => {
     const pipelines = open();
     const client = await connect();
     await client.query("SELECT pg_advisory_lock(4711)");
@@ -256,7 +256,7 @@ describe("read pipelines", () => {
     await waiting;
   });
 
-  it("repeat every look that was under way on a connection that the database ended", async () => {
+  it("retry every read that was in flight on a connection that the database ended", async () => {
     const pipelines = open();
     const client = await connect();
     const held = named<{ n: number }>("SELECT $1::int AS n, pg_advisory_xact_lock_shared(4712)");
@@ -272,14 +272,14 @@ describe("read pipelines", () => {
     );
   });
 
-  it("ask nobody again where the caller does not call it away", async () => {
+  it("retry nothing where the caller does not call the failure an outage", async () => {
     const pipelines = openReadPipelines(config, { count: 1, isAway: () => false });
     opened.push(pipelines);
     const end = named("SELECT pg_terminate_backend(pg_backend_pid())");
     await assert.rejects(pipelines.rows(end, []), /terminating connection/);
   });
 
-  it("send nobody along a connection that was asked for before a renewal", async () => {
+  it("do not use a connection that was opened before a renewal", async () => {
     const pipelines = open(1);
     const who = named<{ pid: number }>("SELECT pg_backend_pid() AS pid");
     const pid = async () => (await pipelines.rows(who, []))[0]?.pid;
@@ -311,7 +311,7 @@ describe("a session", () => {
     assert.equal(await shown(client, "search_path"), '"a b\t", "c\\d"');
   });
 
-  it("knows that it leads to a primary, and when it was asked for", async () => {
+  it("knows that it leads to a primary, and when it was opened", async () => {
     const from = performance.now();
     const client = await connect();
     assert.equal(client.isStandby, false);

@@ -1,13 +1,13 @@
 /**
- * The wire to one connection of PostgreSQL. Statements that are asked for in one go travel as one bundle: one system
- * call here, one Sync, one answer. (pg itself puts a Sync behind every statement, and PostgreSQL sends its answers off
- * at each Sync: a write of nine statements then costs nine sends there and up to nine wake-ups here.) What is asked
- * for while a bundle is under way becomes the next one, so bundles grow with the load.
+ * Pipelining on one PostgreSQL connection. The statements of one turn of the event loop are sent as one batch: one system
+ * call here, one Sync, one answer. (pg itself puts a Sync behind every statement, and PostgreSQL flushes its answers
+ * at each Sync: a write of nine statements then costs nine sends there and up to nine wake-ups here.) Statements
+ * that arrive while a batch is in flight become the next one, so batches grow with the load.
  *
  * PostgreSQL skips everything behind a failed statement up to the Sync. Within a transaction that is what we want;
- * for unrelated looks that share a bundle it means: never ran, ask again.
+ * for unrelated reads that share a batch it means: never ran, send again.
  *
- * The columns of a prepared statement are asked for once per connection, not with every run.
+ * The columns of a prepared statement are described once per connection, not with every run.
  */
 import pg from "pg";
 import { privatePartsOf, type Connection } from "./private-parts.ts";
@@ -35,7 +35,7 @@ interface Answer {
   readonly tag: string;
 }
 
-/** The statement was behind one that failed: PostgreSQL did not look at it. */
+/** The statement came after one that failed: PostgreSQL skipped it. */
 export class NeverRan extends Error {
   constructor(cause: unknown) {
     super("an earlier statement of the same bundle failed", { cause });
@@ -91,12 +91,12 @@ function rowParser(fields: readonly Field[]): ParseRow {
 const FOR_EVER_MS = 2 ** 31 - 1;
 const NO_COLUMNS: ParseRow = () => ({});
 
-/** What a connection knows of its prepared statements: how to read their rows, or not yet that. */
+/** The prepared statements of a connection: how to read their rows, or not known yet. */
 type Known = Map<string, ParseRow | undefined>;
 
-/** One bundle, as pg wants a query to be: it is handed the connection once, then told of every message for it. */
+/** One batch, in the form of a pg query: pg hands it the connection once, then calls it for every message. */
 class Batch {
-  /** A commit may wait for a standby for as long as it takes: to give up on it is for whoever can find out what became of it. */
+  /** A commit may wait for a standby for as long as it takes: only a caller that can find out its outcome may give up on it. */
   readonly query_timeout: number | undefined;
   /** Set by pg, to stop its watch over how long we wait. */
   callback: ((error?: unknown) => void) | undefined = () => undefined;
@@ -140,7 +140,7 @@ class Batch {
 
   parsed(): void {
     const name = this.#parsing.shift();
-    // Prepared from here on, whatever becomes of this run; its columns follow.
+    // Prepared from here on, whatever the outcome of this run; its columns follow.
     if (name) this.#known.set(name, undefined);
   }
 
@@ -179,7 +179,7 @@ class Batch {
     if (this.#isOver) return;
     this.#isOver = true;
     this.callback?.(error);
-    // pg gives up waiting; the answer may still come and would be taken for the next bundle's.
+    // pg timed out; the answer may still come and would be taken for the next batch's.
     if (error.message === "Query read timeout") connection.stream.destroy();
     this.#items[this.#at]?.reject(error);
     for (const item of this.#items.slice(this.#at + 1)) item.reject(new NeverRan(error));
@@ -209,7 +209,7 @@ export class Pipeline {
     connection.on("noData", () => this.#underWay?.described(NO_COLUMNS));
   }
 
-  /** For how long the bundle that is under way has been. */
+  /** How long the current batch has been in flight. */
   waitingMs(): number {
     return this.#underWay ? performance.now() - this.#leftAt : 0;
   }
@@ -227,7 +227,7 @@ export class Pipeline {
       this.#waiting.push({ statement, values: values.map(toText), rows: [], resolve, reject });
       if (this.#isScheduled || this.#underWay) return;
       this.#isScheduled = true;
-      // After the present run of microtasks: whatever it still asks for comes along.
+      // After the current microtasks: statements that they still send join the batch.
       process.nextTick(() => this.#depart());
     });
   }

@@ -1,13 +1,13 @@
 /**
- * What this package uses of pg without having been promised it: no documentation names these, and a new release may
- * change any of them without a word. Answers that are handed to the wrong asker would be the price. So there is one place
- * that reaches in, pg is pinned, and a pg that is another one or looks different is refused before the first statement.
+ * The private parts of pg that this package uses: they are undocumented, and a new release may
+ * change any of them silently. Answers could then go to the wrong caller. So there is one file
+ * that uses them, pg is pinned, and a pg that is another one or looks different is refused before the first statement.
  */
 import { createRequire } from "node:module";
 import type { Socket } from "node:net";
 import type pg from "pg";
 
-/** The wire's end; cursors and query streams are built on the same words. */
+/** The connection; cursors and query streams use the same methods. */
 export interface Connection {
   readonly stream: Socket;
   parse(message: { name: string; text: string }): void;
@@ -84,7 +84,7 @@ export function assertShape(client: object): void {
     throw new UnsupportedPgError(`This is not the pg that we know: it lacks ${missing.join(", ")}.`);
 }
 
-// Before anything is opened: whoever starts with another pg hears of it at once.
+// Before anything is opened: another pg is refused at import.
 assertTested(installed, dependencies.pg);
 
 /** All clients are of one class, or of one that extends it. */
@@ -101,5 +101,5 @@ export function privatePartsOf(client: pg.ClientBase): PrivateParts {
 /** The socket below a client, for those who count what comes or cut it off. */
 export const streamOf = (client: pg.ClientBase): Socket => privatePartsOf(client).connection.stream;
 
-/** Cuts a connection off without a word, because there may be nobody left to hear it. */
+/** Closes a connection without the Terminate message, because there may be nobody left to read it. */
 export const sever = (client: pg.ClientBase): void => void streamOf(client).destroy();

@@ -1,6 +1,6 @@
 /**
- * Read pipelines: a few connections on which many requests' single statements travel in bundles, which is more than
- * twice as fast as lending out a connection per statement. A read pipeline can only look: its sessions are
+ * Read pipelines: a few connections on which single statements of many requests are sent in batches, which is more than
+ * twice as fast as lending out a connection per statement. A read pipeline can only read: its sessions are
  * read-only, so a statement that changes something fails by construction. Slow statements never come here.
  */
 import { SessionClient, type SessionConfig } from "./session.ts";
@@ -8,9 +8,9 @@ import type { PipelineStatement } from "./statement.ts";
 import { NeverRan, Pipeline } from "./pipeline.ts";
 import { sever } from "./private-parts.ts";
 
-/** So many on their way in one read pipeline are enough. */
+/** How many in flight on one read pipeline are enough. */
 const FULL = 16;
-/** A bundle of quick looks is back long before; behind one that is not, nobody should line up while a read pipeline is free. */
+/** A batch of quick reads is back long before; behind one that is not, nothing should queue while another pipeline is free. */
 const STUCK_MS = 5;
 /** A read pipeline that the database had no connection for is left alone for this long. */
 const REST_MS = 1000;
@@ -32,22 +32,22 @@ interface OpenConnection {
 
 interface ReadPipelines {
   rows<Row>(statement: PipelineStatement<Row>, values: readonly unknown[]): Promise<Row[]>;
-  /** Nobody is sent along a connection that was asked for before; whoever is under way arrives. */
+  /** Connections that were opened before are not used any more; what is in flight on them completes. */
   renew(): void;
   close(): Promise<void>;
 }
 
-/** Was it asked for since the address is known to lead where it leads? */
+/** Was it opened since the address last changed its target? */
 type IsCurrent = (client: SessionClient) => boolean;
 
 interface ReadPipelinesOptions {
   /** How many connections there may be. */
   readonly count: number;
-  /** Says this failure that the database is away, or not able to answer at the moment? Then a look is worth repeating. */
+  /** Does this failure mean that the database is unreachable, or cannot answer at the moment? Then a read is worth a retry. */
   readonly isAway: (error: unknown) => boolean;
 }
 
-/** Of a database that is away: is the session over, or merely unable to do this now? (Full disk, no memory, read-only.) */
+/** Of such a failure: is the session over, or merely unable to do this now? (Full disk, no memory, read-only.) */
 const endsSession = (error: unknown): boolean => {
   const { code } = error as { readonly code?: string };
   return !(code !== undefined && /^(25006|53|58)/.test(code));
@@ -72,13 +72,13 @@ async function openConnection(
   return line;
 }
 
-/** At once, because who is told of the loss asks again before the connection has said that it ended. */
+/** At once, because callers retry before the connection has reported its end. */
 function forget(line: OpenConnection): void {
   if (line.readPipeline.line === line) line.readPipeline.line = undefined;
   sever(line.client);
 }
 
-/** The last one to leave a connection that is nobody's read pipeline, as one to a standby is, ends it. */
+/** The last statement on a connection that is no longer a read pipeline, such as one to a standby, closes it. */
 function leave(line: OpenConnection): void {
   line.riders -= 1;
   if (line.riders === 0 && line.readPipeline.line !== line) sever(line.client);
@@ -103,7 +103,7 @@ export function openReadPipelines(
     readPipeline.waiting + (readPipeline.line?.riders ?? 0);
   const canCarry = (readPipeline: ReadPipeline): boolean =>
     readPipeline.line !== undefined || performance.now() >= readPipeline.restsUntil;
-  // One after the other, not evenly: a bundle of eight costs little more than a bundle of one. The next read pipeline is for
+  // One after the other, not evenly: a batch of eight costs little more than a batch of one. The next read pipeline is for
   // when there is more to do than one can carry, or something slow in it.
   const isFree = (readPipeline: ReadPipeline): boolean =>
     busyness(readPipeline) < FULL &&
@@ -164,10 +164,10 @@ export function openReadPipelines(
         try {
           return await once(statement, values);
         } catch (error) {
-          // Somebody else's look failed in the same bundle; ours was skipped.
+          // Another caller's read failed in the same batch; ours was skipped.
           const isOurs = !(error instanceof NeverRan);
           const cause = isOurs ? error : error.cause;
-          // A look has no effect, so a connection that broke under it is simply replaced and the look repeated, once.
+          // A read has no effect, so after a broken connection it is retried on a new one, once.
           const isBroken = isAway(cause);
           if (isClosed || (isOurs && !isBroken) || (isBroken && hasFailed)) throw cause;
           hasFailed ||= isBroken;
@@ -178,7 +178,7 @@ export function openReadPipelines(
       renewedAt = performance.now();
       for (const readPipeline of readPipelines) {
         const { line } = readPipeline;
-        // One that is still being opened was asked for before: whoever waits for it is its last rider.
+        // One that is still being opened counts as old: only those who wait for it use it.
         readPipeline.opening = undefined;
         readPipeline.line = undefined;
         if (line?.riders === 0) sever(line.client);

@@ -1,10 +1,10 @@
 /**
- * A connection with settings of its own. They travel with the connection's first message, together with those that a
- * connection string may bring (`?options=…`), and go before them: an address must not switch off that reading cannot
- * write, or that a statement ends.
+ * A connection with settings of its own. They are sent with the startup message, together with those that a
+ * connection string may bring (`?options=…`), and override them: a connection string must not switch off that reading cannot
+ * write, or that a statement times out.
  *
- * The connection also knows whether it leads to a standby: PostgreSQL says so by itself, at the beginning and when
- * that changes. And it knows when it was asked for: whatever is learnt about the server at the address later on may not
+ * The connection also knows whether it leads to a standby: PostgreSQL reports it, at the beginning and when
+ * that changes. And it knows when it was opened: what is learnt later about the server at the address may not
  * hold for it.
  */
 import pg from "pg";

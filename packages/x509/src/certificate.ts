@@ -48,7 +48,7 @@ export function buildTbs(fields: CertificateFields, algorithm: SignatureAlgorith
   );
 }
 
-/** Any to-be-signed bytes (certificate, request, revocation list) with their signature around them. */
+/** Any to-be-signed bytes (certificate, CSR, CRL) with their signature around them. */
 export function assembleSigned(tbs: Buffer, algorithm: SignatureAlgorithm, signature: Buffer): Buffer {
   return der.sequence(tbs, schemeFor(algorithm).identifier, der.bitString(signature));
 }
@@ -124,7 +124,7 @@ interface SignedParts {
   readonly signature: Buffer;
 }
 
-/** The outer shell that certificates, requests and revocation lists share. */
+/** The outer structure that certificates, CSRs and CRLs share. */
 export function readSigned(bytes: Buffer, limits?: Parameters<typeof readDer>[2]): SignedParts {
   return readDer(
     bytes,

@@ -1,4 +1,4 @@
-// Certificate revocation lists (RFC 5280 5). An entry is encoded once, when the certificate is revoked, and stored;
+// Certificate revocation lists, CRLs (RFC 5280 5). An entry is encoded once, when the certificate is revoked, and stored;
 // a list is then little more than a concatenation and one signature, so its cost does not depend on history.
 
 import { schemeFor, schemeOfIdentifier, type SignatureAlgorithm } from "./algorithms.ts";
@@ -75,7 +75,7 @@ interface IssuingDistributionPoint {
 }
 
 export interface CrlFields {
-  /** DER of the authority's subject. */
+  /** DER of the CA's subject. */
   readonly issuer: Buffer;
   readonly thisUpdate: Date;
   readonly nextUpdate: Date;

@@ -1,4 +1,4 @@
-// Certification requests (PKCS#10, RFC 2986). A request is a wish: its signature proves that the sender holds the
+// Certificate signing requests, CSRs (PKCS#10, RFC 2986). A CSR's signature proves only that the sender holds the
 // private key, and nothing else in it is believed until a policy has agreed.
 
 import { createPublicKey, type KeyObject } from "node:crypto";
@@ -76,7 +76,7 @@ function readAttributes(info: DerReader): CsrAttributes {
         const type = attribute.oid();
         attribute.setOf((value) => {
           if (type === OID.extensionRequest) {
-            // Two lists of wishes would leave open which one was meant.
+            // Two lists of requested extensions would leave open which one was meant.
             if (extensions !== undefined) throw value.error("extensions requested twice");
             extensions = readExtensions(value);
           } else if (type === OID.challengePassword) challengePassword = readDirectoryString(value);

@@ -29,7 +29,7 @@ export interface ExtensionSet {
 
 /**
  * Understood when critical: those verify-chain.ts acts on. Policies are among them because without an initial policy
- * set they limit nothing; the extensions that would make them bite (policy constraints) are not, and so refuse.
+ * set they limit nothing; the extensions that would enforce them (policy constraints) are not, and so refuse.
  */
 const UNDERSTOOD: ReadonlySet<string> = new Set([
   OID.basicConstraints,

@@ -1,4 +1,4 @@
-// Keys that must not be certified, whoever asks. A public key is cheap to test for the mistakes that key generators
+// Weak keys, which must not be certified. A public key is cheap to test for the mistakes that key generators
 // really made: short or oddly shaped RSA numbers, primes chosen next to each other (CVE-2022-26320), the structure
 // of the ROCA library (CVE-2017-15361), points that are not on their curve, keys known to be public.
 

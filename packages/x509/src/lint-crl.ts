@@ -1,4 +1,4 @@
-// Looking at a revocation list before it is signed: the same idea as lint.ts, on the same kind of bytes. A list that
+// Linting a CRL before it is signed: the same idea as lint.ts, on the same kind of bytes. A CRL that
 // clients refuse is as bad as none, because they then either trust what was revoked or stop working.
 
 import { schemeOfIdentifier } from "./algorithms.ts";
@@ -9,7 +9,7 @@ import { readPublicKey } from "./keys.ts";
 import { error, warn, type Finding } from "./lint-finding.ts";
 
 export interface CrlExpectations {
-  /** The number of the list before this one. */
+  /** The number of the previous CRL. */
   readonly previousNumber?: bigint | undefined;
   /** Longest time to the next update that does not earn a warning. */
   readonly maxDays?: number | undefined;
@@ -71,7 +71,7 @@ function lintNumber({ number }: CrlTbs, { previousNumber }: CrlExpectations): Fi
   if (number < 0n || number >= 1n << 159n) {
     return [error("crl.number_range", "number", "The number is not negative and has at most 20 octets.")];
   }
-  // Clients keep the list with the highest number: one that does not rise is never looked at.
+  // Clients keep the CRL with the highest number: one whose number does not rise is never used.
   if (previousNumber === undefined || number > previousNumber) return [];
   return [error("crl.number_order", "number", `The number must rise above ${previousNumber}.`)];
 }

@@ -1,4 +1,4 @@
-// What a lint says, and what it is told.
+// The findings of a lint, and its input.
 
 import type { Certificate, TbsCertificate } from "./certificate.ts";
 import type { PublicKeyFacts } from "./keys.ts";
@@ -16,7 +16,7 @@ export interface LintFacts {
   readonly issuer: Certificate | undefined;
   readonly key: PublicKeyFacts;
   readonly isCa: boolean;
-  /** How many authorities may follow below the issuer; undefined for any number. */
+  /** How many CAs may follow below the issuer; undefined for any number. */
   readonly levelsBelowIssuer: number | undefined;
 }
 

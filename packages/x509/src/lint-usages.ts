@@ -86,7 +86,7 @@ function lintPurposes({ tbs, isCa }: LintFacts): Finding[] {
   if (isCritical && extendedKeyUsage.includes("any_purpose")) {
     findings.push(warn("extended_key_usage.any_critical", field, "any_purpose should not be critical."));
   }
-  // An authority's purposes limit those below it (and say nothing about what its own key does).
+  // A CA's extended key usages limit those below it (and say nothing about what its own key does).
   if (isCa) return findings;
   if (extendedKeyUsage.includes("time_stamping") && (!isCritical || extendedKeyUsage.length > 1)) {
     findings.push(

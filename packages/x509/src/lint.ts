@@ -1,6 +1,6 @@
 // Looking at a certificate before it is signed. The lint reads the very bytes that will be signed, not the request
 // they came from, so it also catches mistakes of our own encoder. Rules come from RFC 5280, the algorithm RFCs (5480,
-// 8410, 8813) and those of the CA/Browser Forum that make sense for a private authority.
+// 8410, 8813) and those of the CA/Browser Forum that make sense for a private CA.
 //
 // An error means: do not sign. A warning means: some client will be unhappy. A rule is a function from the facts
 // to its findings; adding a rule is adding a function to the list.
@@ -35,7 +35,7 @@ export const lintTbs = (
   options: InspectionOptions = {},
 ): Finding[] => inspectTbs(tbs, issuer, options).findings;
 
-/** `issuer` is the certificate of the authority about to sign, or "self-signed" for a root. */
+/** `issuer` is the certificate of the CA about to sign, or "self-signed" for a root. */
 export function inspectTbs(
   tbs: Buffer,
   issuer: Certificate | "self-signed",

@@ -1,4 +1,4 @@
-// Name constraints (RFC 5280 4.2.1.10): an authority limited to parts of the name space. They are checked twice:
+// Name constraints (RFC 5280 4.2.1.10): a CA limited to parts of the name space. They are checked twice:
 // by verify-chain.ts like any relying party, and by the issuing path before it signs, so that Keyward never makes a
 // certificate that its own chain forbids. Both ask `violatesNameConstraints`.
 

@@ -1,4 +1,4 @@
-// OCSP answers (RFC 6960 4.2). An answer is signed by the authority itself or by a responder that holds a
+// OCSP responses (RFC 6960 4.2). A response is signed by the CA itself or by a responder that holds a
 // certificate from it; the responder is named by the hash of its key, which is shorter than its name and survives
 // renaming. Every time in an answer is GeneralizedTime.
 
@@ -37,7 +37,7 @@ export interface OcspResponder {
   readonly certificates: Buffer;
 }
 
-/** `certificates` holds the responder's own certificate when the authority has delegated to it. */
+/** `certificates` holds the responder's own certificate when the CA has delegated to it. */
 export function makeResponder(
   signer: SigningKey,
   publicKey: Buffer,

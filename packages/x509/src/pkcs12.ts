@@ -1,5 +1,5 @@
 // PKCS#12 (RFC 7292): a private key with its certificates in one file under one password. Certificates and key
-// are both encrypted with PBES2 (PBKDF2-HMAC-SHA256, AES-256-CBC) and the whole is sealed with HMAC-SHA256, which is
+// are both encrypted with PBES2 (PBKDF2-HMAC-SHA256, AES-256-CBC) and the whole is authenticated with HMAC-SHA256, which is
 // what OpenSSL 3 and Java 17 write themselves.
 
 import { createCipheriv, createHmac, hash, pbkdf2, randomBytes, type KeyObject } from "node:crypto";

@@ -1,4 +1,4 @@
-// For tests: a small authority with fixed dates, so that a test states only what it is about.
+// For tests: a small CA with fixed dates, so that a test states only what it is about.
 
 import { randomBytes, type KeyObject } from "node:crypto";
 import type { KeyAlgorithm } from "./algorithms.ts";

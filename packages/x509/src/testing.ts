@@ -1,4 +1,4 @@
-/** For tests of whoever uses the package: a small CA with fixed dates, other people's programs as judges, and single bytes. */
+/** For tests of users of the package: a small CA with fixed dates, checks by other implementations, and single bytes. */
 export * as der from "./der.ts";
 export { ask, chainHolds, needs, withFiles } from "./judges.ts";
 export { encodeSerial, serialFromRandom } from "./serials.ts";

@@ -22,7 +22,7 @@ export interface ChainQuestion {
   readonly intermediates: readonly Certificate[];
   readonly roots: readonly Certificate[];
   readonly at: Date;
-  /** Checked in the leaf and in every authority that limits its purposes. */
+  /** Checked in the leaf and in every CA that limits its extended key usages. */
   readonly purpose?: ExtendedKeyUsage | undefined;
 }
 
@@ -181,7 +181,7 @@ function judgeAlone({ notBefore, notAfter, extensions }: Certificate, at: Date):
   return found;
 }
 
-/** `below` are the intermediates between this authority and the leaf. */
+/** `below` are the intermediates between this CA and the leaf. */
 function judgeAuthority({ extensions }: Certificate, below: readonly Certificate[]): FoundPath {
   const { basicConstraints, keyUsage } = extensions;
   if (basicConstraints?.isCa !== true) return [["chain.not_ca", "not a certificate authority"]];

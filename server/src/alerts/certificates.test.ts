@@ -20,7 +20,7 @@ import {
 } from "../../test/alert-stage.ts";
 
 describe("with the certificates room itself", () => {
-  test("what is issued, renewed, held, released and revoked through the API is told", async () => {
+  test("what is issued, renewed, held, released and revoked through the API is reported", async () => {
     const pki = await aPki(house);
     goOnIn(pki.project.id);
     receiver.received.length = 0;
@@ -56,7 +56,7 @@ describe("with the certificates room itself", () => {
     );
   });
 
-  test("a root that is about to end is told to who asks for authorities", async () => {
+  test("a root CA that is about to expire is reported to alerts with include_cas", async () => {
     const client = house.owner;
     goOnIn((await aProject(client, { type: "cert-manager" })).id);
     receiver.received.length = 0;
@@ -74,7 +74,7 @@ describe("with the certificates room itself", () => {
     );
   });
 
-  test("one that is let go from hold is told if it is due by then", async () => {
+  test("one that is released from hold is reported if it is due by then", async () => {
     const pki = await aPki(house);
     goOnIn(pki.project.id);
     receiver.received.length = 0;

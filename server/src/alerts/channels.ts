@@ -1,6 +1,6 @@
 /**
- * Between what a caller says about channels, what is kept and what is shown. Settings are checked by the channel they
- * belong to, sealed under the project's key, and opened only to be sent with or to be shown in part.
+ * Channels as they are sent, stored and shown. Settings are checked by the channel they
+ * belong to, encrypted under the project's key, and decrypted only for sending or to be shown in part.
  */
 import type { Clock } from "../platform/clock.ts";
 import type { Keyring } from "../platform/crypto/index.ts";
@@ -93,7 +93,7 @@ export function createChannels({ keyring, clock, notifications }: ChannelNeeds) 
     return { channel, settings, input, stored: match?.row, isChanged };
   };
 
-  /** What is wrong with the channels of a body that may have other faults, too. */
+  /** What is wrong with the channels of a body that may have other errors, too. */
   const faultsOf = (body: unknown, ready: (input: ChannelInput) => ChannelInput): Issue[] => {
     const { channels } = (body ?? {}) as { readonly channels?: unknown };
     if (!Array.isArray(channels)) return [];
@@ -108,7 +108,7 @@ export function createChannels({ keyring, clock, notifications }: ChannelNeeds) 
   return {
     open,
     faultsOfNew: (body: unknown) => faultsOf(body, (input) => input),
-    /** Of a change: whether there is something to keep behind a mask shows only after the look-up. */
+    /** For an update: whether there is a stored secret behind a mask is known only after the lookup. */
     faultsOfChange: (body: unknown) =>
       faultsOf(body, (input) => ({ ...input, config: withoutMasks(input.config) })),
 

@@ -18,8 +18,8 @@ const alertBefore = z
   .refine((text) => text === "" || /^0*[1-9]\d{0,3}[hdwmy]$/.test(text), BEFORE_RULE);
 
 /**
- * What settings a channel takes is the business of the channel, in notifications/: this only says that there are
- * some. They are checked together with the rest of the body, with the place of every fault.
+ * The settings of a channel are defined by the channel, in notifications/: this only says that there are
+ * some. They are checked together with the rest of the body, with the path of every error.
  */
 export const channelInput = z.object({
   id: uuid.optional(),
@@ -31,11 +31,11 @@ export type ChannelInput = z.output<typeof channelInput>;
 
 const notificationConfigInput = z.object({
   enableDailyNotification: z.boolean().default(false),
-  /** Keyward's own: gather everything of an hour or a day (UTC) into one message. */
+  /** Keyward's own: collect everything of an hour or a day (UTC) into one message. */
   digest: z.enum(["hourly", "daily"]).nullish(),
 });
 
-/** In a change, what is not mentioned stays. */
+/** In an update, absent fields stay. */
 const notificationConfigChange = notificationConfigInput.extend({
   enableDailyNotification: z.boolean().optional(),
 });

@@ -173,7 +173,7 @@ test("an alert with a long history is deleted in portions", async () => {
 });
 
 describe("the total of a list of deliveries", () => {
-  test("stays exact through sending, failing, retrying, forgetting and removal", async () => {
+  test("stays exact through sending, failing, retrying, retention and removal", async () => {
     const projectId = (await aProject(house.owner, { type: "cert-manager" })).id;
     const alertId = (await create(projectId, {})).body.alert.id as string;
     const store = inventory(house.house.database, house.owner.orgId);
@@ -215,7 +215,7 @@ describe("the total of a list of deliveries", () => {
     const [failed] = (await house.owner.get(`${PATH}/${alertId}/deliveries?status=failed`)).body.deliveries;
     await house.owner.post(`${PATH}/${alertId}/deliveries/${failed.id}/retry`);
     await expectTotals({ delivered: 6, failed: 2, pending: 5 });
-    // Ninety-one days later all but those that still wait are forgotten.
+    // Ninety-one days later all but the pending ones are deleted.
     await raw("UPDATE alert_messages SET created_at = created_at - interval '91 days' WHERE alert_id = $1", [
       alertId,
     ]);

@@ -94,7 +94,7 @@ describe("creating an alert", () => {
     assert.equal(made.body.alert.projectId, busy.id);
   });
 
-  test("a project that only bears the name of the certificate project does not stand in the way", async () => {
+  test("a project of another type with the name of the certificate project does no harm", async () => {
     const tenant = await house.newTenant();
     const taken = await aProject(tenant, { slug: "certificates" });
     const made = await Promise.all([1, 2, 3].map(() => tenant.post(PATH, minimal())));

@@ -18,7 +18,7 @@ import {
 } from "../../test/alert-stage.ts";
 
 describe("expiration", () => {
-  test("a certificate is told once, from the moment it is due", async () => {
+  test("a certificate is reported once, from the moment it is due", async () => {
     await anAlert();
     const id = await store.issue(wish(10));
     await run();
@@ -40,7 +40,7 @@ describe("expiration", () => {
     assert.deepEqual(told(), [["expiration", [soon, late]]]);
   });
 
-  test("an hour-long certificate is told, though it was due when it was born", async () => {
+  test("an hour-long certificate is reported, though it was due when it was issued", async () => {
     await anAlert({ alertBefore: "30d" });
     await run();
     const [first, second] = [await store.issue(wish(1 / 24)), await store.issue(wish(1.5 / 24))];
@@ -49,7 +49,7 @@ describe("expiration", () => {
     assert.deepEqual(told(), [["expiration", [first, second]]]);
   });
 
-  test("a replaced, revoked or ended certificate is not told", async () => {
+  test("a replaced, revoked or expired certificate is not reported", async () => {
     await anAlert();
     const [replaced, revoked] = [await store.issue(wish(8)), await store.issue(wish(8))];
     await store.issue(wish(8));
@@ -74,7 +74,7 @@ describe("expiration", () => {
     assert.ok(id);
   });
 
-  test("an alert that is made to speak once does not repeat what it told by the day", async () => {
+  test("an alert that is changed from daily to once does not repeat what it reported", async () => {
     const alert = await anAlert({ notificationConfig: { enableDailyNotification: true } });
     const [id, next] = [await store.issue(wish(5)), await store.issue(wish(8))];
     await run();
@@ -95,7 +95,7 @@ describe("expiration", () => {
     assert.equal(take().length, 1);
   });
 
-  test("filters, application and authorities decide; a change of them is felt", async () => {
+  test("filters, application and include_cas decide; a change of them takes effect", async () => {
     const alert = await anAlert({
       filters: [{ field: "common_name", operator: "ends_with", value: ".example.com" }],
     });
@@ -116,7 +116,7 @@ describe("expiration", () => {
     assert.deepEqual(told(), [["expiration", [ca]]]);
   });
 
-  test("an authority's own certificate is told when include_cas asks for it", async () => {
+  test("a CA certificate is reported when include_cas asks for it", async () => {
     await anAlert({ filters: [{ field: "include_cas", value: true }] });
     const [authority, key, certificate] = [randomUUID(), randomUUID(), randomUUID()];
     await house.house.database.write(
@@ -146,7 +146,7 @@ describe("expiration", () => {
     );
   });
 
-  test("a disabled alert or one whose channels are all disabled stays silent, and speaks when that changes", async () => {
+  test("a disabled alert or one whose channels are all disabled sends nothing, and does when that changes", async () => {
     const alert = await anAlert({ enabled: false });
     const id = await store.issue(wish(3));
     await run();

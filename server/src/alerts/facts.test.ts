@@ -66,7 +66,7 @@ describe("facts", () => {
     );
   });
 
-  test("failed renewals are told together, with their reasons, and once a day each", async () => {
+  test("failed renewals are reported together, with their reasons, and once a day each", async () => {
     await anAlert({ eventType: "renewal-failed" });
     const ids = await store.seed(Array.from({ length: 25 }, (_, index) => wish(10 + index)));
     for (let round = 0; round < 3; round += 1) {
@@ -85,7 +85,7 @@ describe("facts", () => {
     assert.deepEqual(told(), [["renewal-failed", [ids[0]]]]);
   });
 
-  test("a change that was rolled back is not told", async () => {
+  test("a change that was rolled back is not reported", async () => {
     await anAlert({ eventType: "issuance" });
     await assert.rejects(
       house.house.database.write(async (tx) => {
@@ -101,7 +101,7 @@ describe("facts", () => {
     assert.equal(take().length, 0);
   });
 
-  test("facts survive the sweep of the outbox and the death of every node", async () => {
+  test("facts survive the clean-up of the outbox and the death of every node", async () => {
     await anAlert({ eventType: "issuance" });
     const id = await store.issue(wish(90));
     await house.house.database.write(
@@ -131,7 +131,7 @@ describe("facts", () => {
     assert.equal(take().length, 0);
   });
 
-  test("a digest gathers an hour into one message", async () => {
+  test("a digest collects an hour into one message", async () => {
     await anAlert({ eventType: "issuance", notificationConfig: { digest: "hourly" } });
     for (let count = 0; count < 25; count += 1) await store.issue(wish(90));
     await run();
@@ -146,7 +146,7 @@ describe("facts", () => {
     );
   });
 
-  test("what waits for a digest is not told by an alert that watches for something else by then", async () => {
+  test("what waits for a digest is not reported by an alert that watches for something else by then", async () => {
     const digest = { notificationConfig: { digest: "hourly" } };
     const changes = [
       ["expiration", "revocation"],
@@ -169,7 +169,7 @@ describe("facts", () => {
     }
   });
 
-  test("what waits for a digest is told as the alert is meant by then", async () => {
+  test("what waits for a digest follows later changes of the alert", async () => {
     const alert = await anAlert({ notificationConfig: { digest: "hourly" } });
     const [soon] = await store.seed([
       wish(2, { commonName: "a" }),
@@ -213,7 +213,7 @@ describe("facts", () => {
     );
   });
 
-  test("PagerDuty is told when what it was told of is replaced", async () => {
+  test("PagerDuty gets a resolution when the reported certificate is replaced", async () => {
     await anAlert({
       channels: [
         { config: { integrationKey: "0123456789abcdef0123456789abcdef" } },

@@ -20,7 +20,7 @@ const costly = (valueOf: (text: string) => string, operator: string) =>
     value: [...Array.from({ length: 99 }, (__, m) => valueOf(`y${n}w${m}`)), valueOf("lastone")],
   }));
 
-/** The longest time of the processor in which nobody else had a turn. */
+/** The longest CPU time without a yield to the event loop. */
 async function longestStretch(work: () => Promise<unknown>): Promise<number> {
   let [longest, isOn] = [0, true];
   let last = { cpu: process.cpuUsage(), at: performance.now() };
@@ -94,7 +94,7 @@ describe("H4 alerts that cost much", () => {
     ["matches", (text: string) => `*${text}*`],
     ["ends_with", (text: string) => text],
   ] as const)
-    test(`fifty filters with a hundred values each (${operator}) against nine thousand names are asked in bites`, async () => {
+    test(`fifty filters with a hundred values each (${operator}) against nine thousand names are matched in chunks`, async () => {
       const tenant = await house.newTenant();
       const projectId = await watchWith(tenant, costly(valueOf, operator));
       await seed(tenant, projectId, [[...MANY_NAMES, "lastone"]]);
@@ -103,7 +103,7 @@ describe("H4 alerts that cost much", () => {
       assert.ok(longest < 200, `one stretch of ${Math.round(longest)} ms`);
     });
 
-  test("a look stops within its budget in the midst of a page, and who was not served is served first in the next", async () => {
+  test("a scan stops within its budget in the middle of a page, and the unserved come first in the next", async () => {
     const [noisy, quiet] = [await house.newTenant(), await house.newTenant()];
     const crowded = await watchWith(noisy, [{ field: "san", operator: "contains", value: "nothing" }], 3);
     await seed(

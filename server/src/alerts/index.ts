@@ -31,13 +31,13 @@ interface AlertRoomSettings {
   /** Where users reach this server: messages link there. */
   readonly publicUrl: string;
   readonly chance?: () => number;
-  /** When the last delivery under way has ended: connections to mail servers can go. */
+  /** When the last delivery has ended: connections to mail servers can be closed. */
   readonly onStop?: () => void;
 }
 
 export type { AlertWork };
 
-/** The room has sub-rooms that need each other; they are opened here, so that the house sees one thing. */
+/** The room has sub-rooms that need each other; they are opened here, so that `house.ts` sees one. */
 export function openAlerts(
   needs: AlertRoomNeeds,
   settings: AlertRoomSettings,

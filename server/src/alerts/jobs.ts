@@ -1,4 +1,4 @@
-/** What the room does unasked: at once on the node that committed a fact, and by the cluster's clock as the net. */
+/** Background jobs: at once on the node that committed a fact, and on the cluster's schedule as a safety net. */
 import type { Clock } from "../platform/clock.ts";
 import type { Job } from "../platform/jobs/index.ts";
 import type { Log } from "../platform/log.ts";
@@ -10,7 +10,7 @@ import type { PendingNotices } from "./notices/service.ts";
 interface AlertWorkNeeds {
   readonly clock: Clock;
   readonly log: Log;
-  /** Told of the facts of this node's own commits. */
+  /** Called with the facts of this node's own commits. */
   readonly onCommitted: (listener: (facts: readonly Fact[]) => void) => void;
   readonly notices: PendingNotices;
   readonly deliveries: Deliveries;
@@ -22,17 +22,17 @@ export interface AlertWork {
   readonly measures: readonly Measure[];
   start(): void;
   stop(): Promise<void>;
-  /** Everything there is to do now, to its end; tests call it instead of waiting. */
+  /** Does everything that is due now, to its end; tests call it instead of waiting. */
   runNow(): Promise<void>;
 }
 
-/** From the end of one look to the next: who is due hears of it within ten seconds, unless many are. */
+/** From the end of one scan to the next: what is due is reported within ten seconds, unless there is much. */
 const LOOK_SECONDS = 5;
-/** Who has more than fits in gets on with it in the next look; nobody else waits for that. */
+/** An organisation with more than fits goes on in the next scan; nobody else waits for that. */
 const LOOK_BUDGET_MS = 5000;
 /**
- * A moment for further facts to join the first: under load one turn takes many, and nobody notices the wait. The
- * longer a turn takes, the longer the next one waits: however slow the machine, most of its time is for requests.
+ * A moment for further facts to join the first: under load one round takes many, and nobody notices the wait. The
+ * longer a round takes, the longer the next one waits: however slow the machine, most of its time is for requests.
  */
 const GATHER_MS = 100;
 const LONGEST_GATHER_MS = 1000;
@@ -51,7 +51,7 @@ export function createAlertWork({
   let reacting: Promise<void> | undefined;
   let again = false;
 
-  /** Answers in how many milliseconds there is more to take, if somebody has to wait for their turn. */
+  /** Answers in how many milliseconds there is more to take, if an organisation has to wait for its turn. */
   const takeFacts = async (): Promise<number | undefined> => {
     const { taken, nextMs } = await notices.takeFacts();
     if (taken > 0) deliveries.wake();
@@ -93,7 +93,7 @@ export function createAlertWork({
     }, ms);
     waiting.unref();
   };
-  // The node that committed it; the others' clock is the net for one that died right after.
+  // The node that committed it; the schedule of the others covers a node that died right after.
   onCommitted((facts) => {
     if (isStarted && facts.some(isAboutCertificates)) react();
   });

@@ -98,7 +98,7 @@ test("three nodes, two of them killed while they send: nothing is lost, and a re
   const notBefore = new Date();
   const wish = { projectId, notBefore, notAfter: new Date(notBefore.getTime() + 90 * 86_400_000) };
 
-  // Some requests are taken and never answered: whoever sent them is killed before it knows.
+  // Some requests are accepted and never answered: their sender is killed before it knows.
   const answered = new Set<string>();
   receiver.answer = ({ json }) => {
     if (receiver.received.length % 5 === 0) return undefined;
@@ -118,7 +118,7 @@ test("three nodes, two of them killed while they send: nothing is lost, and a re
   receiver.hangUp();
   const since = new Date();
   const before = receiver.received.length;
-  // Whoever lives has said by then what became of the requests that were cut off.
+  // The living node has stored by then what became of the requests that were cut off.
   await new Promise((done) => setTimeout(done, 4000));
   await until(async () => {
     await claimsRunOut(since);

@@ -8,7 +8,7 @@ import { inventory } from "../../test/alert-receiver.ts";
 const PATH = "/api/v1/cert-manager/alerts";
 const DAY = 86_400_000;
 
-test("real mail leaves the house when a mail server is set", async () => {
+test("real mail is sent when a mail server is configured", async () => {
   const mails: string[] = [];
   const receivers: string[][] = [];
   let isBusy = false;

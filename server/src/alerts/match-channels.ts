@@ -1,6 +1,6 @@
 /**
- * Which of an alert's channels a change speaks of. Some clients send channels without their ids; taken for new ones,
- * what waits for the old ones would be nobody's. So: by the id; else who has the same address; else, where there is no
+ * Which of an alert's channels an update means. Some clients send channels without their ids; if they were new ones,
+ * what waits for the old ones would be lost. So: by the id; else the one with the same address; else, where there is no
  * doubt, the one that is left at the same destination, or of the same kind: that one got other settings.
  */
 import type { AnyChannel } from "../notifications/index.ts";

@@ -1,4 +1,4 @@
-/** Which certificates an alert is about, asked in SQL: one alert against the whole inventory. */
+/** Which certificates an alert matches, in SQL: one alert against the whole inventory. */
 import { searchSql, type SlowQuery } from "../platform/db/index.ts";
 import type { CertificateFilter } from "./filters/contract.ts";
 import { filterConditions, parameters } from "./filters/store.ts";
@@ -19,7 +19,7 @@ export interface MatchWish {
   readonly projectId: string;
   readonly applicationId: string | null;
   readonly filters: readonly CertificateFilter[];
-  /** Certificates that end here; undefined for all in force. */
+  /** Certificates with `notAfter` in this range; undefined for all valid ones. */
   readonly window: EndWindow | undefined;
   /** Of those, the ones for which so many months before the end is not after now; 0 for all. */
   readonly months: number;
@@ -35,7 +35,7 @@ const FROM = `FROM certificates c LEFT JOIN certificate_profiles p ON p.id = c.p
 const isDue = (months: string, now: string): string =>
   `(c.not_after AT TIME ZONE 'UTC' - make_interval(months => ${months}::integer)) <= (${now}::timestamptz AT TIME ZONE 'UTC')`;
 
-/** Those in force and not replaced, that end soonest first. */
+/** Those that are valid and not replaced, the soonest `notAfter` first. */
 export async function findMatches(
   q: SlowQuery,
   wish: MatchWish,

@@ -1,4 +1,4 @@
-/** What an alert is about at this moment, and what one with other filters would be. */
+/** The certificates that an alert matches now, and those that other filters would match. */
 import type { MemberActor } from "../platform/actor.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Db } from "../platform/db/index.ts";
@@ -18,7 +18,7 @@ interface MatchNeeds {
   readonly alerts: Alerts;
 }
 
-/** More than this are not looked through one by one; a conditional reader sees those that end first. */
+/** More than this are not checked one by one; a reader with conditions sees those that expire first. */
 const MOST_LOOKED_THROUGH = 10_000;
 
 interface MatchPage {
@@ -39,7 +39,7 @@ export function createMatches({ db, clock, permissions, scopes, alerts }: MatchN
     const months = alertBefore === "" ? 0 : monthsToCount(alertBefore, now);
     const sight = sightOf(await permissions.inProject(actor, about.projectId));
     const isAll = seesAll(sight);
-    // Whoever may see some of them gets pages and a count of those, and no hint of the others.
+    // A caller who may see some of them gets pages and a count of those, and no hint of the others.
     const page = isAll ? { limit, offset } : { limit: MOST_LOOKED_THROUGH, offset: 0 };
     const turn = { tenant: orgOf(actor) };
     const found = await db.read((q) => findMatches(q, { ...about, ...page, window, months, now }), turn);

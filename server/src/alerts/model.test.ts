@@ -126,7 +126,7 @@ describe("after an attempt", () => {
       "failed",
     );
   });
-  test("a receiver's wish to wait is heard", () => {
+  test("a receiver's retry-after is honoured", () => {
     assert.deepEqual(judge({ kind: "later", reason: "x", afterSeconds: 600 }, attempt), {
       status: "pending",
       error: "x",
@@ -144,7 +144,7 @@ describe("after an attempt", () => {
     });
   });
 
-  test("whoever has waited for a mail server for long is asked less often, within the hour", () => {
+  test("a mail that has waited for a mail server for long is tried less often, within the hour", () => {
     const waitMs = (createdAt: string, chance: number): number => {
       const verdict = judge(
         { kind: "unready", reason: "x" },

@@ -101,7 +101,7 @@ export function endWindow(alertBefore: string, since: Date | null, now: Date): E
 
 export const utcDay = (at: Date): string => at.toISOString().slice(0, 10);
 
-/** Is a digest due that was last gathered at `gatheredAt`? Hours and days begin in UTC. */
+/** Is a digest due that was last composed at `gatheredAt`? Hours and days begin in UTC. */
 export function digestIsDue(digest: "hourly" | "daily" | null, gatheredAt: Date, now: Date): boolean {
   if (digest === null) return true;
   const length = digest === "hourly" ? 13 : 10;

@@ -1,4 +1,4 @@
-/** H4: nobody's alerts and certificates, however many, keep others from being told in time. */
+/** H4: one tenant's alerts and certificates, however many, do not delay others' notifications. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { inventory } from "../../test/alert-receiver.ts";
@@ -68,7 +68,7 @@ describe("H4 alerts of many tenants", () => {
       resolvingTypes: [],
     });
 
-  test("a fact is told although thousands of another organisation came before it", async () => {
+  test("a fact is reported although thousands of another organisation came before it", async () => {
     const [noisy, quiet] = [await house.newTenant(), await house.newTenant()];
     const [crowded, other] = [await aWatch(noisy, {}, 400), await aWatch(quiet)];
     await issue(noisy, crowded, 620);
@@ -80,7 +80,7 @@ describe("H4 alerts of many tenants", () => {
     assert.ok(nextMs !== undefined && nextMs > 0);
   });
 
-  test("who had to rest is told of everything in the end, in few messages", async () => {
+  test("an organisation that was throttled gets everything in the end, in few messages", async () => {
     const noisy = await house.newTenant();
     const crowded = await aWatch(noisy, {}, 400);
     await issue(noisy, crowded, 620);
@@ -98,7 +98,7 @@ describe("H4 alerts of many tenants", () => {
     assert.ok(told.length <= 401 * 5, String(told.length));
   });
 
-  test("a look ends after a while, the others are told by then, and the rest is told once, in one message", async () => {
+  test("a scan ends after a while, the others are notified by then, and the rest is reported once, in one message", async () => {
     const [noisy, quiet] = [await house.newTenant(), await house.newTenant()];
     const expiring = { eventType: "expiration", alertBefore: "30d" };
     const [crowded, other] = [await aWatch(noisy, expiring, 9), await aWatch(quiet, expiring)];
@@ -129,7 +129,7 @@ describe("H4 alerts of many tenants", () => {
       Array.from({ length: 10 }, () => ({ total: 1500 })),
     );
     assert.deepEqual(await messages(other), [{ total: 1 }]);
-    // Another node, without a bookmark, finds nothing more.
+    // Another node, without a cursor, finds nothing more.
     await newNotices(() => 0).scanForDue();
     assert.equal((await messages(crowded)).length, 10);
   });

@@ -37,7 +37,7 @@ describe("PagerDuty", () => {
     assert.deepEqual(paged(), [["resolve", id]]);
   });
 
-  test("an end waits for the beginning", async () => {
+  test("a resolution waits for its trigger", async () => {
     await anAlert({ channels });
     pager.answer = () => 500;
     const [first, second] = await store.seed([wish(3), wish(4)]);
@@ -58,7 +58,7 @@ describe("PagerDuty", () => {
     ]);
   });
 
-  test("what was told so long ago that it is forgotten is resolved all the same", async () => {
+  test("what was reported so long ago that its row is deleted is still resolved", async () => {
     await anAlert({ channels, alertBefore: "1y" });
     const id = await store.issue(wish(300));
     await run();
@@ -70,7 +70,7 @@ describe("PagerDuty", () => {
     assert.deepEqual(paged(), [["resolve", id]]);
   });
 
-  test("what is replaced while the alert or its channel is disabled is resolved when it may speak again", async () => {
+  test("what is replaced while the alert or its channel is disabled is resolved when it is enabled again", async () => {
     const alert = await anAlert({ channels });
     const silence = (isSilent: boolean) => [
       { enabled: !isSilent },
@@ -110,7 +110,7 @@ describe("PagerDuty", () => {
         ["resolve", second],
       ].sort(),
     );
-    // Failed and mended before anyone was told.
+    // Failed and renewed before anything was reported.
     const third = await store.issue(wish(30));
     await store.failRenewal(third, projectId, "no");
     await store.renew(third, wish(90));

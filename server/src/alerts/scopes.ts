@@ -1,7 +1,7 @@
 /**
- * In which project an alert lives: the one that is named, else the application's, else the one where the caller has
+ * The project of an alert: the one that is named, else the application's, else the one where the caller has
  * certificates (whatever its type), else the organisation's certificate project. An organisation that has none yet gets
- * one, if the caller may create projects: whoever sends just what the documentation shows must succeed.
+ * one, if the caller may create projects: a request with just what the documentation shows must succeed.
  */
 import type { MemberActor } from "../platform/actor.ts";
 import type { Db } from "../platform/db/index.ts";

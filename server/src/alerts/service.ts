@@ -1,4 +1,4 @@
-/** Alerts: what to watch for and whom to tell. Deciding and sending are the sub-rooms' work; this is the caller's side. */
+/** Alerts: what to watch for and whom to notify. Scanning and sending are done by the sub-rooms; this is the API side. */
 import type { MemberActor } from "../platform/actor.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Db, Query, Tx } from "../platform/db/index.ts";
@@ -50,7 +50,7 @@ const FORGOTTEN_AT_ONCE = 2000;
 const NO_AUTHORITIES =
   "include_cas cannot be true with an applicationId: authorities belong to no application";
 
-/** Somebody else changed an alert's channels between our look at them and our change. */
+/** Somebody else changed an alert's channels between our read and our write. */
 class ChannelsMoved extends Error {}
 
 const areSame = (before: readonly ChannelRow[], now: readonly ChannelRow[]): boolean =>
@@ -137,7 +137,7 @@ function writeChange(tx: Tx, { before, alert, current, rows, isChanged }: AlertE
   if (isAboutOthers) dropWaitingExpiries(tx, alert.id);
 }
 
-/** Every certificate of a project is held against each of them, and all are read to find what is due. */
+/** Every certificate of a project is matched with each of them, and all are read to find what is due. */
 const MOST = { inProject: 20_000, inOrganization: 20_000, largeInProject: 500 } as const;
 /** Of the filters as JSON; longer ones are large. */
 const LARGE = 4096;
@@ -209,7 +209,7 @@ export function createAlerts({ db, clock, permissions, scopes, channels }: Alert
     return [projectId];
   };
 
-  /** Before anything is looked at: may the caller do this where the request belongs, or make that place? */
+  /** Before anything is read: may the caller do this in the request's project, or create that project? */
   const judgeIn = async (actor: MemberActor, wish: ScopeWish, action: string): Promise<void> => {
     const isNamed = wish.projectId !== undefined || Boolean(wish.applicationId);
     const scope = await scopes.resolve(actor, wish).catch((error: unknown) => {

@@ -7,8 +7,8 @@ import { inventory, openReceiver, type Receiver } from "../../test/alert-receive
 /**
  * Four hundred days in seconds: certificates of one hour to 398 days come, are renewed, revoked and end; the receiver
  * is down now and then, for minutes, for hours and for longer than anyone keeps trying. A model that does nothing
- * clever says what had to be told, which messages had to be given up and which fall silent because all they speak of is
- * replaced, revoked or over; what was told must be exactly that.
+ * clever says what had to be reported, which messages had to be given up and which are suppressed: all certificates
+ * replaced, revoked or expired; what was sent must be exactly that.
  * `KEYWARD_SIMULATION=full` takes ten thousand certificates and hourly steps; the usual run is a small one of the kind.
  */
 const isFull = process.env["KEYWARD_SIMULATION"] === "full";
@@ -35,11 +35,11 @@ interface Certificate {
   readonly id: string;
   readonly commonName: string;
   readonly notAfter: number;
-  /** The look before which it was replaced or revoked. */
+  /** The scan before which it was replaced or revoked. */
   overAt: number;
 }
 
-/** The receiver is away from one look (inclusive) to another (exclusive), both named by their number. */
+/** The receiver is down from one scan (inclusive) to another (exclusive), both named by their number. */
 interface Outage {
   readonly from: number;
   readonly to: number;
@@ -50,13 +50,13 @@ interface Message {
   readonly kind: string;
   readonly shown: readonly string[];
   readonly total: number;
-  /** The looks in which it was sent. */
+  /** The scans in which it was sent. */
   readonly looks: readonly number[];
 }
 
 /**
- * Looks come in threes, close together, then a pause: both the short and the long-lived get their chance. A few
- * uneven seconds keep any two looks from being exactly a day apart, where a millisecond would decide.
+ * Scans come in threes, close together, then a pause: both the short and the long-lived get their chance. A few
+ * uneven seconds keep any two scans from being exactly a day apart, where a millisecond would decide.
  */
 const momentOf = (look: number): number =>
   START +
@@ -99,7 +99,7 @@ const firstLookFrom = (moment: number, from: number): number => {
 type Fate = "delivered" | "given up" | "fell silent";
 
 /**
- * What had to become of a message that was sent in these looks. A day after its first attempt it is given up, if the
+ * The expected outcome of a message that was sent in these scans. A day after its first attempt it is given up, if the
  * receiver is still away then. It falls silent at the first attempt at which none of its certificates is due any more;
  * when attempts come is chance, but one comes within four and a half hours, and one when the day is over.
  */
@@ -157,7 +157,7 @@ after(async () => {
 });
 
 test(
-  "four hundred days: every due occasion is told once, and nothing else",
+  "four hundred days: every due notice is reported once, and nothing else",
   { timeout: isFull ? 7_200_000 : 170_000 },
   async () => {
     const chance = chanceFrom(20_260_103);

@@ -1,4 +1,4 @@
-/** Alerts and their channels. What they decide is remembered in notices/, what they send in deliveries/. */
+/** Alerts and their channels. What they report is stored in notices/, what they send in deliveries/. */
 import {
   escapeLike,
   searchSql,
@@ -46,7 +46,7 @@ const update = sql(`
     digest = $9, looked_at = NULL, updated_at = $10 WHERE id = $1`);
 const remove = sql<{ id: string }>(`DELETE FROM alerts WHERE id = $1 RETURNING id`);
 const byId = sql<AlertRow>(`SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.id = $1 AND a.org_id = $2`);
-// Whoever changes it next waits and sees what this change made of it.
+// The next writer waits and sees the result of this change.
 const locked = sql<AlertRow>(`SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.id = $1 FOR NO KEY UPDATE`);
 const projectsOf = sql<{ projectId: string }>(
   `SELECT DISTINCT project_id AS "projectId" FROM alerts WHERE org_id = $1`,

@@ -39,7 +39,7 @@ export interface ApplicationPage {
   readonly limit: number;
 }
 
-/** Whoever may see some of them has all looked through for a page. */
+/** For a caller who may see some of them, all are checked for a page. */
 const room = createBound({
   most: MOST_LOOKED_THROUGH,
   words: ["A project has at most", "applications"],

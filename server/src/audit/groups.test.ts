@@ -32,7 +32,7 @@ const reader = (): MemberActor =>
   }) as unknown as MemberActor;
 const entryOf = () => ({ event: "get-secret", orgId: house.owner.orgId });
 
-/** The real database behind a gate: a write waits until the gate opens, then goes on or fails. */
+/** The real database behind a latch: a write waits until the latch opens, then goes on or fails. */
 function gated() {
   let open: () => void = () => undefined;
   const opened = new Promise<void>((resolve) => (open = resolve));

@@ -1,8 +1,8 @@
 /**
  * What happens so often that a row each would flood the audit log: what is the same within a minute is one row, with
- * how often (`count`) and from when to when (`firstAt`, `lastAt`). It is written in the background, and written down
- * when the server stops. What is gathered, on its way and kept for the next time is bounded together: while the database
- * takes nothing, whoever brings more waits, or is forgotten and counted.
+ * how often (`count`) and from when to when (`firstAt`, `lastAt`). It is written in the background, and flushed
+ * when the server stops. What is collected, being written and kept for the next time is bounded together: while the database
+ * is unreachable, callers that add more wait, or are dropped and counted.
  */
 import type { Actor } from "../platform/actor.ts";
 import type { Clock } from "../platform/clock.ts";
@@ -15,10 +15,10 @@ export interface AuditGroupNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly log: Log;
-  /** What is gathered, for the log. */
+  /** What is collected, for the log. */
   readonly what: string;
   readonly maxGroups: number;
-  /** Nobody waits for these: what there is no room for is counted and said in the log. */
+  /** Nobody waits for these: what there is no room for is counted and logged. */
   readonly isForgettable?: boolean;
 }
 

@@ -25,7 +25,7 @@ export const isLockBusy = (error: unknown): boolean => codeOf(error) === "55P03"
 /** One node at a time; the others wait and then find the work done. */
 export async function takePartitionLock(tx: Tx): Promise<void> {
   await tx.rows(lock, [LOCK_KEY]);
-  // Whoever waits for a table lock makes every writer queue up behind: better to give up and come again.
+  // Waiting for a table lock makes every writer queue behind it: better to give up and try again.
   await tx.rows(impatience);
 }
 

@@ -1,5 +1,5 @@
 /**
- * The audit table is cut into months: writing stays fast however long the past is, and forgetting a month is
+ * The audit table is partitioned by month: writing stays fast however long the past is, and deleting a month is
  * dropping a table. Months are made ahead of time; a row whose month was never made falls into the default
  * partition and is as readable there.
  */

@@ -1,5 +1,5 @@
 /**
- * Who was refused what. A refusal is worth a row, but whoever is refused can come back a thousand times a second: the
+ * Who was refused what. A refusal is worth a row, but a refused caller can come back a thousand times a second: the
  * same caller from the same address at the same endpoint of the same project is one row a minute.
  */
 import type { MemberActor } from "../platform/actor.ts";

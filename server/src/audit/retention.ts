@@ -1,6 +1,6 @@
 /**
- * What may be forgotten. The instance forgets whole months, which costs nothing; a project that wants to forget
- * sooner has its rows deleted in small chunks, so that nobody's write waits long behind one.
+ * Retention. The instance drops whole months, which costs nothing; a project that wants a shorter retention
+ * has its rows deleted in small chunks, so that no write waits long behind one.
  */
 import type { Clock } from "../platform/clock.ts";
 import type { Db, Tx } from "../platform/db/index.ts";
@@ -24,7 +24,7 @@ export interface RetentionNeeds {
 }
 
 export interface AuditRetention {
-  /** Forgets what is older than the instance, or a project of it, wants to keep. */
+  /** Deletes what is older than the instance, or a project of it, wants to keep. */
   applyRetention(): Promise<void>;
 }
 

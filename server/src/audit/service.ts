@@ -34,7 +34,7 @@ const READ = { action: "read", subject: "audit-logs" } as const;
 export function createAudit(needs: AuditNeeds): Audit {
   const { db, clock, permissions, projects } = needs;
 
-  /** The project's trail is open to its readers and to those who may read the whole organisation's. */
+  /** The project's audit log is open to its readers and to those who may read the whole organisation's. */
   const requireReader = async (actor: MemberActor, projectId: string | undefined): Promise<void> => {
     if (projectId === undefined) return void (await permissions.requireInOrganization(actor, READ));
     const inProject = await permissions.inProject(actor, projectId);

@@ -8,7 +8,7 @@ import { createTestDatabase, stopOwnPostgres, withClient, type TestDatabase } fr
 import { createAuditPartitions } from "./partitions.ts";
 import { createAuditRetention } from "./retention.ts";
 
-describe("the upkeep of the audit log", () => {
+describe("maintenance of the audit log", () => {
   let test: TestDatabase;
   let database: Database;
   const clock = steppedClock(new Date("2031-11-15T12:00:00Z"));
@@ -106,7 +106,7 @@ describe("the upkeep of the audit log", () => {
     assert.ok((await months()).includes("audit_log_2032_03"));
   });
 
-  it("forgets whole months that are older than the retention, and rows without a month one by one", async () => {
+  it("drops whole months that are older than the retention, and deletes rows without a month one by one", async () => {
     const [old, young] = [await insertAt("2031-12-05T00:00:00Z"), await insertAt("2032-01-05T00:00:00Z")];
     const [oldStray, youngStray] = [
       await insertAt("2031-06-01T00:00:00Z"),
@@ -126,14 +126,14 @@ describe("the upkeep of the audit log", () => {
     );
   });
 
-  it("forgets nothing of the instance when the retention is 0", async () => {
+  it("deletes nothing of the instance when the retention is 0", async () => {
     const before = await months();
     clock.set(new Date("2099-01-01T00:00:00Z"));
     await forget(0);
     assert.deepEqual(await months(), before);
   });
 
-  it("forgets a project's rows as early as the project wants, in bites, and nobody else's", async () => {
+  it("deletes a project's rows as early as the project wants, in chunks, and nobody else's", async () => {
     clock.set(new Date("2032-03-20T00:00:00Z"));
     const orgId = newId();
     await query(

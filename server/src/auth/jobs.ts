@@ -13,7 +13,7 @@ export const authJobs = ({ accessTokens, sessions, passwordResets }: AuthService
   },
 ];
 
-/** What every node does for itself: writing down when its tokens and client secrets were used. */
+/** What every node does for itself: storing when its tokens and client secrets were last used. */
 export async function flushUses({ accessTokens, universalLogin }: AuthServices): Promise<void> {
   // One after the other, on one connection; what the first one failed with does not keep the second from trying.
   try {

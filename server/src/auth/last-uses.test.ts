@@ -1,4 +1,4 @@
-/** When tokens and client secrets were last used, written down by several nodes at once. */
+/** When tokens and client secrets were last used, stored by several nodes at once. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type pg from "pg";
@@ -94,7 +94,7 @@ describe("last uses", () => {
       );
     }
     assert.equal(waited, 0, "nobody waits for a time");
-    // What a backend counted is told within a second.
+    // What a backend counted is visible within a second.
     await new Promise((resolve) => setTimeout(resolve, 1500));
     const deadlocks = "SELECT deadlocks AS n FROM pg_stat_database WHERE datname = current_database()";
     assert.equal(await number(deadlocks), 0);

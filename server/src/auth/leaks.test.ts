@@ -1,4 +1,4 @@
-/** S-52, S-46: after everything that auth can do was done, no secret stands in clear anywhere it is kept or answered. */
+/** S-52, S-46: after everything that auth can do was done, no secret is in clear anywhere it is stored or answered. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { aProject, anIdentity, unique } from "../../test/builders.ts";

@@ -1,5 +1,5 @@
 /**
- * Failed logins are counted per account and address: whoever guesses locks out themselves, not the machine at
+ * Failed logins are counted per account and address: an attacker locks out themselves, not the machine at
  * another address that has the right secret (S-04).
  */
 import { sql, type Query, type Tx } from "../platform/db/index.ts";

@@ -1,4 +1,4 @@
-/** What tokens and logins are decided by: lifetimes, trusted addresses, and the words of refusal. */
+/** The rules of tokens and logins: lifetimes, trusted addresses, and error messages. */
 import { BlockList, isIP } from "node:net";
 import { isListed } from "../platform/http/client-address.ts";
 import { tokenRejected, unauthorized } from "../platform/problem.ts";

@@ -10,11 +10,11 @@ import type { Sessions } from "./sessions/service.ts";
 
 export interface Authentication {
   authenticate(header: string | undefined, caller: Caller): Promise<MemberActor>;
-  /** When the token of a header that was let in ends by itself. */
+  /** When the token of an accepted header expires. */
   endOf(header: string | undefined): number;
-  /** Would the actor still be let in, its token's own end aside? */
+  /** Does the actor still have access, apart from the token's expiry? */
   isLive(actor: MemberActor): Promise<boolean>;
-  /** Throws what a token would be answered that was let in before and would not be now. */
+  /** Throws the problem if a token that was accepted before would be refused now. */
   confirm(actor: MemberActor, header: string | undefined): Promise<void>;
 }
 
@@ -35,8 +35,8 @@ export function createAuthentication({
   sessions,
 }: AuthenticationNeeds): Authentication {
   const key = keyring.instanceKey("token-signing");
-  // A signature that was good once is good for ever; what may change (revoked, expired) is looked at every time. Under
-  // the token's digest, because whoever finds the digest has no token.
+  // A valid signature stays valid; what may change (revoked, expired) is checked every time. Cached under
+  // the token's digest, because a leaked digest is not a token.
   const opened = new LRUCache<string, Claims>({ max: REMEMBERED });
   const claimsOf = (header: string | undefined): Claims => {
     const text = header === undefined || header.length > 8192 ? undefined : BEARER.exec(header.trim())?.[1];

@@ -1,5 +1,5 @@
 /**
- * What happens to an account concerns every organisation that the person belongs to, and is in the trail of each: their
+ * What happens to an account concerns every organisation that the person belongs to, and is in the audit log of each: their
  * admins are who can do something about a password that is being guessed. What concerns none of them (an address without
  * an account) is for the owner of the instance to read.
  */

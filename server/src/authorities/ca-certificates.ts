@@ -1,4 +1,4 @@
-/** An authority's own certificates: issued here by itself or by a parent, taken in from outside, renewed. */
+/** A CA's own certificates: issued here by itself or by a parent, imported from an external CA, renewed. */
 import { createHash } from "node:crypto";
 import type { MemberActor } from "../platform/actor.ts";
 import type { Clock } from "../platform/clock.ts";
@@ -77,12 +77,12 @@ interface CertificateWish extends ValidityWish {
   readonly parentCaId?: string | null | undefined;
 }
 
-/** What shall be certified for whom. */
+/** What is to be certified for which CA. */
 interface Task {
   readonly row: AuthorityRow;
   readonly template: CertificateWish;
   readonly key: OwnKey;
-  /** The certificate that the new one takes the place of: nobody needs to be told of its end any more. */
+  /** The certificate that the new one replaces: its expiry need not be reported any more. */
   readonly replacedId?: string | undefined;
   readonly idempotency: IssuanceRequest["idempotency"];
 }
@@ -152,7 +152,7 @@ export function createAuthorityCertificates({
     return issuers.require(parentId, row.projectId);
   };
 
-  /** An authority may go back to an earlier certificate and renew that again: its first successor stays the one. */
+  /** A CA may go back to an earlier certificate and renew that again: its first successor stays the one. */
   const withoutSuccessor = async (id: string): Promise<string | undefined> => {
     const row = await db.read((q) => findCertificateById(q, id));
     return row && row.renewedById === null && row.revokedAt === null ? row.id : undefined;
@@ -183,7 +183,7 @@ export function createAuthorityCertificates({
 
   const room = createCertificateRoom(db, clock);
 
-  /** Through signing like every other certificate; a repeat under the same key gets the first one's. */
+  /** Through signing like every other certificate; a retry with the same Idempotency-Key gets the first one's. */
   const certified = async (actor: MemberActor, task: Task): Promise<Adopted> => {
     const parent = await parentOf(actor, task.row, task.template.parentCaId);
     const order = orderOf(actor, task, parent);
@@ -230,8 +230,8 @@ export function createAuthorityCertificates({
 
   return {
     /**
-     * The certificate comes first, then everything about the authority at once: whatever is refused or interrupted,
-     * there is never an authority without the certificate that it was to have.
+     * The certificate comes first, then everything about the CA at once: whatever is refused or interrupted,
+     * there is never a CA without its certificate.
      */
     async create(actor: MemberActor, input: NewAuthority) {
       const { row, key: made } = await authorities.prepare(actor, input);
@@ -284,7 +284,7 @@ export function createAuthorityCertificates({
         template.type === "existing"
           ? await ownKey(row)
           : { ...(await newAuthorityKey({ keyring, clock }, row)), isNew: true };
-      // A key may have been waited for.
+      // Making a key may have taken long.
       if (template.type === "new") await authorities.find(actor, id, "issue-ca-certificate");
       const idempotency = keyed(actor, `renew-ca:${id}`, repeatKey, template);
       const replacedId = await withoutSuccessor(row.activeCertificateId);
@@ -343,7 +343,7 @@ export function createAuthorityCertificates({
         isBlockedKey: false,
       };
       const issued = (await signing.replay(order)) ?? (await signing.issue(order));
-      // A repeat answers with the issuer of then, which may have a new certificate since.
+      // A retry answers with the issuer of the first call, which may have a new certificate since.
       const known = issued.der
         ? undefined
         : await db.read((q) => findCertificateById(q, issued.certificateId));

@@ -38,7 +38,7 @@ const configuration = z.object({
   crlDistributionPointUrls: urls.default([]),
   disableManagedCrlDistributionPointUrl: z.boolean().default(false),
   nameConstraints: nameConstraints.nullish(),
-  /** Into how many revocation lists the certificates of a key are split. */
+  /** The number of CRL shards of a key. */
   crlShards: z.number().int().min(1).max(128).default(1),
 });
 export type AuthorityConfiguration = z.output<typeof configuration>;

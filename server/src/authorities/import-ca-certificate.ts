@@ -1,6 +1,6 @@
 /**
- * A certificate from a parent elsewhere. The key must be ours and the chain must hold; and what the key has issued must
- * stay checkable. It is put into the inventory as well: the end of an authority is the one that hurts most, and alerts
+ * A CA certificate from an external parent. The key must be ours and the chain must verify; and what the key has issued must
+ * stay verifiable. It is put into the inventory as well: the expiry of a CA is the one that hurts most, and alerts
  * look there.
  */
 import type { KeyObject } from "node:crypto";
@@ -51,7 +51,7 @@ interface ImportedCaCertificate {
 async function chainAbove(certificate: Certificate, text: string, now: Date): Promise<Certificate[]> {
   const given = text.trim() === "" ? [] : certificatesFromPem(text);
   const above = given.filter((each) => !each.der.equals(certificate.der));
-  // Without a chain only the certificate itself can be judged: its dates, and that we understand all of it.
+  // Without a chain only the certificate itself can be checked: its dates, and that we understand all of it.
   const top = above.at(-1) ?? certificate;
   const answer = await verifyChain({ leaf: certificate, intermediates: above, roots: [top], at: now });
   if (answer.isValid) return answer.chain.slice(1);
@@ -118,7 +118,7 @@ export function createCaCertificateImport(needs: CaCertificateImportNeeds) {
     const { der, serialNumber, notBefore, notAfter } = certificate;
     const chain = above.map((each) => each.der);
     const id = newId(clock.millis());
-    // Signed by an authority here, it is in the inventory already.
+    // Signed by a CA here, it is in the inventory already.
     const listed = line.find((each) => each.projectId === row.projectId && each.isFirst)?.id;
     const { activeCertificateId } = row;
     const replacedId =

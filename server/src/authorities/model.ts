@@ -62,7 +62,7 @@ export const authorityNameTaken = (name: string) =>
   conflict(`A certificate authority named ${name} exists in this project already.`);
 export const authorityPending = () => badRequest("The certificate authority has no certificate yet.");
 
-/** What a certificate cannot hold would stop the authority from issuing, and its lists from being signed. */
+/** What a certificate cannot hold would stop the CA from issuing, and its CRLs from being signed. */
 export function checkListUrls(urls: readonly string[]): void {
   try {
     if (urls.length > 0) crlDistributionPoints(urls);
@@ -87,7 +87,7 @@ export const subjectOf = (subject: SubjectColumns): DistinguishedName =>
     locality: subject.locality,
   });
 
-/** What the active certificate says; before there is one, what is wished. */
+/** What the active certificate says; before there is one, what was requested. */
 function certifiedOf(row: AuthorityRow): { readonly dn: string; readonly maxPathLength: number | null } {
   const { maxPathLength } = row;
   if (row.der === null) return { dn: formatName(subjectOf(row.subject)), maxPathLength };
@@ -153,7 +153,7 @@ const isLength = (length: number | null | undefined): length is number =>
   length !== null && length !== undefined && length >= 0;
 
 /**
- * What is asked for now; if nothing is, what the authority was once configured with, as far as the parent's chain
+ * What is requested now; if nothing is, what the CA was once configured with, as far as the parent's chain
  * still leaves it: a renewal under a narrower parent is given what there is.
  */
 export function pathLengthOf(
@@ -179,7 +179,7 @@ export function authorityWish(
     altNames: [],
     ...validity,
     pathLength,
-    // An authority signs certificates, lists, and OCSP answers where nobody was delegated.
+    // A CA signs certificates, CRLs, and OCSP responses where there is no delegated responder.
     keyUsages: ["digital_signature", "key_cert_sign", "crl_sign"],
     extendedKeyUsages: [],
     isCa: true,

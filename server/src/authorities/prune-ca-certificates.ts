@@ -1,5 +1,5 @@
 /**
- * An authority's certificates are bounded, and nobody can delete one: so the oldest that nothing needs any more go when
+ * The number of a CA's certificates is bounded, and nobody can delete one: so the oldest unneeded ones are removed when
  * a new one has no room. They stay in the inventory, as every certificate does.
  */
 import { createBound } from "../platform/bound.ts";
@@ -12,7 +12,7 @@ import { addSeconds, CRL_LIFE_SECONDS } from "../certificates/index.ts";
 const MOST = 1000;
 const KEPT_SECONDS = 86_400;
 
-/** Whoever lists them gets all of them; a new key has lists of its own to be signed. */
+/** They are listed in one answer; and each new key has CRLs of its own to be signed. */
 const room = createBound({
   most: MOST,
   words: ["An authority has at most", "certificates that are of today or in use"],
@@ -30,7 +30,7 @@ export const createCertificateRoom = (db: Db, clock: Clock): CertificateRoom => 
   async make({ id, orgId }) {
     if ((await db.read((q) => countAuthorityCertificates(q, id, MOST))) < MOST) return;
     const now = clock.now();
-    // As long as one of theirs is named in lists, the key has to be able to sign these.
+    // As long as CRLs name one of its certificates, the key has to be able to sign them.
     const [madeBefore, endingAfter] = [addSeconds(now, -KEPT_SECONDS), addSeconds(now, -CRL_LIFE_SECONDS)];
     const ids = await db.read((q) => unneededCertificates(q, id, madeBefore, endingAfter), { tenant: orgId });
     if (ids.length > 0) await db.write((tx) => forgetCertificates(tx, id, ids), { audited: false });

@@ -22,7 +22,7 @@ describe("certificate authorities", () => {
 
   const activeOf = async (id: string) => ok(await house.owner.get(`${CA}/${id}/certificate`));
 
-  test("a root is usable as soon as it is created, and lasts ten years unless told otherwise", async () => {
+  test("a root is usable as soon as it is created, and lasts ten years by default", async () => {
     const root = await aRoot(house.owner, projectId, { organization: "Acme", country: "DE" });
     assert.deepEqual(
       [root.status, root.type, root.configuration.type, root.configuration.dn],
@@ -226,12 +226,12 @@ describe("certificate authorities", () => {
         (await client.query("SELECT sealed_key FROM authority_keys")).rows as { sealed_key: Buffer }[],
     );
     assert.ok(rows.length > 0);
-    // Every unsealed PKCS#8 begins with SEQUENCE, INTEGER 0, SEQUENCE.
+    // Every unencrypted PKCS#8 begins with SEQUENCE, INTEGER 0, SEQUENCE.
     for (const { sealed_key: bytes } of rows)
       assert.equal(bytes.includes(Buffer.from([0x02, 0x01, 0x00, 0x30])), false);
   });
 
-  test("who may only look cannot create, sign or delete", async () => {
+  test("a viewer cannot create, sign or delete", async () => {
     const root = await aRoot(house.owner, projectId);
     const { client } = await anIdentity(house.owner, house.base, projectId, { roles: [{ role: "viewer" }] });
     assert.equal((await client.get(`${CA}/${root.id}`)).status, 200);

@@ -48,7 +48,7 @@ interface AuthorityNeeds {
   readonly scope: CertificateScope;
 }
 
-/** Each has lists to be signed, and whoever lists them gets all of them. */
+/** Each has CRLs to be signed, and they are listed in one answer. */
 const room = createBound({
   most: 1000,
   words: ["A project has at most", "certificate authorities"],
@@ -62,7 +62,7 @@ interface NewKey {
   readonly privateKey: KeyObject;
 }
 
-/** A fresh key with its row, sealed under the project's key. */
+/** A fresh key with its row, encrypted under the project's key. */
 export async function newAuthorityKey(
   needs: Pick<AuthorityNeeds, "keyring" | "clock">,
   authority: {
@@ -124,7 +124,7 @@ export function createAuthorities(needs: AuthorityNeeds) {
     }
   };
 
-  /** What is known here of a chain that the authority shall stand on, if nothing speaks against that. */
+  /** What is known here of the CA's chain, if it is acceptable. */
   const lineOf = async (row: AuthorityRow, chain: readonly Certificate[]): Promise<LineageRow[]> => {
     const [own] = chain;
     const [line, isBlocked, isInUse] = await db.read((q) =>
@@ -161,7 +161,7 @@ export function createAuthorities(needs: AuthorityNeeds) {
     change,
     lineOf,
 
-    /** What a new authority would be, with its key; nothing of it is stored. */
+    /** A new CA with its key; nothing of it is stored yet. */
     async prepare(
       actor: MemberActor,
       input: NewAuthority,
@@ -194,7 +194,7 @@ export function createAuthorities(needs: AuthorityNeeds) {
         keyAlgorithm: configuration.keyAlgorithm,
         crlShards,
       });
-      await require(actor, project.id, "create", input.name); // a key may have been waited for
+      await require(actor, project.id, "create", input.name); // making a key may have taken long
       const at = clock.now();
       const row: AuthorityRow = {
         id,

@@ -1,4 +1,4 @@
-/** Words that the sub-rooms' contracts share. */
+/** Schemas that the contracts of the certificate rooms share. */
 import { z } from "zod";
 import { projectRef } from "../projects/contract.ts";
 import { queryInteger, uuid } from "../platform/http/endpoint.ts";
@@ -63,7 +63,7 @@ export const metadataPairs = z
   .array(z.object({ key: z.string().min(1).max(255), value: z.string().max(1020).default("") }))
   .max(100);
 
-/** What a judge says: the rule that was broken, the field it is about, and what would pass. */
+/** A finding: the rule that was broken, the field it is about, and what would pass. */
 export const finding = z.object({
   code: z.string(),
   severity: z.enum(["error", "warn"]),

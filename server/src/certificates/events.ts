@@ -11,17 +11,17 @@ export const certificateIssued = fact<CertificateFact>("certificate.issued");
 export const certificateRenewed = fact<CertificateFact & { readonly replacedId: string }>(
   "certificate.renewed",
 );
-/** One from elsewhere was taken in: listed and watched like our own, but nobody issued it here. */
+/** An external certificate was imported: listed and watched like our own, but not issued here. */
 export const certificateImported = fact<CertificateFact>("certificate.imported");
 export const certificateRevoked = fact<CertificateFact>("certificate.revoked");
 export const certificateRenewalFailed = fact<CertificateFact & { readonly reason: string }>(
   "certificate.renewal-failed",
 );
 
-/** An authority, policy, profile or application changed: whoever remembers how certificates are issued here looks again. */
+/** A CA, policy, profile or application changed: caches of them are invalid. */
 export const issuanceChanged = fact<{ readonly projectId: string }>("certificates.issuance-changed");
 
-/** Taken off hold: whoever remembers it as revoked forgets. */
+/** Released from hold: caches of its revocation are invalid. */
 export const certificateReleased = fact<{ readonly projectId: string; readonly certificateId: string }>(
   "certificate.released",
 );

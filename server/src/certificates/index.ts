@@ -1,4 +1,4 @@
-/** What every room about certificates shares: their words, their facts, and which project a request means. */
+/** What every room about certificates shares: their schemas, their facts, and which project a request means. */
 export {
   addSeconds,
   asRefusal,

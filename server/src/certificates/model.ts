@@ -45,11 +45,11 @@ export const addSeconds = (at: Date, seconds: number): Date => new Date(at.getTi
 export const latest = (...moments: readonly Date[]): Date =>
   new Date(Math.max(...moments.map((at) => at.getTime())));
 
-/** Clocks differ: what is valid from this very second on is refused by whoever lags by one. */
+/** Clocks differ: what is valid from this very second on is refused by a client that lags by one. */
 const CLOCK_SLACK_SECONDS = 30;
 
 /**
- * When something begins that shall be valid now: a little ago, but never so that a short life is used up by it, and not
+ * The `notBefore` of something that is to be valid now: a little ago, but never so that a short life is used up by it, and not
  * before its issuer.
  */
 export function beginning(now: Date, lifetimeSeconds: number, issuerBegins?: Date): Date {

@@ -1,7 +1,7 @@
-/** What streams are handed at once. */
+/** What is written to streams at once. */
 import { Frame } from "../platform/http/sse.ts";
 
-/** The frames of one event, and who hears them. */
+/** The SSE messages of one event, and its recipients. */
 export interface OutboundMessage<Subscription> {
   readonly frames: readonly Frame[];
   readonly recipients: readonly Subscription[];
@@ -13,9 +13,9 @@ export const wholeOf = (frames: readonly Frame[]): Frame => {
 };
 
 /**
- * What a stream gets in one write. While there is one event at a time, that is its frames; when events come faster
- * than they can be written to everyone, it is several events in one piece, so that falling behind makes each event
- * cheaper instead of the line longer. Streams that hear the same events share the same bytes.
+ * What a stream gets in one write. While there is one event at a time, that is its messages; when events come faster
+ * than they can be written to all streams, it is several events in one piece, so that falling behind makes each event
+ * cheaper instead of the queue longer. Streams that get the same events share the same bytes.
  */
 class MessageBatch {
   readonly #frames: readonly Frame[];
@@ -38,7 +38,7 @@ class MessageBatch {
   }
 }
 
-/** For events that are heard by different recipients: who gets which of them. */
+/** For events with different recipients: who gets which of them. */
 export function batchesOf<Subscription>(
   messages: readonly OutboundMessage<Subscription>[],
 ): Map<Subscription, MessageBatch> {

@@ -1,11 +1,11 @@
-/** Who hears an event, and in which words. */
+/** The recipients of an event, and its SSE messages. */
 import { SubscriptionIndex } from "./subscription-index.model.ts";
 import type { EventGlobFilter, SecretEvent } from "./model.ts";
 
 /** As much of a subscription as matters here. */
 interface Recipient {
   readonly filters: readonly EventGlobFilter[];
-  /** The last event that was considered for it: several of its filters may meet one event. */
+  /** The last event that was considered for it: several of its filters may match one event. */
   considered: SecretEvent | undefined;
   readonly stream: { readonly isOpen: boolean };
   readonly rights: { allows(event: SecretEvent): boolean };
@@ -16,15 +16,15 @@ const MAX_RECIPIENTS = 64;
 const MAX_PLACES = 50_000;
 
 /**
- * Who hears an event depends on its type, its environment and its folder, and on nothing else it says. So the answer
- * is kept for the next event of that kind, until somebody comes, goes or gets other rights: a project in which the
+ * The recipients of an event depend on its type, its environment and its folder, and on nothing else. So the result
+ * is cached for the next event of that kind, until a stream is opened, closed or gets other rights: a project in which the
  * same folder changes again and again pays for the writes to its streams and for nothing more.
  */
 export class RecipientCache<Subscription extends Recipient> {
   readonly #index = new SubscriptionIndex<Subscription>();
   readonly #known = new Map<string, readonly Subscription[]>();
   #places = 0;
-  /** How often nothing was known. */
+  /** How often nothing was cached. */
   searches = 0;
 
   enter(subscription: Subscription): void {
@@ -71,7 +71,7 @@ export class RecipientCache<Subscription extends Recipient> {
 export const MAX_LINE_BYTES = 32 * 1024;
 const FIELD_BYTES = "data: ".length;
 
-/** JSON leaves these as they are, and some readers' idea of a line ends at them. */
+/** JSON does not escape these, and some parsers end a line at them. */
 const LINE_ENDS = /[\u0085\u2028\u2029]/g;
 
 const quote = (text: string): string =>
@@ -80,8 +80,8 @@ const quote = (text: string): string =>
 type Said = Pick<SecretEvent, "type" | "environment" | "path" | "keys">;
 
 /**
- * From an event to the JSON lines that say it. Names and folders alone: a value never comes near this room. A line
- * is kept under half of what the readers in the field can take (64 KiB), so a large change becomes several messages.
+ * From an event to its JSON lines. Names and folders only: a value never reaches this room. A line
+ * is kept under half of what existing clients accept (64 KiB), so a large change becomes several messages.
  */
 export function messagesOf({ type, environment, path, keys }: Said): string[] {
   const head = `{"projectType":"secret-manager","data":{"eventType":"${type}","payload":`;

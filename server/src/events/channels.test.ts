@@ -33,7 +33,7 @@ class SlowSocket extends Writable {
     return this;
   }
 
-  /** Per write, the keys it told of; the head and pings told of none. */
+  /** Per write, the keys in it; the headers and pings have none. */
   get told(): string[][] {
     return this.writes
       .map((text) => [...text.matchAll(/"secretKey":"(\w+)"/g)].map(([, key = ""]) => key))
@@ -41,7 +41,7 @@ class SlowSocket extends Writable {
   }
 }
 
-/** Longer than any rest: what was committed before a change of rights is read out before it is understood. */
+/** Longer than any rest: what was committed before a change of rights is sent before that change is applied. */
 const LOOK_MS = 40;
 const PROJECT = { id: "p", orgId: "o" };
 const may = (role: string): EffectiveRights => ({
@@ -102,8 +102,8 @@ function openChannel(writeMs: number) {
   return { streams, channel, socket, hear, change };
 }
 
-describe("a channel that rests after writing", () => {
-  it("reads out what comes meanwhile in one piece, in order, and nothing twice", async () => {
+describe("a channel that pauses after writing", () => {
+  it("sends what arrives meanwhile in one piece, in order, and nothing twice", async () => {
     const { channel, socket, hear } = openChannel(12);
     hear(event("ONE"));
     assert.deepEqual(socket.told, [["ONE"]], "the first is told at once");
@@ -116,7 +116,7 @@ describe("a channel that rests after writing", () => {
     assert.deepEqual(socket.told.at(-1), ["FIVE"]);
   });
 
-  it("honours a change of rights between two events of one rest, in both directions", async () => {
+  it("applies a change of rights between two events of one pause, in both directions", async () => {
     const { channel, socket, hear, change } = openChannel(12);
     hear(event("ONE"));
     hear(event("TWO"));
@@ -129,8 +129,8 @@ describe("a channel that rests after writing", () => {
   });
 });
 
-describe("a channel that cannot read out", () => {
-  it("E-06 sends its readers away before its line takes more memory than it may", async () => {
+describe("a channel that cannot send", () => {
+  it("E-06 closes its streams before its queue takes more memory than it may", async () => {
     const { streams, channel, socket, hear } = openChannel(0);
     let open: () => void = () => undefined;
     const forLong = new Promise<void>((resolve) => (open = resolve));
@@ -149,8 +149,8 @@ describe("a channel that cannot read out", () => {
   });
 });
 
-describe("a channel in which something cannot be told", () => {
-  it("says so to those who would have heard it, goes on for others, and does not end the process", async () => {
+describe("a channel in which an event cannot be sent", () => {
+  it("closes the streams that would have got it, goes on for others, and does not end the process", async () => {
     const { streams, channel, socket, hear } = openChannel(0);
     // As a node of another version might state it.
     hear({ ...event("ONE"), keys: [7 as unknown as string, Symbol("no words") as unknown as string] });

@@ -1,11 +1,11 @@
 /**
- * A channel is where one project's events are read out, one after the other, to the streams that are open on this node.
- * What was committed first is heard first; a change of rights stands in the same line, so an event that was
- * committed after a revocation waits until the revocation has been understood.
+ * A channel sends one project's events, one after the other, to the streams that are open on this node.
+ * What was committed first is sent first; changes of rights are in the same queue, so an event that was
+ * committed after a revocation waits until the revocation has been applied.
  *
- * Nothing here may hold up the process: after a slice of writes everyone else gets a turn. A burst is handed over at
- * the pace of the readers that take it; one that takes nothing holds the others up for a moment once, then it is on
- * its own, with what a stream may keep waiting (see platform/http/sse.ts).
+ * Nothing here may block the event loop: after a slice of writes other work gets a turn. A burst is written at
+ * the pace of the readers; one that reads nothing delays the others once for a moment, then it is on
+ * its own, with the backlog that a stream may have (see platform/http/sse.ts).
  */
 import { setImmediate as turn, setTimeout as pause } from "node:timers/promises";
 import type { MemberActor } from "../platform/actor.ts";
@@ -26,27 +26,27 @@ import {
 import { messagesOf, RecipientCache } from "./channels.model.ts";
 import { batchesOf, wholeOf, type OutboundMessage } from "./batch-messages.ts";
 
-/** Writes between two turns of everyone else. */
+/** Writes between two yields to the event loop. */
 const SLICE = 500;
-/** Events put into words between two turns of everyone else; one whose hearers are not known yet counts for ten. */
+/** Events rendered between two yields; one whose recipients are not cached yet counts for ten. */
 const WORDS = 100;
 const SEARCH_IN_WORDS = 10;
-/** What is handed over at once grows no larger than this: small enough that a slow reader's allowance holds many. */
+/** What is written at once is no larger than this: small enough that a slow reader's backlog holds many. */
 const BATCH_BYTES = 64 * 1024;
 const BRIMMING_BYTES = MAX_WAITING_BYTES / 2;
 const CALM_BYTES = MAX_WAITING_BYTES / 16;
 const CATCH_UP_MS = 5;
 /**
- * After writing to many a channel rests for half as long as that took. What is committed meanwhile goes out together, so
+ * After writing to many streams a channel pauses for half as long as that took. What comes meanwhile is sent together, so
  * the faster events come the cheaper each gets, long before the process has no time left for anything else; a channel
- * with few streams is done too soon to rest at all.
+ * with few streams is done too soon to pause at all.
  */
 const REST_PER_WRITING = 0.5;
 const SHORTEST_REST_MS = 1;
 const LONGEST_REST_MS = 10;
-/** How long a channel waits for one reader's burst to drain before it leaves that reader to itself. */
+/** How long a channel waits for one reader's burst to drain before it goes on without that reader. */
 const PATIENCE_MS = 250;
-/** What may stand in a channel's line: some hundred thousand keys. Events come faster than they go only in an emergency. */
+/** Bound of a channel's queue: some hundred thousand keys. Events outrun the sending only in an emergency. */
 const MAX_LINE_BYTES = 64 * 1024 * 1024;
 
 interface SubscriptionInput {
@@ -60,9 +60,9 @@ interface SubscriptionInput {
 }
 
 /**
- * One open stream, and what it may and wants to hear. A class, because thousands of these are walked through for an
- * event: objects that were put together from others would each have a shape of its own, which costs both the walk
- * and the memory dearly.
+ * One open stream, with its filters and rights. A class, because an event walks through thousands of these:
+ * objects that were put together from others would each have a hidden class of their own, which costs the walk
+ * much time and memory.
  */
 export class Subscription {
   readonly actor: MemberActor;
@@ -73,9 +73,9 @@ export class Subscription {
   readonly tokenEndsAt: number;
   readonly pingedWith: Set<Subscription>;
   readonly stream: EventStream;
-  /** The last event that was considered for it: several of its filters may meet one event. */
+  /** The last event that was considered for it: several of its filters may match one event. */
   considered: SecretEvent | undefined = undefined;
-  /** For how long a channel has waited for it since it was last calm. */
+  /** For how long a channel has waited for it since it last kept up. */
   heldUpMs = 0;
 
   constructor(input: SubscriptionInput, stream: EventStream) {
@@ -98,7 +98,7 @@ const costly = (filters: readonly EventGlobFilter[]) =>
     return [{ filter: `${one.event} ${one.environment ?? ""} ${one.glob?.pattern}`, choices }];
   });
 
-/** Everything one actor has open in one project stands on the same rights. */
+/** All streams of one actor in one project have the same rights. */
 export class SubscriberRights {
   readonly subscriptions = new Set<Subscription>();
   readonly #load: () => Promise<EffectiveRights>;
@@ -147,7 +147,7 @@ export class SubscriberRights {
     }
   }
 
-  /** May so much more be asked of every event? */
+  /** May every event cost this much more? */
   hasRoomFor(filters: readonly EventGlobFilter[]): boolean {
     const more = costly(filters).filter(({ filter }) => !this.#globs.has(filter));
     return more.reduce((sum, { choices }) => sum + choices, this.#choices) <= MAX_CHOICES_OF_ACTOR;
@@ -163,7 +163,7 @@ export class SubscriberRights {
     return this.#verdict;
   }
 
-  /** Is there any event left that such a subscription could hear of? */
+  /** Is there any event left that such a subscription could get? */
   carries(filters: readonly EventGlobFilter[]): boolean {
     return filters.some((filter) => this.#ability.can(ACTION_OF[filter.event], SUBJECT));
   }
@@ -199,7 +199,7 @@ export type ChannelStep = SecretEvent | Promise<unknown>;
 
 interface ProjectChannelNeeds {
   readonly nextFrameId: () => number;
-  /** Something could not be told: to one, or to everyone. */
+  /** Something could not be sent: to one stream, or to all. */
   readonly onFault: (error: unknown, subscription?: Subscription) => void;
 }
 
@@ -212,7 +212,7 @@ export class ProjectChannel {
   readonly #needs: ProjectChannelNeeds;
   readonly #brimming = new Set<Subscription>();
   #steps: ChannelStep[] = [];
-  /** Out of the line and not read out yet. */
+  /** Taken from the queue and not sent yet. */
   #next: ChannelStep[] = [];
   #lineBytes = 0;
   #isReading = false;
@@ -254,7 +254,7 @@ export class ProjectChannel {
     this.#recipients.forget();
   }
 
-  /** At the end of the line: an event, or something that what comes later must wait for and that never rejects. */
+  /** At the end of the queue: an event, or a promise that never rejects and that later events must wait for. */
   line(step: ChannelStep): void {
     this.#steps.push(step);
     if (!(step instanceof Promise)) this.#lineBytes += weightOf(step);
@@ -274,7 +274,7 @@ export class ProjectChannel {
     return this.#isReading;
   }
 
-  /** Moves the line. */
+  /** Works off the queue. */
   dispatch(): void {
     if (!this.#isReading) void this.#read();
   }
@@ -298,7 +298,7 @@ export class ProjectChannel {
     this.#isReading = false;
   }
 
-  /** One event that cannot be told must not keep the next from being told, nor end more than its hearers' streams. */
+  /** One event that cannot be sent must not block the next, nor end more than its recipients' streams. */
   #say(event: SecretEvent): void {
     this.#lineBytes -= weightOf(event);
     try {
@@ -308,7 +308,7 @@ export class ProjectChannel {
     }
   }
 
-  /** Puts an event into words and finds everyone who may and wants to hear of it. */
+  /** Renders an event and finds all subscriptions that match and may get it. */
   #putIntoWords(event: SecretEvent): void {
     const searches = this.#recipients.searches;
     const everyone = this.#recipients.of(event);
@@ -342,7 +342,7 @@ export class ProjectChannel {
     if (this.#brimming.size > 0) await this.#letReadersCatchUp();
   }
 
-  /** True when it is everyone else's turn. */
+  /** True when it is time to yield to the event loop. */
   #tell(subscription: Subscription, frame: Frame): boolean {
     let waiting = 0;
     try {

@@ -25,7 +25,7 @@ export type EventFilter = z.output<typeof eventFilter>;
 
 const place = { environment: z.string(), secretPath: z.string() };
 
-/** What the `data` line of a frame holds. */
+/** What the `data` line of an SSE message holds. */
 export const eventMessage = z.object({
   projectType: z.literal("secret-manager"),
   data: z.union([

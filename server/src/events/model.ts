@@ -1,4 +1,4 @@
-/** Which right an event needs, what a subscription asks for, and the words with which a stream is refused or ended. */
+/** Which right an event needs, what a subscription asks for, and the messages with which a stream is refused or ended. */
 import { compileGlob, MAX_GLOB_LENGTH, type Glob } from "../platform/glob.ts";
 import { invalid, Problem, tooManyRequests, type Issue } from "../platform/problem.ts";
 import { EVENT_TYPES, type EventFilter, type SecretEventType } from "./contract.ts";
@@ -13,7 +13,7 @@ export const ACTION_OF: Readonly<Record<SecretEventType, string>> = {
   "secret:import-mutation": "read",
 };
 
-/** Something that happened to a folder, as the outbox told it. */
+/** Something that happened to a folder, as the outbox delivered it. */
 export interface SecretEvent {
   readonly type: SecretEventType;
   readonly projectId: string;
@@ -46,7 +46,7 @@ export interface EventGlobFilter {
 export const MAX_CHOICES = 512;
 export const MAX_CHOICES_OF_ACTOR = 4 * MAX_CHOICES;
 
-/** A `/**` at the end takes whatever comes and leaves no choice; but whatever is matched costs something. */
+/** A `/**` at the end matches everything and leaves no choice; but each match costs something. */
 export const choicesOf = ({ glob }: Pick<EventGlobFilter, "glob">): number => {
   if (glob?.shape.kind !== "general") return 0;
   const beforeTheEnd = glob.pattern.replace(/\/\*\*\/?$/, "");
@@ -61,14 +61,14 @@ const EVERYTHING: readonly EventGlobFilter[] = EVENT_TYPES.map((event) => ({
 
 const MOST_ENTRIES = 100;
 
-/** What is wrong with the globs of a body that may have other faults, too. */
+/** What is wrong with the globs of a body that may have other errors, too. */
 export function globFaults(body: unknown): Issue[] {
   const { register } = (body ?? {}) as { readonly register?: unknown };
   if (!Array.isArray(register)) return [];
   return register.slice(0, MOST_ENTRIES).flatMap((entry: unknown, index) => {
     const { conditions } = (entry ?? {}) as { readonly conditions?: unknown };
     const { secretPath } = (conditions ?? {}) as { readonly secretPath?: unknown };
-    // Those that are too long are the contract's to refuse.
+    // The contract refuses those that are too long.
     if (typeof secretPath !== "string" || secretPath.length > MAX_GLOB_LENGTH) return [];
     const compiled = compileGlob(secretPath, "path");
     return compiled.ok ? [] : [globFault(index, compiled.reason)];
@@ -81,7 +81,7 @@ const globFault = (index: number, message: string): Issue => ({
   message,
 });
 
-/** All of them are looked at before any is refused. */
+/** All of them are checked before any is refused. */
 export function readRegister(
   register: readonly EventFilter[] | null | undefined,
 ): readonly EventGlobFilter[] {
@@ -115,7 +115,7 @@ export interface Since {
 
 const NONE: ReadonlySet<number> = new Set();
 
-/** Transaction ids of one server say nothing about those of another: from here on, whatever is told is after it. */
+/** Transaction ids of one server say nothing about those of another: from here on, every event is after it. */
 export const EVER: Since = { xmax: 0, running: NONE };
 
 /** From PostgreSQL's own text: `xmin:xmax:running,running`. */
@@ -153,7 +153,7 @@ export const nodeBehind = (): Problem =>
     { retryAfterSeconds: 5 },
   );
 
-/** Why a stream ends, as its reader is told. */
+/** Why a stream ends, as its reader sees it. */
 export const END = {
   tokenExpired: "The access token has expired.",
   tokenRevoked: "The access token was revoked, or its identity is gone.",

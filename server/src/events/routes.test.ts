@@ -76,7 +76,7 @@ describe("subscribing to project events", () => {
     reader.close();
   });
 
-  it("tells each kind of change in the exact words of the contract", async () => {
+  it("sends each kind of change exactly as in the contract", async () => {
     const reader = await open(owner.token, { projectId: project.slug, register: [] });
     await commit(test.house, changed(place, "create", "A", "B"));
     await commit(test.house, changed({ ...place, environment: "prod", path: "/app/api" }, "update", "A"));
@@ -100,7 +100,7 @@ describe("subscribing to project events", () => {
     reader.close();
   });
 
-  it("sends only what was registered, an event that meets several filters once", async () => {
+  it("sends only what was registered, an event that matches several filters once", async () => {
     const reader = await open(owner.token, {
       projectId: project.id,
       register: [
@@ -186,7 +186,7 @@ describe("subscribing to project events", () => {
     reader.close();
   });
 
-  it("E-07 one of several equal subscribers goes; the others keep hearing", async () => {
+  it("E-07 one of several equal subscribers leaves; the others keep receiving", async () => {
     const body = {
       projectId: project.id,
       register: [{ event: "secret:create", conditions: { secretPath: "/a*/**" } }],
@@ -207,7 +207,7 @@ describe("subscribing to project events", () => {
     third.close();
   });
 
-  it("a stream that comes later hears what those before it hear, from the next event on", async () => {
+  it("a later stream gets what earlier ones get, from the next event on", async () => {
     const readers: StreamReader[] = [];
     for (let n = 0; n < 4; n += 1) {
       readers.push(await open(owner.token, { projectId: project.id }));
@@ -223,7 +223,7 @@ describe("subscribing to project events", () => {
     }
   });
 
-  it("E-09 a new stream hears nothing that was committed before it, even if its node had not read that yet", async () => {
+  it("E-09 a new stream gets nothing that was committed before it, even if its node had not read that yet", async () => {
     const node = await test.openNode();
     for (let round = 0; round < 10; round += 1) {
       await commit(test.house, changed(place, "create", `old-${round}`));
@@ -235,7 +235,7 @@ describe("subscribing to project events", () => {
     }
   });
 
-  it("E-09 hears a transaction that was under way when it came", async () => {
+  it("E-09 gets a transaction that was open when it subscribed", async () => {
     let proceed: () => void = () => undefined;
     let begin: () => void = () => undefined;
     const waiting = new Promise<void>((resolve) => (proceed = resolve));
@@ -254,7 +254,7 @@ describe("subscribing to project events", () => {
       { audited: false },
     );
     await begun;
-    // Of a higher number and over already: the one under way is not simply the newest.
+    // Of a higher number and committed already: the open one is not simply the newest.
     await commit(test.house, changed(place, "create", "before"));
     const reader = await open(owner.token, { projectId: project.id });
     proceed();
@@ -441,7 +441,7 @@ describe("subscribing to project events", () => {
     });
   });
 
-  it("E-01 hears only where its role allows, and a deny counts", async () => {
+  it("E-01 gets only what its role allows, and a deny counts", async () => {
     const role = await aRole(owner, project.id, [
       {
         ...ALL_EVENTS,

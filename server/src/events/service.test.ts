@@ -18,7 +18,7 @@ const EVERY = ["read", "create", "update", "delete"];
 const HOUR_MS = 3_600_000;
 
 /** Streams are open on one node; whatever ends or narrows them happens on another. */
-describe("an open stream and the rights it stands on (E-01, S-34)", () => {
+describe("an open stream and the rights it depends on (E-01, S-34)", () => {
   let test: TestHouse;
   let owner: Tenant;
   let project: { id: string; slug: string };
@@ -50,7 +50,7 @@ describe("an open stream and the rights it stands on (E-01, S-34)", () => {
   });
   after(() => test.close());
 
-  it("ends when its token is revoked, and an event committed right after that is not heard", async () => {
+  it("ends when its token is revoked, and an event committed right after that is not sent", async () => {
     const { token } = await anIdentity(owner, test.base, project.id, { roles: [{ role: "viewer" }] });
     const [reader, other] = [await subscribe(token), await subscribe(owner.token)];
     ok(await clientOf(far.base).post("/api/v1/auth/token/revoke", { accessToken: token }));
@@ -125,7 +125,7 @@ describe("an open stream and the rights it stands on (E-01, S-34)", () => {
     await expectEnd(reader, /no longer allowed/);
   });
 
-  it("hears more at once when its role allows more", async () => {
+  it("gets more at once when its role allows more", async () => {
     const slug = await aRole(owner, project.id, [rule(EVERY, { environment: "prod" })]);
     const { token } = await anIdentity(owner, test.base, project.id, { roles: [{ role: slug }] });
     const reader = await subscribe(token);
@@ -167,7 +167,7 @@ describe("an open stream and the rights it stands on (E-01, S-34)", () => {
     ownReader.close();
   });
 
-  it("E-14 a client that is cut when its token ends is refused with that token, renews it, and hears on", async () => {
+  it("E-14 a client that is cut when its token ends is refused with that token, renews it, and receives again", async () => {
     const { identity } = (
       await owner.post(`/api/v1/projects/${project.id}/identities`, {
         name: unique("renewing"),
@@ -193,7 +193,7 @@ describe("an open stream and the rights it stands on (E-01, S-34)", () => {
     second.close();
   });
 
-  it("hears what a temporary role allows from the role's first moment on", async () => {
+  it("gets what a temporary role allows from the role's first moment on", async () => {
     const slug = await aRole(owner, project.id, [rule(EVERY, { environment: "prod" })]);
     const startsAt = new Date(test.clock.millis() + HOUR_MS).toISOString();
     const later = {
@@ -256,7 +256,7 @@ describe("an open stream and the rights it stands on (E-01, S-34)", () => {
     await expectEnd(again, /not available on your current plan/);
   });
 
-  it("keeps hearing while the rights of others change", async () => {
+  it("keeps receiving while the rights of others change", async () => {
     const reader = await subscribe(owner.token);
     const stranger = await anIdentity(owner, test.base, project.id, { roles: [{ role: "viewer" }] });
     ok(
@@ -270,7 +270,7 @@ describe("an open stream and the rights it stands on (E-01, S-34)", () => {
     reader.close();
   });
 
-  it("is told goodbye when its server stops, and the server does stop", async () => {
+  it("ends with an error event when its server stops, and the server does stop", async () => {
     const node = await test.openNode();
     const reader = await openStream(node.base, owner.token, { projectId: project.id });
     const stalled = await openStream(node.base, owner.token, { projectId: project.id });
@@ -279,10 +279,10 @@ describe("an open stream and the rights it stands on (E-01, S-34)", () => {
     await expectEnd(reader, /stopping/);
   });
 
-  it("hears before the goodbye what was committed before its server was told to stop", async () => {
+  it("gets what was committed before its server was asked to stop, then the error event", async () => {
     const node = await test.openNode();
     const reader = await openStream(node.base, owner.token, { projectId: project.id });
-    // The event stands behind a change of rights that has yet to be understood.
+    // The event is queued behind a change of rights that is not applied yet.
     await commit(
       node.house,
       accessChanged({ orgId: owner.orgId, projectId: project.id, actorId: null }),
@@ -302,7 +302,7 @@ describe("an open stream and the rights it stands on (E-01, S-34)", () => {
     while ((await db.query(waiting)).rowCount === 0) await new Promise((resolve) => setTimeout(resolve, 5));
   };
 
-  it("is refused if its token is revoked after it was looked at, while the rest is", async () => {
+  it("is refused if its token is revoked after it was checked, while the rest is being checked", async () => {
     const { id, token } = await anIdentity(owner, test.base, project.id, { roles: [{ role: "viewer" }] });
     let hasHeard = false;
     test.house.tail.onFacts((facts) => {
@@ -315,7 +315,7 @@ describe("an open stream and the rights it stands on (E-01, S-34)", () => {
         await hold(places, "stream_counts");
         const coming = openStream(test.base, token, { projectId: project.id });
         await untilSomeoneWaitsFor(licences, "stream_counts");
-        // Everything was looked at once; of the second look, the licence comes last.
+        // Everything was checked once; in the second check, the licence comes last.
         await commit(test.house, licenceChanged({ orgId: owner.orgId }));
         await hold(licences, "licences");
         await places.query("COMMIT");
@@ -330,14 +330,14 @@ describe("an open stream and the rights it stands on (E-01, S-34)", () => {
     );
   });
 
-  it("is refused if its server begins to stop while it is being let in, and the server does stop", async () => {
+  it("is refused if its server begins to stop while it is being admitted, and the server does stop", async () => {
     const node = await test.openNode();
     await withDb((places) =>
       withDb(async (rights) => {
         await hold(places, "stream_counts");
         const coming = refusal(node.base, owner.token, { projectId: project.id });
         await untilSomeoneWaitsFor(rights, "stream_counts");
-        // Its rights were looked at before; now they must be looked at again.
+        // Its rights were checked before; now they must be checked again.
         await commit(node.house, accessChanged({ orgId: owner.orgId, projectId: project.id, actorId: null }));
         await hold(rights, "memberships");
         await places.query("COMMIT");
@@ -354,7 +354,7 @@ describe("an open stream and the rights it stands on (E-01, S-34)", () => {
 });
 
 describe("a subscription among many tenants", () => {
-  it("F5 P-08 is let in while the rights of others change a thousand times a second", async () => {
+  it("F5 P-08 is admitted while the rights of others change a thousand times a second", async () => {
     const test = await openTestHouse();
     const project = await aProject(test.owner);
     let isOver = false;
@@ -381,7 +381,7 @@ describe("a subscription among many tenants", () => {
     await test.close();
   });
 
-  it("hears on after a fact that nobody understands", async () => {
+  it("keeps receiving after a fact that cannot be parsed", async () => {
     const test = await openTestHouse();
     const project = await aProject(test.owner);
     const reader = await openStream(test.base, test.owner.token, { projectId: project.id });
@@ -394,14 +394,14 @@ describe("a subscription among many tenants", () => {
   });
 });
 
-describe("a server that no longer hears of events", () => {
-  it("sends its streams away after a minute and lets no more in, until it hears again", async () => {
+describe("a server that is cut off from events", () => {
+  it("closes its streams after a minute and admits no more, until it is connected again", async () => {
     const test = await openTestHouse();
     const { server, connection } = test.database;
     const sql = (text: string) => withClient(server, "postgres", (db) => db.query(text));
     const project = await aProject(test.owner);
     const reader = await openStream(test.base, test.owner.token, { projectId: project.id });
-    // Only the connection that reads the outbox is cut, and no new one can be made: the rest of the house works on.
+    // Only the connection that reads the outbox is cut, and no new one can be made: the rest of the server works.
     await sql(`ALTER DATABASE ${connection.database} WITH ALLOW_CONNECTIONS false`);
     await sql(
       `SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid)

@@ -1,7 +1,7 @@
 /**
- * Subscriptions to a project's events. Every node tails the outbox and reads out what it hears to the streams that
- * are open on it; nothing is kept for those who come later. See route-facts.ts for what is heard, channels/ for how it
- * is read out, send-heartbeats.ts for what happens by the clock.
+ * Subscriptions to a project's events (SSE). Every node tails the outbox and sends events to the streams that
+ * are open on it; nothing is kept for later subscribers. See route-facts.ts for which facts are events, channels.ts for how
+ * they are sent, send-heartbeats.ts for what happens on a timer.
  */
 import type { Authentication } from "../auth/index.ts";
 import type { Licences } from "../licences/index.ts";
@@ -34,7 +34,7 @@ import { Heartbeat } from "./service/send-heartbeats.ts";
 import { LiveStreams, PROMPT_LINGER_MS, SLOW_LINGER_MS } from "./service/live-streams.ts";
 import type { StreamQuota } from "./stream-quota.ts";
 
-/** Of the time that a node has to send its streams away. */
+/** Of the time that a node has to close its streams. */
 const DRAINED_BY = 0.8;
 const DRAIN_MS = 200;
 
@@ -55,14 +55,14 @@ interface StreamDoor {
 }
 
 export interface Events {
-  /** Opens the stream through the door once everything is in order; throws the refusal before. */
+  /** Opens the stream once all checks have passed; throws the refusal before. */
   subscribe(actor: MemberActor, input: Subscribe, door: StreamDoor): Promise<void>;
   /** How many streams are open on this node. */
   openStreams(): number;
   readonly measures: readonly Measure[];
   /** Ends the streams that are open now, one after the other within that time. */
   drain(milliseconds: number): void;
-  /** Ends every stream with an error event and lets no more in. */
+  /** Ends every stream with an error event and admits no more. */
   stop(): Promise<void>;
 }
 
@@ -103,11 +103,14 @@ export function createEvents(needs: EventNeeds): Events {
       if (!effective.ability.can(wanted.action, wanted.subject)) deny(effective.ability, wanted);
     }
     await licences.require(project.orgId, FEATURE);
-    return { project, effective: effective };
+    return { project, effective };
   };
 
-  /** In one go: whoever has the headers misses nothing that is committed from then on. */
-  const open = ({ actor, project, filters, since, effective: effective }: StreamOrder, door: StreamDoor): void => {
+  /** Without an await in between: a client that has the headers misses nothing that is committed from then on. */
+  const open = (
+    { actor, project, filters, since, effective: effective }: StreamOrder,
+    door: StreamDoor,
+  ): void => {
     const tokenEndsAt = authentication.endOf(door.header);
     const channel = streams.openChannel(project);
     const load = () => permissions.rightsInProject(actor, project.id);
@@ -143,7 +146,7 @@ export function createEvents(needs: EventNeeds): Events {
         const watch = router.news.begin();
         try {
           const admission = await admit(actor, project.id, filters);
-          // What was checked must be true when the stream is entered; from there on, facts keep it true.
+          // What was checked must still be true when the stream is added; from there on, facts keep it true.
           if (router.news.isTouched(watch, topics)) continue;
           checkNode();
           if (streams.channelOf(project.id)?.subscribers.get(actor.id)?.hasRoomFor(filters) === false)
@@ -170,7 +173,7 @@ export function createEvents(needs: EventNeeds): Events {
       },
     ],
 
-    /** Everybody comes back elsewhere, but not all in the same moment. */
+    /** Clients reconnect to other nodes, but not all in the same moment. */
     drain(milliseconds: number) {
       const open = streams.channels().flatMap((channel) => [...channel.subscriptions]);
       for (const [index, subscription] of open.entries())
@@ -182,7 +185,7 @@ export function createEvents(needs: EventNeeds): Events {
 
     async stop() {
       isStopping = true;
-      // What was committed before is heard before the goodbye, unless someone keeps it from being read out.
+      // What was committed before is sent before the final error event, unless a slow reader blocks the channel.
       for (let waited = 0; streams.isDispatching() && waited < DRAIN_MS; waited += 5) {
         await new Promise((resolve) => setTimeout(resolve, 5));
       }

@@ -4,7 +4,7 @@ interface Taking {
   /** How many of those asked for were free. */
   readonly taken: number;
   readonly inProject: number;
-  /** What was committed at that moment, in PostgreSQL's words. */
+  /** What was committed at that moment: a snapshot in PostgreSQL's text form. */
   readonly snapshot: string;
 }
 
@@ -57,7 +57,7 @@ const sorted = (ids: readonly string[]): string[] => [...new Set(ids)].sort();
 /** One answer for each, in the order asked. */
 export async function takeQuota(tx: Tx, wanted: readonly WantedStreams[], limits: Limits): Promise<Taking[]> {
   const { nodeId, perProject, perActor, leaseSeconds } = limits;
-  // Projects before actors, each in their order, so that two nodes never wait for each other in a recipients. All is sent
+  // Projects before actors, each in their order, so that two nodes never deadlock. All is sent
   // together; each statement sees what was committed before it began, so the counts are of after the locks.
   const locks = [...sorted(wanted.map((one) => one.projectId)), ...sorted(wanted.map((one) => one.actorId))];
   const locked = Promise.all(locks.map((id) => tx.rows(lock, [id])));

@@ -8,7 +8,7 @@ import { withClient } from "../../test/postgres.ts";
 
 const LIMIT = 6;
 
-describe("the places for streams, over all nodes (E-12)", () => {
+describe("the quota of streams, over all nodes (E-12)", () => {
   let test: TestHouse;
   let far: Awaited<ReturnType<TestHouse["openNode"]>>;
   let project: { id: string };
@@ -46,7 +46,7 @@ describe("the places for streams, over all nodes (E-12)", () => {
     for (const reader of opened) reader.close();
   });
 
-  it("are free again even if the database was away when their streams ended", async () => {
+  it("are free again even if the database was unreachable when their streams ended", async () => {
     const { id, token } = await newcomer();
     const staying = await open(test.base, test.owner.token);
     const opened = await Promise.all(Array.from({ length: LIMIT }, () => open(test.base, token)));

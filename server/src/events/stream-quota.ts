@@ -1,7 +1,7 @@
 /**
- * How many streams a project and an identity have open, over all nodes. Each node writes down its own numbers and
- * shows every few seconds that it lives; the numbers of a node that stopped showing itself no longer count. So a
- * crash leaks nothing, and nobody has to clean up after it. Who is let in is in the audit log with the same write.
+ * How many streams a project and an identity have open, over all nodes. Each node stores its own counts and
+ * renews a lease every few seconds; the counts of a node whose lease expired no longer count. So a
+ * crash leaks nothing, and nobody has to clean up after it. The audit row of a new stream is part of the same write.
  */
 import type { MemberActor } from "../platform/actor.ts";
 import type { Db, Tx } from "../platform/db/index.ts";
@@ -91,7 +91,7 @@ class NodeStreamQuota implements StreamQuota {
       count(this.#open, id, -1);
       count(this.#freed, id, 1);
     }
-    // Many streams tend to end together; they are written down together. If that fails, the next beat or take does it.
+    // Many streams tend to end together; they are stored together. If that fails, the next beat or take does it.
     this.#releasing ??= setTimeout(() => {
       this.#releasing = undefined;
       if (this.#freed.size === 0) return;
@@ -118,7 +118,7 @@ class NodeStreamQuota implements StreamQuota {
       .catch(() => undefined); // the others stop counting us by themselves
   }
 
-  /** After a restart thousands come at once: whoever asks while one transaction is under way shares the next. */
+  /** After a restart thousands arrive at once: requests that come during one transaction share the next. */
   async #takeWhileAsked(): Promise<void> {
     this.#isTaking = true;
     while (this.#waiting.size > 0) {
@@ -141,7 +141,7 @@ class NodeStreamQuota implements StreamQuota {
       count: askers.length,
     }));
     const takings = await this.#writeFreed(async (tx, freed) => {
-      // Nothing beats while no stream is open: the others must see this node together with what it takes.
+      // There is no heartbeat while no stream is open: the others must see this node together with its new counts.
       await this.#show(tx, freed);
       const taken = await takeQuota(tx, wanted, limits);
       for (const [index, { askers }] of asked.entries()) {
@@ -168,15 +168,15 @@ class NodeStreamQuota implements StreamQuota {
     }
   }
 
-  /** Comes first in every write: one of this node's own waits here for the other, and never for a row in between. */
+  /** Comes first in every write: two writes of this node wait for each other here, and never at a row in between. */
   async #show(tx: Tx, freed: StreamCounts): Promise<void> {
     const shown = await showNode(tx, this.#nodeId);
     if (!shown?.isNew) {
       if (freed.size > 0) await releaseQuota(tx, this.#nodeId, freed);
       return;
     }
-    // We were taken for dead, or the database lost its unlogged tables in a crash: say again what is open, and what
-    // has ended since this write began, because that is taken off by the next.
+    // Our lease expired, or the database lost its unlogged tables in a crash: store again what is open, and what
+    // has ended since this write began, because the next write subtracts that.
     const open = new Map(this.#open);
     for (const [id, n] of this.#freed) count(open, id, n);
     if (open.size > 0) await restateCounts(tx, this.#nodeId, open);
@@ -187,7 +187,7 @@ class NodeStreamQuota implements StreamQuota {
     const freed = this.#freed;
     this.#freed = new Map();
     try {
-      // A beat and an end are no one's deed; whoever is let in is in the audit log.
+      // Heartbeats and ends are not audited; an admitted stream is.
       return await this.#needs.db.write((tx) => change(tx, freed), { audited: false });
     } catch (error) {
       for (const [id, n] of freed) count(this.#freed, id, n);

@@ -60,7 +60,7 @@ const wants = ({ filters }: Member, { type, environment, path }: Heard): boolean
       (f.glob === null || f.glob.matches(path)),
   );
 
-describe("finding the index of an event", () => {
+describe("finding the subscriptions of an event", () => {
   it("finds exactly those that asking everyone would find, also after some have left", () => {
     const members = fc.array(
       fc.record({ filters: fc.array(filter, { minLength: 1, maxLength: 4 }), stays: fc.boolean() }),
@@ -109,7 +109,7 @@ describe("finding the index of an event", () => {
     assert.ok(asked <= 1, `${asked} globs were asked`);
   });
 
-  it("asks an equal glob once for all who share it", () => {
+  it("matches an equal glob once for all who share it", () => {
     const index = new SubscriptionIndex<Member>();
     let asked = 0;
     for (let n = 0; n < 1000; n += 1) {

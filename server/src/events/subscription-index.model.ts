@@ -1,7 +1,7 @@
 /**
- * Who wants to hear of an event, found without asking those who do not. Wishes are filed by event type and
+ * The subscriptions that match an event, found without testing the others. Filters are indexed by event type and
  * environment, and there by folder: an exact path and `/a/**` are found by looking up the event's folder and the
- * folders above it; any other glob is filed under the folder that its literal beginning names, and equal globs are
+ * folders above it; any other glob is indexed under the folder of its literal prefix, and equal globs are
  * one entry. So an event costs what its matches cost, however many other streams are open.
  */
 import type { Glob } from "../platform/glob.ts";
@@ -79,7 +79,7 @@ export class SubscriptionIndex<Member extends object> {
     if (isEmpty) this.#shelves.delete(name);
   }
 
-  /** Everyone with a wish that the event meets; a member with several such wishes comes several times. */
+  /** All members with a filter that matches the event; a member with several such filters comes several times. */
   *matching(event: Pick<SecretEvent, "type" | "environment" | "path">): Generator<ReadonlySet<Member>> {
     const body = bodyOf(event.path);
     for (const environment of [null, event.environment]) {
@@ -118,5 +118,5 @@ export class SubscriptionIndex<Member extends object> {
   }
 }
 
-/** The deepest folder that everything with this beginning lies in. */
+/** The deepest folder that contains everything with this prefix. */
 const folderOf = (stem: string): string => stem.slice(0, Math.max(0, stem.lastIndexOf("/")));

@@ -1,4 +1,4 @@
-/** An environment takes its secrets along: whoever ends it needs the right to end them. */
+/** Deleting an environment deletes its secrets: the caller needs the right to delete them. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { aProject, anIdentity, aRole } from "../../test/builders.ts";

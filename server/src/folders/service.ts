@@ -1,6 +1,6 @@
 /**
  * The tree. Creating a folder leaves the others alone; renaming, moving and deleting change the path of everything
- * below, so they take the project's tree for themselves (lockTreeAlone).
+ * below, so they take an exclusive lock on the project's tree (lockTreeAlone).
  */
 import type { MemberActor } from "../platform/actor.ts";
 import { isUniqueViolation } from "../platform/db/index.ts";
@@ -111,7 +111,7 @@ export function createFolders(needs: FolderNeeds) {
           },
           { tenant: scope.project.orgId },
         );
-      // Somebody else made it, or one above it, in the same moment: then the next look finds that one.
+      // Somebody else created it, or one above it, in the same moment: then the next read finds that one.
       for (let attempt = 1; ; attempt += 1) {
         try {
           return await make();
@@ -199,7 +199,7 @@ export function createFolders(needs: FolderNeeds) {
       return db.write(
         async (tx) => {
           await lockTree(tx, scope.project.id);
-          // It may have gone, or moved to where the caller has no say, since it was looked at.
+          // It may have been deleted, or moved to where the caller has no rights, since it was read.
           const now = await findFolderByPath(tx, folder.environmentId, folder.path);
           if (now?.id !== folder.id) throw folderUnknown(folder.path);
           await describeFolder(tx, folder.id, input.description, clock.now());

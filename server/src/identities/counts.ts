@@ -1,4 +1,4 @@
-/** Keeps totals cheap: who finds that too many rows had to be counted anew has the kept part moved on, after the answer. */
+/** Keeps totals cheap: when too many rows had to be counted, the stored count is moved on, after the answer. */
 import type { Db } from "../platform/db/index.ts";
 import { moveMoment, type Counted, type Total } from "./counts.store.ts";
 

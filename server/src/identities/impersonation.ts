@@ -1,5 +1,5 @@
 /**
- * Whoever can make credentials for an identity can act as it. So acting on someone's credentials needs, besides the
+ * A caller who can create credentials for an identity can impersonate it. So acting on someone's credentials needs, besides the
  * right to do so, all rights that the identity holds: otherwise "may create tokens" would mean "may become admin".
  */
 import type { MemberActor } from "../platform/actor.ts";

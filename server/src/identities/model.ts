@@ -5,7 +5,7 @@ import { permittedOf, type Ability } from "../permissions/index.ts";
 export const identityProtected = () =>
   badRequest("This identity is protected against deletion. Turn its delete protection off first.");
 
-/** The project, the identity or a role that is to be given was deleted while we looked. */
+/** The project, the identity or a role to assign was deleted since it was read. */
 export const goneMeanwhile = () => notFound("The project, the identity or one of the roles");
 
 export interface IdentityMetadataItem {

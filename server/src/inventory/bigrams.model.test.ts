@@ -6,7 +6,7 @@ import { bitsOf, bigramsOf } from "./bigrams.model.ts";
 const hasAll = (letters: Buffer, bits: readonly number[]) =>
   bits.every((bit) => ((letters[bit >> 3] ?? 0) >> (bit & 7)) & 1);
 
-describe("the letters of a block", () => {
+describe("the bigrams of a block", () => {
   test("whatever part of whichever name is looked for, its bits are there", () => {
     const text = fc.oneof(fc.string({ minLength: 1 }), fc.string({ minLength: 1, unit: "grapheme" }));
     fc.assert(
@@ -24,7 +24,7 @@ describe("the letters of a block", () => {
     );
   });
 
-  test("what no name holds is told from what some do", () => {
+  test("what no name holds is distinguished from what some do", () => {
     const letters = bigramsOf(["api-1.example.com\n40ab", "web"]);
     for (const term of ["a", "e", "-1", "ex", "b", "0a", "eb"])
       assert.ok(hasAll(letters, bitsOf(term)), term);

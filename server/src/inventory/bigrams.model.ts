@@ -1,6 +1,6 @@
 /**
- * The letters of a block of names, and every two that stand in a row, as one bit each. A term can only be in a block
- * that has all of its bits; where it is, if it is there at all, only a look at the names tells.
+ * The letters and bigrams of a block of names, as one bit each (a Bloom-like filter). A term can only be in a block
+ * that has all of its bits; whether it really is, only comparing the names tells.
  *
  * Names are made of few letters. Those have a class of their own, all others share the last one: 64 bits for letters,
  * then 64 times 64 for pairs, 520 octets for two thousand names.

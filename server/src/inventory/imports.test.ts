@@ -37,7 +37,7 @@ describe("a certificate from elsewhere", () => {
     return rows as { name: string; data: Record<string, unknown> }[];
   };
 
-  test("states one fact when it is taken in, and none when it is refused", async () => {
+  test("states one fact when it is imported, and none when it is refused", async () => {
     const { id: projectId } = await certProject(house.owner);
     const foreign = await issue(house.owner, elsewhere.profile.id);
     const other = await issue(house.owner, elsewhere.profile.id);
@@ -50,7 +50,7 @@ describe("a certificate from elsewhere", () => {
     ]);
   });
 
-  test("that is about to end is told by an expiry alert at once, not only when a later look finds it", async () => {
+  test("that is about to expire is reported by an alert at once, not only when a later scan finds it", async () => {
     const { id: projectId } = await certProject(house.owner);
     const alert = {
       name: "watch",
@@ -61,7 +61,7 @@ describe("a certificate from elsewhere", () => {
       projectId,
     };
     ok(await house.owner.post("/api/v1/cert-manager/alerts", alert));
-    // A first look passes the moment at which this certificate would have become due.
+    // A first scan passes the moment at which this certificate would have become due.
     await house.house.alertWork.runNow();
     const foreign = await issue(house.owner, elsewhere.profile.id, { ttl: "5d" });
     const { certificateId } = ok(
@@ -151,7 +151,7 @@ describe("a certificate from elsewhere", () => {
     ok(await house.owner.post(IMPORT, { certificatePem: spoiled(utf8("ABCD"), utf8("A\tCD")), projectId }));
   });
 
-  test("with more than a thousand names is refused with the bound, and one with a thousand is taken in", async () => {
+  test("with more than a thousand names is refused with the bound, and one with a thousand is imported", async () => {
     const { id: projectId } = await certProject(house.owner);
     const root = await makeAuthority();
     const named = async (count: number) => {

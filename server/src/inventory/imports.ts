@@ -1,4 +1,4 @@
-/** Certificates from elsewhere, taken in so that they are listed, watched and alerted on like our own. */
+/** Imported certificates: listed, watched and alerted on like our own. */
 import type { MemberActor } from "../platform/actor.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Keyring } from "../platform/crypto/index.ts";
@@ -108,7 +108,7 @@ export function createImports({
 }: CertificateImportNeeds) {
   const placeOf = async (actor: MemberActor, input: ImportPlace) => {
     // Under a profile it counts as one of those that were issued there, and clients that ask for the profile's latest
-    // certificate get it with its key: whoever puts one there must be able to have one issued.
+    // certificate get it with its key: the importer needs the right to issue there.
     const profile = input.profileId ? await profiles.find(actor, input.profileId, "issue-cert") : undefined;
     const application = input.applicationId
       ? await applications.find(actor, input.applicationId, "read")
@@ -122,7 +122,7 @@ export function createImports({
     return { project, profileId: profile?.id ?? null, applicationId: application?.id ?? null };
   };
 
-  /** Where it goes, if the caller may bring anything there. */
+  /** The target project and profile, if the caller may import there. */
   const enter = async (actor: MemberActor, input: ImportPlace) => {
     const place = await placeOf(actor, input);
     const wanted = { action: "import", subject: "certificates" };

@@ -1,4 +1,4 @@
-/** Sealing a keystore takes ten thousand rounds; organisations take turns at it. */
+/** Encrypting a keystore takes ten thousand rounds; organisations take turns at it. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { anIdentity } from "../../test/builders.ts";
@@ -37,7 +37,7 @@ test("one organisation's many keystores let another's pass", async () => {
   assert.ok(before < CROWD / 2, `${before} of ${CROWD} were served before the other's one`);
 });
 
-test("who loses the right while waiting for a keystore gets none, and the key is not opened", async () => {
+test("a caller who loses the right while waiting for a keystore gets none, and the key is not decrypted", async () => {
   const { project, profile } = await aPki(house);
   const { certificateId } = await issue(house.owner, profile.id);
   const reader = await anIdentity(house.owner, house.base, project.id, { roles: [{ role: "admin" }] });

@@ -27,7 +27,7 @@ export interface CertificateDetails {
   readonly friendlyName?: string;
   readonly metadata?: readonly { readonly key: string; readonly value: string }[];
   readonly renewBeforeSeconds?: number;
-  /** What was said about this one certificate, whatever its profile says. */
+  /** Settings of this one certificate, which override its profile's. */
   readonly autoRenewal?: boolean;
 }
 

@@ -353,7 +353,7 @@ describe("operation 1: the certificates of a profile", () => {
     );
   });
 
-  test("a search through the index finds what a look at every row finds, rare and common, in every status", async () => {
+  test("a search through the index finds what a scan of every row finds, rare and common, in every status", async () => {
     const one = await fresh();
     const now = house.clock.millis();
     const kinds = ["api", "web", "00000", "a_b%c"];

@@ -98,7 +98,7 @@ describe("how a search is planned", () => {
     assert.ok(plan.kind === "index" && plan.parts.every((part) => /\d\d/.test(part)), JSON.stringify(plan));
   });
 
-  test("names made to be all different are sampled in bites and to a bound", async () => {
+  test("names made to be all different are sampled in chunks and to a bound", async () => {
     let turns = 0;
     let isDone = false;
     const count = (): void => {

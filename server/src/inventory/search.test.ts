@@ -20,7 +20,7 @@ describe("the inventory of a project", () => {
   const search = async (one: Pki, query = "") =>
     ok(await house.owner.get(`/api/v1/projects/${one.project.id}/certificates/search${query}`));
 
-  /** Signed by the authority for a request, under no profile and with a key that is not kept here. */
+  /** Signed by the CA for a CSR, under no profile and with a key that is not stored here. */
   const signedBare = async (one: Pki, commonName: string): Promise<string> => {
     const { privateKey } = generateKeyPairSync("ec", { namedCurve: "prime256v1" });
     const csr = csrToPem(
@@ -259,7 +259,7 @@ describe("the inventory of a project", () => {
       }
   });
 
-  test("a certificate from elsewhere is listed like ours, with its key sealed, and can be removed; ours cannot while it lives", async () => {
+  test("a certificate from elsewhere is listed like ours, with its key encrypted, and can be removed; ours cannot while it lives", async () => {
     const one = await aPki(house);
     const foreign = await issue(house.owner, pki.profile.id, { commonName: "foreign.example.com" });
     const body = {
@@ -447,7 +447,7 @@ describe("the inventory of a project", () => {
       );
   });
 
-  test("a right that is bound to what the list does not show finds the same as a look at each", async () => {
+  test("a right with conditions on what the list does not show finds the same as reading each", async () => {
     const one = await aPki(house);
     const team = (value: string) => ({ metadata: [{ key: "team", value }] });
     await issue(house.owner, one.profile.id, { commonName: "ours", altNames: [] }, team("a"));

@@ -28,7 +28,7 @@ interface SearchNeeds {
   readonly keyring: Keyring;
   readonly scope: CertificateScope;
   readonly profiles: Profiles;
-  /** What acting on many does to each: the rooms that do it stand above this one. */
+  /** The bulk actions on each certificate: the rooms that do them are above this one. */
   readonly renew: (actor: MemberActor, id: string) => Promise<unknown>;
   readonly revoke: (actor: MemberActor, id: string, reason: RevocationReason) => Promise<unknown>;
 }
@@ -42,7 +42,7 @@ interface SearchCandidate {
   readonly hasKey: boolean;
 }
 
-/** With a way to ask whether the caller is still welcome: many certificates take minutes. */
+/** With a check whether the caller still has access: many certificates take minutes. */
 type BulkOrder = BulkInput & { readonly confirm: Confirm };
 
 interface SearchedAction {
@@ -54,7 +54,7 @@ interface SearchedAction {
 
 const STREAM_PAGE = 1000;
 /**
- * As callers get it: encrypted, because the place may be that of a certificate they may not see, and bound to its
+ * The cursor as callers get it: encrypted, because its position may be that of a certificate they may not see, and bound to its
  * project.
  */
 const sealCursor = (key: Buffer, projectId: string, { at, id }: Cursor): string =>
@@ -96,7 +96,7 @@ export function createCertificateSearch({
     };
   };
 
-  /** Moments in one spelling, which the database reads as we do. */
+  /** Timestamps in one form, which the database reads as we do. */
   const checked = (query: CertificateQuery): CertificateQuery => {
     const inOneSpelling = (field: "expiresBefore" | "issuedBefore") => {
       const text = query[field];
@@ -178,7 +178,7 @@ export function createCertificateSearch({
     );
   };
 
-  /** Stops at none, and says which failed and why; only without a database, or without a caller, nothing more is done. */
+  /** Continues after a failure, and says which failed and why; stops only when the database or the caller's access is lost. */
   const onEach = async (
     found: readonly SearchCandidate[],
     { dryRun, confirm }: BulkOrder,

@@ -84,7 +84,7 @@ function toCertificateView(row: CertificateRow, now: Date): CertificateView {
   };
 }
 
-/** Each takes as long as a few signatures, and whoever fetches hundreds of them waits behind itself. */
+/** Each takes as long as a few signatures, and a caller that fetches hundreds of them waits behind itself. */
 const turns = createFairQueue({
   what: "keystores are being sealed",
   places: 2,
@@ -107,7 +107,7 @@ export function createInventory({ db, clock, keyring, permissions, profiles }: I
     return row;
   };
 
-  /** Every look at a private key leaves a row in the audit log before the key leaves the house. */
+  /** Every read of a private key leaves a row in the audit log before the key is sent. */
   const openKey = async (actor: MemberActor, row: CertificateRow): Promise<KeyObject | undefined> => {
     const key = await openCertificateKey(keyring, row);
     if (!key) return undefined;
@@ -145,7 +145,7 @@ export function createInventory({ db, clock, keyring, permissions, profiles }: I
     };
   };
 
-  /** What the server will sign unasked, the caller must be able to have signed now. */
+  /** To switch on automatic renewal, the caller must be allowed to issue now. */
   const requireRenewable = async (actor: MemberActor, row: CertificateRow): Promise<void> => {
     if (row.sealedKey === null)
       throw badRequest("The server cannot renew this certificate: its private key is not kept here.");
@@ -241,7 +241,7 @@ export function createInventory({ db, clock, keyring, permissions, profiles }: I
         );
       }
       const { orgId } = await find(actor, id, "read-private-key");
-      // The key is opened in the turn and not before: rights may go while it waits.
+      // The key is decrypted in the turn and not before: rights may be lost while it waits.
       return turns.run(orgId, async () => buildPkcs12(await contents(), { password: wish.password }));
     },
 
@@ -276,7 +276,7 @@ export function createInventory({ db, clock, keyring, permissions, profiles }: I
       };
     },
 
-    /** An active certificate of ours stays: who could revoke what nobody remembers? */
+    /** An active certificate of ours cannot be removed: it could not be revoked any more. */
     async delete(actor: MemberActor, id: string): Promise<CertificateView> {
       const row = await find(actor, id, "delete");
       const now = clock.now();

@@ -1,8 +1,8 @@
 /**
- * Which certificates somebody sees, whatever way they come. Search, export and every look at one certificate ask for
+ * Which certificates a caller sees, by whichever endpoint. Search, export and every read of one certificate require
  * `read` on `certificates`. Lists that have a right of their own (a profile's, an alert's) are opened by that right;
  * what they then show is what the caller's rules about certificates let through: conditions and denials hold there as
- * they do everywhere. Only who has no rule at all that lets them read certificates sees such a list by its own right.
+ * they do everywhere. Only a caller without any rule that allows reading certificates sees such a list by its own right.
  */
 import type { Db, TurnOf } from "../platform/db/index.ts";
 import { compileRules, permittedOf, type Ability } from "../permissions/index.ts";
@@ -25,7 +25,7 @@ export function sightOf(ability: Ability): Ability {
   return sight;
 }
 
-/** No condition stands between this caller and any certificate: then the database can do the paging. */
+/** The caller may see every certificate, without conditions: then the database can do the paging. */
 export const seesAll = (sight: Ability): boolean => sight.can(ACTION, SUBJECT, {});
 
 interface Looking {
@@ -50,7 +50,7 @@ export async function seenOf<Row extends { readonly id: string }>(
 }
 
 const CHUNK = 100;
-/** More than this are not looked through one by one; a conditional reader sees those that come first. */
+/** More than this are not checked one by one; a reader with conditions sees those that come first. */
 const MOST_LOOKED_THROUGH = 10_000;
 
 /** A page of what the caller may see, of a list that is read bit by bit. */

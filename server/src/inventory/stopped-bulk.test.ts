@@ -1,4 +1,4 @@
-/** Acting on many certificates goes on only as long as its caller is welcome. */
+/** Bulk actions on certificates go on only as long as the caller has access. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { anIdentity, unique, until } from "../../test/builders.ts";

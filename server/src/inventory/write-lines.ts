@@ -1,4 +1,4 @@
-/** Everything a query finds, as lines of JSON or CSV: in parts that are small, made in chunks, and judged all along. */
+/** Everything a query finds, as lines of JSON or CSV: in small parts, made in chunks, with rights checked all along. */
 import { Pace } from "../platform/pace.ts";
 import type { Ability } from "../permissions/index.ts";
 import type { FoundCertificate } from "./store/certificates.ts";
@@ -117,7 +117,7 @@ export async function* writeLines(needs: LinesNeeds): AsyncGenerator<Buffer> {
       yield* partsOf(text);
       text = "";
     }
-    // Nothing waits here for what comes next: to judge it may take a while, and it may be refused.
+    // Sent before the next part is checked: that may take a while, and may be refused.
     yield* partsOf(text);
     text = "";
   }

@@ -1,4 +1,4 @@
-/** From what somebody asks for to a certificate: judged by its policy, signed, recorded, renewed before it ends. */
+/** From a request to a certificate: checked by its policy, signed, recorded, renewed before it expires. */
 export { issuanceJobs } from "./jobs.ts";
 export { createRenewal } from "./renewal.ts";
 export { createCertificateRequests } from "./requests.ts";

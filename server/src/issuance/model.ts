@@ -1,5 +1,5 @@
 // From what a caller sent to what shall be certified: the request's attributes win, then what the CSR says, then the
-// profile's defaults. Nothing is judged here; the policy and the lint look at the result.
+// profile's defaults. Nothing is checked here; the policy and the lint check the result.
 import { invalid, invalidField, type Issue } from "../platform/problem.ts";
 import { levelsLeft, type Issuer } from "../signing/issuers.model.ts";
 import {
@@ -43,7 +43,7 @@ export interface Material {
   readonly defaults: ProfileDefaults;
   readonly rules: PolicyRules;
   readonly issuer: Issuer | null;
-  /** For a renewal: what it takes the place of. */
+  /** For a renewal: the certificate that it replaces. */
   readonly replaced?: Replaced | undefined;
   readonly now: Date;
 }
@@ -79,7 +79,7 @@ function subjectOf({ attributes, csr, defaults }: Material): DistinguishedName {
   });
 }
 
-/** Public authorities stop at a hundred, too. */
+/** Public CAs stop at a hundred, too. */
 const MOST_ALT_NAMES = 100;
 
 function altNamesOf({ attributes, csr, defaults }: Material): GeneralName[] {
@@ -95,7 +95,7 @@ function altNamesOf({ attributes, csr, defaults }: Material): GeneralName[] {
     given ??
     (fromCsr && fromCsr.length > 0 ? [...fromCsr] : undefined) ??
     textual(defaults.subjectAltNames ?? []);
-  // As many as the contract lets a request name: each is judged by each pattern of the policy.
+  // As many as the contract lets a request name: each is matched with each pattern of the policy.
   if (names.length > MOST_ALT_NAMES)
     throw invalidField(["csr"], `must ask for at most ${MOST_ALT_NAMES} alternative names`);
   const seen = new Set<string>();
@@ -128,11 +128,11 @@ function validityOf({ attributes, defaults, rules, issuer, replaced, now }: Mate
     const notAfter = parseMoment(until, "notAfter");
     const notBefore = begin((notAfter.getTime() - now.getTime()) / 1000);
     if (from !== undefined || max === undefined) return { notBefore, notAfter };
-    // Who asks for all that the policy gives, from now on, is not refused for the seconds that we put before.
+    // A request for the policy's maximum from now on is not refused because of the backdated `notBefore`.
     const earliest = addSeconds(notAfter, -max);
     return { notBefore: earliest <= now ? latest(notBefore, earliest) : toSecond(now), notAfter };
   }
-  // Where nobody said how long: as before, or the profile's word, kept within the policy and the authority.
+  // Without a requested lifetime: as before, or the profile's default, within the policy's and the CA's limits.
   const usual =
     replaced?.lifetimeSeconds ?? (defaults.ttlDays ? defaults.ttlDays * 86_400 : DEFAULT_TTL_SECONDS);
   const lifetime = ttl === undefined ? Math.min(usual, max ?? usual) : parseDuration(ttl, "ttl");
@@ -140,7 +140,7 @@ function validityOf({ attributes, defaults, rules, issuer, replaced, now }: Mate
   const wished = addSeconds(notBefore, lifetime);
   const end = issuer?.certificate.notAfter;
   if (ttl !== undefined || end === undefined || end >= wished) return { notBefore, notAfter: wished };
-  // A renewal that would last no longer than the old one is none: it is refused, so that somebody hears of it.
+  // A renewal that would expire no later than the old one is refused, so that an alert reports it.
   return { notBefore, notAfter: !replaced || end > replaced.notAfter ? end : wished };
 }
 
@@ -148,8 +148,8 @@ function validityOf({ attributes, defaults, rules, issuer, replaced, now }: Mate
 const AHEAD_SECONDS = 86_400;
 
 /**
- * What a policy that looks at the lifetime alone does not see: one that is over, and one that lies so far ahead that
- * whoever may have certificates today would have those of later years too.
+ * What a policy about the lifetime alone does not see: one that is over, and one that lies so far ahead that
+ * a caller who may have certificates today would have those of later years too.
  */
 export function timeFindings(
   rules: PolicyRules,
@@ -214,7 +214,7 @@ function signatureFor({ attributes, defaults, rules, issuer }: Material): Signat
   const usual = said(defaults.signatureAlgorithm);
   const fits = (algorithm: SignatureAlgorithm): boolean =>
     issuer !== null && fitsKey(algorithm, issuer.signer.key);
-  // A default made for another authority's key is no reason to refuse.
+  // A default made for another CA's key type is no reason to refuse.
   const preferred = usual === undefined ? undefined : parseSignatureAlgorithm(usual);
   if (preferred !== undefined && fits(preferred)) return preferred;
   const allowed = allowedSignatures(rules);
@@ -252,7 +252,7 @@ export function renewBeforeSeconds(
 }
 
 /**
- * What the right to a certificate is judged by. A name that is no text stands there by its kind, so that a right to
+ * What the right to a certificate is checked with. A name that is not text is given by its kind, so that a right to
  * certain names does not cover it.
  */
 export const namesOf = (template: CertificateTemplate, friendlyName: string | undefined) => ({

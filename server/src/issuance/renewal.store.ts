@@ -1,7 +1,7 @@
 import { slowSql, sql, type SlowQuery, type Tx } from "../platform/db/index.ts";
 
 // One on hold keeps its time: it is renewed once it is released, and never before.
-// The first of each organisation, then the second of each: a thousand that are due in one do not hold up another's one.
+// The first of each organisation, then the second of each: a thousand that are due in one do not delay another's one.
 // So many of each project along its index, however many there are.
 const due = slowSql<{ id: string; attempts: number }>(`
   SELECT d.id, d.attempts FROM (

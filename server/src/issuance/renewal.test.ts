@@ -83,7 +83,7 @@ describe("automatic renewal", () => {
       for (const [at, pause] of pauses.slice(0, longest).entries())
         assert.ok(pause <= (pauses[at + 1] ?? 0) + 5000, "the pauses grow until the end comes near");
       await switchAuthority(one, "active");
-      // It may have ended right after the sweep; the next one is due half a minute later.
+      // It may have ended right after the run; the next one is due half a minute later.
       house.clock.advance(31_000);
       await house.house.jobs.runDue();
       assert.equal((await one.list()).body.certificates.length, 1, "what has ended is not renewed");
@@ -130,7 +130,7 @@ describe("automatic renewal", () => {
     assert.equal((await one.list()).body.certificates.length, 2);
   });
 
-  test("that was interrupted before its authority changed is begun anew at the next try", async () => {
+  test("that was interrupted before its CA changed is started again at the next try", async () => {
     const one = await aPki(house, { apiConfig: { autoRenew: true, renewBeforeDays: 2 } });
     const { certificateId } = await interrupted(one);
     ok(
@@ -150,7 +150,7 @@ describe("automatic renewal", () => {
     assert.equal((await shownBy(one, renewedByCertificateId)()).status, "active");
   });
 
-  test("ends with the profile: nothing is signed without its policy, and that is told once", async () => {
+  test("ends with the profile: nothing is signed without its policy, and that is reported once", async () => {
     const one = await aPki(house, { apiConfig: { autoRenew: true, renewBeforeDays: 2 } });
     const { certificateId } = await issue(one.client, one.profile.id, { ttl: "10d" });
     ok(await one.client.delete(`/api/v1/cert-manager/certificate-profiles/${one.profile.id}`));

@@ -77,7 +77,7 @@ export function createRenewal({ db, clock, log, profiles, issuance }: RenewalNee
     db.write(
       async (tx) => {
         const next = nextTry(again.at, row.notAfter, attempts);
-        // Where somebody else was quicker, nothing has failed and nobody is to be alarmed.
+        // Where another renewal was quicker, nothing has failed and no alert is due.
         if (await postponeRenewal(tx, row.id, { next, ...again })) tx.emit(failed(row, again.reason));
       },
       { audited: false },
@@ -101,7 +101,7 @@ export function createRenewal({ db, clock, log, profiles, issuance }: RenewalNee
         { removeRootsFromChain: false },
       );
     } catch (error) {
-      // A refusal is told to people; anything else is a bug that is logged, and tried again all the same.
+      // A refusal is reported to people; anything else is a bug that is logged, and still retried.
       const reason = error instanceof Problem ? error.message : "An internal error; see the server's log.";
       if (!(error instanceof Problem))
         log.error({ certificateId: id, reason: (error as Error).message }, "a renewal failed");

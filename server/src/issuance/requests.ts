@@ -1,4 +1,4 @@
-/** How a request stands: clients poll it, and find the certificate there once it is issued. */
+/** The state of a certificate request: clients poll it, and find the certificate there once it is issued. */
 import type { MemberActor } from "../platform/actor.ts";
 import type { Clock } from "../platform/clock.ts";
 import type { Keyring } from "../platform/crypto/index.ts";

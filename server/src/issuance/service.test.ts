@@ -116,7 +116,7 @@ describe("issuing certificates", () => {
     assert.equal(shown.fingerprintSha256, parsed.fingerprint256.replaceAll(":", "").toLowerCase());
   });
 
-  test("for a request: possession is proved, the key stays with the caller", async () => {
+  test("for a CSR: possession is proved, the key stays with the caller", async () => {
     const { csr, spoiled } = await aCsr(["csr.example.com"]);
     const { certificate } = ok(await post({ csr, attributes: { ttl: "24h" } }));
     assert.equal(certificate.privateKey, undefined);
@@ -201,7 +201,7 @@ describe("issuing certificates", () => {
     );
   });
 
-  test("an authority is certified only where the policy says so in words", async () => {
+  test("a CA is certified only where the policy says so explicitly", async () => {
     const attributes = { commonName: "sub", altNames: [], basicConstraints: { isCA: true, pathLength: 0 } };
     assert.equal((await post({ attributes })).status, 400);
     const profile = await aProfile(house.owner, pki.project.id, pki.root.id, {

@@ -1,6 +1,6 @@
 /**
- * What people ask signing for: a certificate under a profile, a signature on a request, a renewal. Permission first,
- * then the wish, then the policy's findings; the rest is signing's.
+ * Issuing under a profile, signing a CSR, renewing. Permission first,
+ * then the request, then the policy's findings; the rest is done by signing.
  */
 import { createHash } from "node:crypto";
 import type { MemberActor } from "../platform/actor.ts";
@@ -89,7 +89,7 @@ export function createIssuance(needs: IssuanceNeeds) {
     };
   };
 
-  /** An authority that the caller may sign under at all; under which names is asked when they are known. */
+  /** A CA that the caller may sign under at all; the right to the names is checked when they are known. */
   const requireSigner = async (actor: MemberActor, caId: string) => {
     const authority = await needs.authorities.find(actor, caId, "read");
     const wanted = { action: "create", subject: "certificates" };
@@ -131,7 +131,7 @@ export function createIssuance(needs: IssuanceNeeds) {
 
     renewRow: renewing.renewRow,
 
-    /** For clients that name an authority instead of a profile; no policy stands between, so the right to create is asked. */
+    /** For clients that name a CA instead of a profile; there is no policy, so `create` on certificates is required. */
     async sign(actor: MemberActor, input: SignInput, idempotencyKey: string | undefined) {
       if (input.certificateTemplateId) {
         const attributes = {

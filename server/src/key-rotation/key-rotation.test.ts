@@ -153,7 +153,7 @@ test("S-57 a ciphertext opens only as what it was: not as another version, colum
     "the same text never looks the same",
   );
   const read = async () => {
-    // Whoever changes rows behind our back does not count it; without this an answer from memory would be right.
+    // A change made directly in SQL does not raise the revision; without this a cached answer would be right.
     await query("UPDATE project_changes SET counter = counter + 1 WHERE project_id = $1", [one.id]);
     return (await house.owner.get(`/api/v4/secrets/A?projectId=${one.id}&environment=dev`)).status;
   };

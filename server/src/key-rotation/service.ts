@@ -1,6 +1,6 @@
 /**
- * A new data key for a project, while everybody goes on working. The new key is used for new rows at once; a job
- * walks over the old ones, folder by folder, and encrypts them anew. Every row names its key, so it can be read at
+ * A new data key for a project, without downtime. The new key is used for new rows at once; a job
+ * walks over the old ones, folder by folder, and re-encrypts them. Every row names its key, so it can be read at
  * any moment, and a job that was killed simply finds what is left. The old key is kept: rows of other rooms may name
  * it, and so do backups.
  */
@@ -39,7 +39,7 @@ const projectKeyRotated = fact<{ readonly orgId: string; readonly projectId: str
 export type KeyRotations = ReturnType<typeof createKeyRotations>;
 
 const BATCH = 500;
-/** A node that has not heard of the rotation yet may use the old key for this long. */
+/** A node that does not know of the rotation yet may use the old key for this long. */
 const GRACE_MS = 120_000;
 
 export function createKeyRotations({ db, clock, tail, keyring, access }: RotationNeeds) {
@@ -48,7 +48,7 @@ export function createKeyRotations({ db, clock, tail, keyring, access }: Rotatio
   });
   tail.onReconnect(() => keyring.forgetAllActive());
 
-  /** Opened and closed again before anything is written, in chunks; nothing waits for that but this job. */
+  /** Decrypted and encrypted again before anything is written, in chunks; only this job waits for that. */
   const anew = async <Row, New>(
     rotation: RotationRow,
     rows: readonly Row[],
@@ -120,7 +120,7 @@ export function createKeyRotations({ db, clock, tail, keyring, access }: Rotatio
       await db.write((tx) => finishRotation(tx, rotation.id, clock.now()), { audited: false });
   }
 
-  // A row that cannot be opened holds up its own project, not all that come after it.
+  // A row that cannot be decrypted blocks its own project, not all that come after it.
   const work = async (): Promise<void> => takingTurns((await db.read(runningRotations)).map(goOn));
 
   // A short lease: two nodes at it do no harm (a row is replaced only while it names the old key), and after a kill the

@@ -1,4 +1,4 @@
-/** What organisation and project members share on the wire. */
+/** Schemas that organisation and project members share. */
 import { z } from "zod";
 import { queryInteger, uuid } from "../platform/http/endpoint.ts";
 

@@ -9,7 +9,7 @@ export interface MemberPage {
   readonly limit: number;
 }
 
-/** More people than this are not looked through one by one; a conditional reader sees those that come first. */
+/** More people than this are not checked one by one; a reader with conditions sees those that come first. */
 export const MOST_LOOKED_THROUGH = 10_000;
 
 /** Whether no condition stands between this reader and anybody: then the database can do the paging. */

@@ -62,7 +62,7 @@ interface NewMembership {
   readonly at: Date;
 }
 
-/** What a row would point at was deleted since it was looked at. */
+/** What a row would point at was deleted since it was read. */
 const orGone = <T>(written: Promise<T>): Promise<T> =>
   written.catch((error: unknown) => {
     throw isForeignKeyViolation(error) ? notFound("The project, the member or one of the roles") : error;

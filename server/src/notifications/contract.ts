@@ -1,4 +1,4 @@
-/** What is to be said, in no particular channel's words. It is frozen when the occasion arises, so that a repeat says the same. */
+/** The content of a notification, independent of the channel. It is fixed at creation, so that a retry sends the same. */
 
 export type NoticeKind =
   "expiration" | "issuance" | "renewal" | "revocation" | "renewal-failed" | "resolution" | "test";
@@ -39,19 +39,19 @@ export interface NoticeContent {
 export interface Notice extends NoticeContent {
   /** The delivery's id: the same however often it is sent. */
   readonly id: string;
-  /** Of several recipients only those at these places in the channel's list: the others have it. */
+  /** Of several recipients only those at these indexes of the channel's list: the others have it. */
   readonly remainingRecipients?: readonly number[] | null;
 }
 
-/** A message shows so many certificates and says how many more there are. */
+/** A message shows this many certificates and says how many more there are. */
 export const SHOWN = 20;
 
 /**
- * taken    the receiver has it; a remark names those of several who did not take it
- * refused  it will never take this one: trying again is pointless
- * later    not now: try again, not before `afterSeconds` if the receiver asked for that, and of several recipients only
- *          for those at the places `remaining recipients`
- * unready  this house cannot send through this channel yet (no mail server is set): keep it, say why
+ * taken    the receiver accepted it; a remark names those of several who did not
+ * refused  it will never accept this one: a retry is pointless
+ * later    not now: retry, not before `afterSeconds` if the receiver asked for that, and of several recipients only
+ *          for those at the indexes `remainingRecipients`
+ * unready  this server cannot send through this channel yet (no mail server is configured): keep it, say why
  */
 export type DeliveryOutcome =
   | { readonly kind: "taken"; readonly remark?: string }

@@ -1,4 +1,4 @@
-/** A letter to one person: a few sentences and one link, as text and as HTML that loads nothing from anywhere. */
+/** A mail to one person: a few sentences and one link, as text and as HTML that loads nothing from anywhere. */
 import { oneLine } from "./model.ts";
 import { escapeHtml } from "../platform/html.ts";
 

@@ -1,4 +1,4 @@
-/** How to say a notice in one sentence, whatever the channel. */
+/** A notification in one sentence, whatever the channel. */
 import type { NoticeContent } from "./contract.ts";
 
 /** User-given text for places where a line break or an invisible character could pretend to be something else. */

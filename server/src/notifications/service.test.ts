@@ -207,7 +207,7 @@ describe("TLS to a pinned address", () => {
 });
 
 describe("Slack", () => {
-  test("names cannot ring the channel or forge a link", () => {
+  test("names cannot ping the channel or forge a link", () => {
     const { text, blocks } = slackMessage(
       notice({
         alert: { ...notice().alert, name: "<!channel> `x` & <https://evil|here>" },
@@ -478,7 +478,7 @@ describe("e-mail", () => {
     assert.deepEqual(mails[0]?.to, ["a@example.com"]);
   });
 
-  test("whoever was busy is tried again alone", async () => {
+  test("a busy recipient is retried alone", async () => {
     const all = ["a@example.com", "busy@example.com", "gone@example.com"];
     const first = await sendTo(plain(), all);
     assert.deepEqual([first.kind, mails[0]?.to], ["later", ["a@example.com"]]);

@@ -1,4 +1,4 @@
-/** All the ways to tell someone. A further one is one more file and one more line here. */
+/** The registry of channels. A further one is one more file and one more line here. */
 import type { Clock } from "../platform/clock.ts";
 import type { Outbound } from "../platform/outbound.ts";
 import type { AnyChannel, Channel } from "./channels/channel.ts";

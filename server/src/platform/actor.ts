@@ -1,12 +1,12 @@
 /**
- * Who asks. Every use case takes an actor first; there is no anonymous path into a service. The `caller` part
- * says from where, for the audit trail; it is absent for work the house does unasked.
+ * The caller of a use case, its first argument; there is no anonymous path into a service. The `caller` part
+ * says from where, for the audit log; it is absent for background jobs.
  */
 export interface Caller {
   readonly requestId: string;
   readonly ip: string;
   readonly userAgent: string;
-  /** Has the connection been given up? Nobody reads the answer then, and long work for it need not begin. */
+  /** Has the client disconnected? Then nobody reads the answer, and long work for it need not begin. */
   readonly isGone?: () => boolean;
 }
 
@@ -38,14 +38,14 @@ interface SystemActor {
   readonly id: null;
   readonly name: string;
   readonly orgId: null;
-  /** Present when the house acts on a request whose sender it does not know: a refused login. */
+  /** Present when the server acts on a request whose sender is unknown: a refused login. */
   readonly caller?: Caller;
 }
 
 export type MemberActor = IdentityActor | UserActor;
 export type Actor = MemberActor | SystemActor;
 
-/** Throws what a caller who was let in would be answered now: whoever was shut out meanwhile does nothing more. */
+/** Throws the problem if the caller would be refused now: one who lost access meanwhile does nothing more. */
 export type Confirm = () => Promise<void>;
 
 export const systemActor = (name: string, caller?: Caller): SystemActor => ({

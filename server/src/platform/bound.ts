@@ -1,11 +1,11 @@
 /**
  * How many of something there may be. Up to ten thousand are counted each time, which takes a millisecond. Counting a
  * hundred thousand for each new one would cost more than the row: after a count, a sixteenth of the room that is left is
- * given out without looking again, and that there is none is remembered for a second. So the last ones are counted one
+ * given out without counting again, and that there is none is cached for a second. So the last ones are counted one
  * by one and the first ones hardly ever.
  *
- * On one node the bound is exact: what a transaction may make counts from then on until the transaction is over.
- * Several nodes do not know of each other's transactions, so together they may pass it by as many as are under way on
+ * On one node the bound is exact: what a transaction may create counts from then on until it has ended.
+ * Several nodes do not know of each other's transactions, so together they may exceed it by as many as are open on
  * the others at that moment.
  */
 import { LRUCache } from "lru-cache";
@@ -16,14 +16,14 @@ interface BoundOptions {
   readonly most: number;
   /** "A project has at most", "folders". */
   readonly words: readonly [string, string];
-  /** Looks at no more than `most` of them. */
+  /** Counts no more than `most` of them. */
   readonly count: (q: Query, scope: string, most: number) => Promise<number>;
 }
 
 interface Bound {
   /** Throws if there is no room for so many more; what is allowed stays so until the transaction is over. */
   leaveRoom(tx: Tx, scope: string, more?: number): Promise<void>;
-  /** Throws if there is no room for so many more, for who has much to do before the transaction; promises nothing. */
+  /** Throws if there is no room for so many more: an early check before long work, without a promise. */
   check(q: Query, scope: string, more?: number): Promise<void>;
 }
 
@@ -31,16 +31,16 @@ const PART = 16;
 const COUNTED = 10_000;
 const SCOPES = 10_000;
 const FULL_MS = 1000;
-/** Whom to wait for before saying no: those under way may have been counted already, or fail. */
+/** What to wait for before refusing: open transactions may have been counted already, or fail. */
 const LOOKS = 16;
 const PATIENCE_MS = 1000;
 
-/** What one scope's transactions on this node have been allowed and have not ended with. */
+/** What open transactions of one scope on this node have been allowed. */
 interface Underway {
   held: number;
-  /** All that were ever over: who counts meanwhile does not know whether they were counted. */
+  /** All that ever ended: a count that runs meanwhile may or may not include them. */
   over: number;
-  /** Who looks at this now; forgotten when there is nobody. */
+  /** How many callers use this now; removed when there are none. */
   users: number;
   readonly waiting: Set<() => void>;
 }
@@ -66,7 +66,7 @@ export function createBound({ most, words: [where, what], count }: BoundOptions)
   const own = new WeakMap<Query, Map<string, number>>();
   const refusal = () => badRequest(`${where} ${most.toLocaleString("en")} ${what}.`);
 
-  /** From a look to what is taken on the strength of it nobody else comes in between. */
+  /** Between the count and the grant based on it nobody else gets in. */
   const take = async (q: Query, scope: string, more: number, at: Underway): Promise<void> => {
     const left = granted.get(scope) ?? 0;
     if (left >= more) {

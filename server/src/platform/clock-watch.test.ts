@@ -40,7 +40,7 @@ describe("a node's clock beside the database's", () => {
     assert.equal(watch.clock.isTrusted?.(), true);
   });
 
-  it("is the database's where they differ by seconds: it says so once, signs on, and tells when it is over", async () => {
+  it("is the database's where they differ by seconds: it logs so once, keeps signing, and logs when it is over", async () => {
     const { own, said, watch } = watchOf(5000);
     await watch.compare(house.house.database);
     await watch.compare(house.house.database);

@@ -1,9 +1,9 @@
 /**
  * Nodes whose clocks differ refuse each other's tokens and issue certificates that begin in the future. All of them can
- * see one clock: the database's. Each compares itself with it; beyond two seconds it says so and goes by the database's
+ * see one clock: the database's. Each compares itself with it; beyond two seconds it logs so and uses the database's
  * time, so that all nodes agree; beyond thirty it also signs nothing, because nobody knows which of the two is right.
  *
- * Between two comparisons the stopwatch carries the time on: a calendar that steps, wrong or right again, is not
+ * Between two comparisons time advances by the monotonic clock: a step of the system clock, wrong or right again, is not
  * followed before the database was asked, which happens at once.
  */
 import type { Clock } from "./clock.ts";
@@ -13,7 +13,7 @@ import type { Measure } from "./measure.ts";
 
 const COMPARE_MS = 10_000;
 const TOLD_MS = 300_000;
-/** Below this, a difference may be the network's, and means nothing to anybody. */
+/** Below this, a difference may be network latency, and does not matter. */
 const WORTH_TELLING_MS = 2000;
 const WORTH_TRUSTING_MS = 30_000;
 
@@ -36,20 +36,20 @@ export function createClockWatch(own: Clock, log: Log): ClockWatch {
   let offset = 0;
   let toldAt = Number.NEGATIVE_INFINITY;
   let timer: NodeJS.Timeout | undefined;
-  /** Once it goes by the database's time, it stays with it until they agree well: not to and fro at the border. */
+  /** Hysteresis: once it uses the database's time, it does so until they agree well. */
   let isFollowing = false;
-  /** What the calendar and the right time said when the stopwatch stood at zero, as of the last comparison. */
+  /** System time and right time at zero of the monotonic clock, as of the last comparison. */
   let zero: { readonly own: number; readonly right: number } | undefined;
   let compareSoon: () => void = () => undefined;
 
-  /** By how much the calendar was set since the last comparison. */
+  /** By how much the system clock was set since the last comparison. */
   const stepped = (): number => (zero ? own.millis() - own.elapsed() - zero.own : 0);
   const millis = (): number => {
     const shown = own.millis();
     if (!zero) return shown;
     if (Math.abs(stepped()) > WORTH_TELLING_MS) compareSoon();
     const right = zero.right + own.elapsed();
-    // In whole milliseconds, as calendars are: ids are made of them.
+    // In whole milliseconds, because ids are made of them.
     return isFollowing || Math.abs(shown - right) > WORTH_TELLING_MS ? Math.round(right) : shown;
   };
 
@@ -78,7 +78,7 @@ export function createClockWatch(own: Clock, log: Log): ClockWatch {
     const row = await db.read((q) => q.first(databaseTime));
     const took = own.elapsed() - began;
     if (!row) return;
-    // It was asked somewhere in between: what the way took is not the clocks' difference.
+    // It was asked somewhere in between: the round trip is not part of the clocks' difference.
     const seen = row.at - (beganAt + took / 2);
     offset = Math.abs(seen) <= took / 2 ? 0 : seen;
     isFollowing = Math.abs(offset) > (isFollowing ? WORTH_TELLING_MS / 2 : WORTH_TELLING_MS);

@@ -2,18 +2,18 @@ import { Problem } from "./problem.ts";
 
 /**
  * Time comes from here and nowhere else, so that a test can step a year ahead in a millisecond.
- * `now` is the calendar; `elapsed` is a monotonic stopwatch in milliseconds that no clock step can move,
+ * `now` is the wall clock; `elapsed` is the monotonic clock in milliseconds that no clock step can move,
  * for time-outs, freshness and intervals.
  */
 export interface Clock {
   now(): Date;
   millis(): number;
   elapsed(): number;
-  /** May signatures be made by this calendar? False while it is known to be far from the other nodes'. */
+  /** May signatures be made with this time? False while it is known to be far from the other nodes'. */
   isTrusted?(): boolean;
 }
 
-/** Before anything is signed: what begins at the wrong time is refused by clients, or good for too long. */
+/** Before anything is signed: with a wrong `notBefore` clients refuse it, or it is valid for too long. */
 export function requireTrustedClock(clock: Clock): void {
   if (clock.isTrusted?.() === false)
     throw new Problem(
@@ -35,7 +35,7 @@ export interface SteppedClock extends Clock {
   set(at: Date): void;
 }
 
-/** A calendar that follows the real one from `start` on and jumps when told; the stopwatch stays real. */
+/** A clock that follows the real one from `start` on and jumps on request; the monotonic clock stays real. */
 export function steppedClock(start: Date = new Date()): SteppedClock {
   let offset = start.getTime() - Date.now();
   return {

@@ -87,7 +87,7 @@ function parseUrl(text: string, protocols: readonly string[]): string {
 
 const PER_MINUTE = [0, 1_000_000_000] as const;
 
-/** Undefined = so many times a caller's own limit. */
+/** Undefined = this many times a caller's own limit. */
 const CALLERS_PER_ORGANISATION = 50;
 const perOrganisation = (bucket: string, what: string): Variable<number | undefined> => {
   const name = `KEYWARD_RATE_LIMIT_ORG_${bucket}`;
@@ -101,7 +101,7 @@ const perOrganisation = (bucket: string, what: string): Variable<number | undefi
 };
 
 export const VARIABLES = {
-  port: integer("PORT", "Port of the HTTP interface; 0 takes a free one.", 8080, [0, 65535]),
+  port: integer("PORT", "Port of the HTTP API; 0 takes a free one.", 8080, [0, 65535]),
   host: text("KEYWARD_HOST", "Address to listen on.", "127.0.0.1", (t) =>
     t === undefined
       ? "127.0.0.1"
@@ -123,7 +123,7 @@ export const VARIABLES = {
   ),
   databaseConnections: integer(
     "KEYWARD_DATABASE_CONNECTIONS",
-    "Connections for writing; reading takes up to eight more, upkeep five, listening two.",
+    "Connections for writes; reads take up to eight more, background maintenance five, LISTEN two.",
     10,
     [2, 500],
   ),
@@ -135,7 +135,7 @@ export const VARIABLES = {
   ),
   rootKeyPrevious: text(
     "KEYWARD_ROOT_KEY_PREVIOUS",
-    "While the root key is being changed: the one before. Keys are wrapped anew at the next start; leave it out after that.",
+    "While the root key is being changed: the previous one. Keys are rewrapped at the next start; remove it after that.",
     "(none)",
     (t) => (t === undefined ? undefined : new Redacted(parseRootKey(t))),
   ),
@@ -147,57 +147,57 @@ export const VARIABLES = {
   ),
   revocationUrl: text(
     "KEYWARD_REVOCATION_URL",
-    "Plain http address in certificates for revocation lists, OCSP and issuers; clients do not fetch them over https.",
+    "Plain http address that certificates name for CRLs, OCSP and CA certificates; clients do not fetch them over https.",
     "KEYWARD_PUBLIC_URL",
     (t) => (t === undefined ? undefined : parseUrl(t, ["http:", "https:"])),
   ),
   trustedProxies: text(
     "KEYWARD_TRUSTED_PROXIES",
-    "Proxies whose X-Forwarded-For is believed (CIDR list).",
+    "Proxies whose X-Forwarded-For is trusted (CIDR list).",
     "(none)",
     parseCidrs,
   ),
   rateLimitRead: integer(
     "KEYWARD_RATE_LIMIT_READ",
-    "Reading requests per minute and caller; 0 = off.",
+    "Read requests per minute and caller; 0 = off.",
     6000,
     PER_MINUTE,
   ),
   rateLimitWrite: integer(
     "KEYWARD_RATE_LIMIT_WRITE",
-    "Changing requests per minute and caller; 0 = off.",
+    "Write requests per minute and caller; 0 = off.",
     3000,
     PER_MINUTE,
   ),
-  rateLimitOrgRead: perOrganisation("READ", "Reading"),
-  rateLimitOrgWrite: perOrganisation("WRITE", "Changing"),
+  rateLimitOrgRead: perOrganisation("READ", "Read"),
+  rateLimitOrgWrite: perOrganisation("WRITE", "Write"),
   rateLimitLogin: integer(
     "KEYWARD_RATE_LIMIT_LOGIN",
-    "Logins per minute and address; 0 = off.",
+    "Logins per minute and IP address; 0 = off.",
     600,
     PER_MINUTE,
   ),
   drainSeconds: integer(
     "KEYWARD_DRAIN_SECONDS",
-    "How long a node that is told to stop (SIGTERM) goes on serving while /api/ready says 503, so that balancers pass it over first.",
+    "How long a node keeps serving after SIGTERM while /api/ready answers 503, so that load balancers stop using it first.",
     5,
     [0, 600],
   ),
   streamsPerProject: integer(
     "KEYWARD_STREAMS_PER_PROJECT",
-    "Event streams that a project may have open, over all nodes.",
+    "Event streams (SSE) that a project may have open, over all nodes.",
     10_000,
     [1, 10_000_000],
   ),
   streamsPerIdentity: integer(
     "KEYWARD_STREAMS_PER_IDENTITY",
-    "Event streams that an identity or user may have open, over all nodes.",
+    "Event streams (SSE) that an identity or user may have open, over all nodes.",
     1000,
     [1, 10_000_000],
   ),
   smtpUrl: text(
     "KEYWARD_SMTP_URL",
-    "Mail server for alerts, invitations and forgotten passwords: smtp://user:password@host:587 (STARTTLS; demanded with ?requireTLS=true) or smtps://…",
+    "Mail server for alerts, invitations and forgotten passwords: smtp://user:password@host:587 (STARTTLS; required with ?requireTLS=true) or smtps://…",
     "(no mail)",
     (t) => (t === undefined ? undefined : new Redacted(parseUrl(t, ["smtp:", "smtps:"]))),
   ),
@@ -210,7 +210,7 @@ export const VARIABLES = {
   ),
   invitationsPerHour: integer(
     "KEYWARD_INVITATIONS_PER_HOUR",
-    "Invitations that an organisation may mail per hour (all together ten times as many, five to one address); 0 = any number.",
+    "Invitations that an organisation may mail per hour (the whole instance ten times as many; five to one address); 0 = no limit.",
     200,
     [0, 1_000_000],
   ),
@@ -228,12 +228,12 @@ export const VARIABLES = {
   ),
   auditReads: choice(
     "KEYWARD_AUDIT_READS",
-    "When a reading of secret values is in the audit log: within a second, before the answer, once a minute for the same reader, thing and address (with a count), or never.",
+    "When a read of secret values reaches the audit log: async = within a second, strict = before the answer, grouped = once a minute per reader, object and address (with a count), off = never.",
     ["async", "strict", "grouped", "off"],
   ),
   auditRetentionDays: integer(
     "KEYWARD_AUDIT_RETENTION_DAYS",
-    "Audit rows older than this are dropped, a month at a time; 0 = keep for ever.",
+    "Audit rows older than this are deleted, a month at a time; 0 = keep for ever.",
     0,
     [0, 36500],
   ),

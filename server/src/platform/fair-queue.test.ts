@@ -133,7 +133,7 @@ describe("turns", () => {
     }
   });
 
-  test("one tenant's crowd takes turns with whoever comes later", async () => {
+  test("one tenant's burst takes turns with tenants that come later", async () => {
     const turns = createFairQueue({ ...OPTIONS, waitingPerTenant: 20, waiting: 40 });
     const order: string[] = [];
     const work = (name: string) => async () => {
@@ -146,7 +146,7 @@ describe("turns", () => {
     assert.ok(order.lastIndexOf("other") <= 8, order.join(" "));
   });
 
-  test("those who come first have three of four places that become free, and room when others have none", async () => {
+  test("prioritised callers get three of four slots that become free, and room to wait when others have none", async () => {
     const first = { isOf: (tenant: string) => tenant.startsWith("known"), waiting: 20 };
     const turns = createFairQueue({ ...OPTIONS, places: 1, waiting: 8, waitingPerTenant: 20, first });
     const leave = await turns.take("nobody");
@@ -162,7 +162,7 @@ describe("turns", () => {
     assert.equal(order.slice(0, 8).filter((one) => one === "fresh").length, 2, "nobody is kept out");
   });
 
-  test("a crowd of those who come first takes no room from the others", async () => {
+  test("a burst of prioritised callers takes no room from the others", async () => {
     const first = { isOf: (tenant: string) => tenant.startsWith("known"), waiting: 20 };
     const turns = createFairQueue({ ...OPTIONS, places: 1, waiting: 8, waitingPerTenant: 20, first });
     const leave = await turns.take("nobody");

@@ -1,32 +1,32 @@
 /**
- * Turns: a few places that many share, and nobody's crowd keeps another out. A place that becomes free goes to the
- * tenant that holds the fewest, among equals to the one whose last turn is longest ago. A tenant may hold only so many
- * places at once and only so many of its requests may wait; the next one is told at once to come back later, and so is
- * who waited in vain. Where some have proven more than others, three of four places that become free are theirs first,
- * and there is room for them to wait when it is full for the rest.
+ * Fair queueing: a few slots that many tenants share; one tenant's burst does not block another. A free slot goes to the
+ * tenant that holds the fewest, among equals to the one whose last turn is longest ago. Per tenant, the slots held and the
+ * requests waiting are bounded; the next request is answered 429 at once, and one that waited in vain 503.
+ * Where some callers are prioritised, three of four slots that become free go to them first,
+ * and they can still wait when the queue is full for the rest.
  *
- * The one implementation for everything that is scarce: slow looks, RSA keys, passwords, mails.
+ * The one implementation for everything that is scarce: slow reads, RSA keys, passwords, mails.
  */
 import { Problem, tooManyRequests } from "./problem.ts";
 
 export interface FairQueueOptions {
-  /** What there is too little of, in words that fit "Too many … at the moment." */
+  /** What is scarce, as it reads in "Too many … at the moment." */
   readonly what: string;
   readonly places: number;
-  /** One tenant never holds more of them, so that one is soon free for who comes next. All of them unless told. */
+  /** One tenant never holds more of them, so that one is soon free for the next tenant. Default: all of them. */
   readonly perTenant?: number;
   readonly waitingPerTenant: number;
   /** Of all tenants together. */
   readonly waiting: number;
   readonly patienceMs: number;
-  /** Those who come first, and how many of them may wait; they take no room from the others. Nobody unless told. */
+  /** Prioritised callers, and how many of them may wait; they take no room from the others. Default: none. */
   readonly first?: { readonly isOf: (tenant: string) => boolean; readonly waiting: number };
 }
 
 interface FairQueue {
   /** Does the work when it is this tenant's turn. */
   run<T>(tenant: string, work: () => Promise<T>): Promise<T>;
-  /** Waits for a place; whoever has it gives it back by calling what this answers, once. */
+  /** Waits for a slot; the caller releases it by calling the returned function, once. */
   take(tenant: string): Promise<() => void>;
   /** For metrics and tests. */
   readonly held: number;
@@ -45,7 +45,7 @@ interface TenantLine {
   readonly waiters: Set<Waiter>;
 }
 
-/** Every so many places that become free, the first are like everybody else: a crowd of them keeps nobody out. */
+/** Every n-th slot ignores the priority, so that a burst of prioritised callers blocks nobody. */
 const FOR_ALL = 4;
 
 const kindOf = (line: TenantLine): "first" | "others" => (line.isFirst ? "first" : "others");
@@ -136,13 +136,13 @@ export function createFairQueue(options: FairQueueOptions): FairQueue {
 
   const take = async (tenant: string): Promise<() => void> => {
     let line = lines.get(tenant);
-    // Whoever is not known has had no turn for long.
+    // An unknown tenant has had no turn for long.
     if (!line) {
       const isFirst = options.first?.isOf(tenant) ?? false;
       lines.set(tenant, (line = { held: 0, lastTurn: 0, isFirst, waiters: new Set() }));
     }
     if (held < places && line.held < perTenant) {
-      // There is a place and this tenant may have it: then nobody waits who may have it too.
+      // There is a slot and this tenant may have it: then nobody else who may have it is waiting.
       enter(line);
       return leaving(tenant, line);
     }

@@ -1,6 +1,6 @@
 // Globs that strangers write and we evaluate: event filters, conditions of roles. Two promises matter more
 // than features: matching is linear (see glob-automaton.ts), and whether one glob lies within another is
-// decided exactly or not at all (globContains), because a permission boundary rests on it.
+// decided exactly or not at all (globContains), because the permission boundary depends on it.
 //
 // A path is canonical: `/` or `/a/b`, no empty segment. One trailing slash is dropped from pattern and text
 // alike, and the root then is the path of zero segments: `/**` matches it, `/*` does not. A text that is not
@@ -19,7 +19,7 @@ type Shape =
   | { readonly kind: "exact"; readonly text: string }
   | { readonly kind: "under"; readonly prefix: string }
   | { readonly kind: "anything" }
-  /** Everything it matches starts with `stem`: most texts are turned away before the automaton runs. */
+  /** Everything it matches starts with `stem`: most texts are rejected before the automaton runs. */
   | { readonly kind: "general"; readonly stem: string };
 
 export class Glob {
@@ -92,7 +92,7 @@ export class Glob {
 }
 
 let stepsTaken = 0;
-/** How much work matching was since the process began: for whoever judges many texts in a row. */
+/** How much work matching was since the process began: for callers that match many texts in a row. */
 export const matchingSteps = (): number => stepsTaken;
 
 export function compileGlob(pattern: string, mode: GlobMode = "path"): CompiledGlob {
@@ -145,7 +145,7 @@ function firstPlace(mode: GlobMode): number {
 
 /**
  * Limits what a comparison may cost; hostile patterns can make it exponential. Share one among many
- * comparisons to limit them together. Whoever runs out gets the cautious answer.
+ * comparisons to limit them together. Beyond the budget the answer is the cautious one.
  */
 export interface WorkBudget {
   left: number;

@@ -1,3 +1,3 @@
-/** Whatever somebody typed, as text in a page or a mail and in its attributes. */
+/** Escapes user input for HTML text and attributes. */
 export const escapeHtml = (text: string): string =>
   text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);

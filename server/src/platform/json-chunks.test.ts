@@ -13,7 +13,7 @@ const outcome = async (work: () => unknown): Promise<unknown> => {
   }
 };
 
-describe("JSON in bites", () => {
+describe("JSON in chunks", () => {
   it("is what the parser says", async () => {
     await fc.assert(
       fc.asyncProperty(fc.json({ maxDepth: 5 }), async (text) => {
@@ -49,7 +49,7 @@ describe("JSON in bites", () => {
     );
   });
 
-  it("keeps lists that are longer than a bite, in their places", async () => {
+  it("keeps lists that are longer than a chunk, in their places", async () => {
     const value = {
       __proto__x: [1],
       secrets: Array.from({ length: 20_000 }, (_, n) => ({ n, list: [[], {}, `"],[${n}`] })),

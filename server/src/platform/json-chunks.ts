@@ -1,13 +1,13 @@
 /**
- * A large JSON text made into values in chunks. Its top level is an object; what makes it large are arrays in that
- * object, and those are read a few items at a time. Everything else is left to the parser, and so is the judgement
+ * Parses a large JSON text in chunks. Its top level is an object; what makes it large are arrays in that
+ * object, and those are parsed a few items at a time. Everything else is left to JSON.parse, and so is the decision
  * what is JSON: items are cut out by counting brackets, and each cut must be JSON by itself.
  */
 import { Pace } from "./pace.ts";
 
 const [QUOTE, BACKSLASH, COMMA, OPEN_LIST, CLOSE_LIST] = [0x22, 0x5c, 0x2c, 0x5b, 0x5d];
 const [COLON, OPEN_OBJECT, CLOSE_OBJECT] = [0x3a, 0x7b, 0x7d];
-/** So much text is parsed at once, unless one item is longer. */
+/** How much text is parsed at once, unless one item is longer. */
 const SLICE = 16 * 1024;
 const LOOKED_AT_ONCE = 64 * 1024;
 const IS_BLANK = /^[ \t\n\r]*$/;

@@ -1,4 +1,4 @@
-/** How many parts a JSON text is made of, without making anything of it. */
+/** Counts the values in a JSON text without parsing it. */
 
 const [QUOTE, BACKSLASH] = [0x22, 0x5c];
 /** `,` `:` `[` `{`: with each of them another value begins. */

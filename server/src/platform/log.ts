@@ -3,7 +3,7 @@ import { pino } from "pino";
 
 /**
  * JSON lines for machines, one readable line for a person at a terminal. Nothing here prints request bodies or
- * headers; what may be logged is what the callers name, and secrets travel as Sealed, which prints itself away.
+ * headers; only what callers name is logged, and secrets are passed as `Redacted<T>`, which never prints.
  */
 export type Log = Pick<pino.Logger, "debug" | "info" | "warn" | "error" | "fatal">;
 
@@ -45,8 +45,8 @@ export function createLog(
 }
 
 /**
- * Why, in the words of who said it first: what callers are told ("the database cannot be reached") carries its cause, and a
- * name with several addresses fails at each of them without words of its own.
+ * The root cause of an error: what callers are told ("the database cannot be reached") carries its cause, and a
+ * host name with several addresses fails at each of them without a message of its own.
  */
 export function reasonOf(error: unknown): string {
   const { message, cause, errors, code } = (error ?? {}) as Partial<AggregateError> & {

@@ -1,4 +1,4 @@
-/** A figure about the house's work that is read when somebody asks for the metrics, and costs nothing until then. */
+/** A metric that is read when the metrics are scraped, and costs nothing until then. */
 export interface Measure {
   readonly name: `keyward_${string}`;
   readonly help: string;

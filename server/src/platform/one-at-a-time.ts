@@ -1,4 +1,4 @@
-/** At most one run is under way: whoever asks meanwhile shares it. For flushes, which must not pile up when they are slow. */
+/** At most one run at a time: calls during it share it. For flushes, which must not pile up when they are slow. */
 export function oneAtATime(work: () => Promise<void>): () => Promise<void> {
   let underWay: Promise<void> | undefined;
   return () =>

@@ -1,10 +1,10 @@
 /**
- * Requests that leave the house for an address that a user typed. Such an address is a weapon: it may name this
+ * Outgoing requests to an address that a user typed (SSRF protection). Such an address is a weapon: it may name this
  * machine, the private network or a cloud's metadata service, in decimal or octal, behind a DNS name that answers
- * something harmless on the first look and something private on the second, or behind a redirect.
+ * something harmless on the first lookup and something private on the second (DNS rebinding), or behind a redirect.
  *
- * So: the text is vetted when it is stored, the name is resolved once at the moment of sending, the answers are
- * vetted, and the connection goes to exactly those addresses; there is no second look. TLS still checks the name.
+ * So: the URL is checked when it is stored, the name is resolved once when the request is sent, the answers are
+ * checked, and the connection goes to exactly those addresses; there is no second lookup. TLS still checks the name.
  * Redirects are not followed, time and size are bounded, and nothing of the answer's body comes back but its status.
  */
 import { lookup as systemLookup } from "node:dns/promises";
@@ -35,7 +35,7 @@ export interface Outbound {
   objection(url: string): string | undefined;
 }
 
-/** The address is not one we send to, today; the message says why and is fit for the user's eyes. */
+/** The address is not allowed; the message says why and may be shown to the user. */
 export class OutboundRefused extends Error {
   override readonly name = "OutboundRefused";
 }
@@ -48,7 +48,7 @@ interface OutboundNeeds {
   readonly allowed: BlockList;
   readonly resolve?: Resolver;
   readonly timeoutMs?: number;
-  /** Further certificate authorities to trust, in PEM. */
+  /** Further CAs to trust, in PEM. */
   readonly ca?: string;
 }
 
@@ -253,7 +253,7 @@ function exchange(request: ClientRequest, body: string, deadline: AbortSignal): 
       const known = { status: response.statusCode ?? 0, retryAfterSeconds: retryAfter(response) };
       answer = known;
       let size = 0;
-      // The status says all we want; the rest is only read to be polite, and only so far.
+      // Only the status matters; the rest is read up to a bound.
       response.on("data", (chunk: Buffer) => {
         size += chunk.length;
         if (size > MAX_ANSWER_BYTES) response.destroy();

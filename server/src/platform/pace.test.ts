@@ -7,7 +7,7 @@ const spend = (ms: number): void => {
   while (performance.now() < until);
 };
 
-test("H5 however many long loops there are, a round of the event loop holds one bite", async () => {
+test("H5 however many long loops there are, a round of the event loop holds one chunk", async () => {
   let rounds = 0;
   let isOver = false;
   const count = (): void => {

@@ -1,7 +1,7 @@
 /**
- * Long work on the event loop, in chunks. A loop that may be long asks after each step whether its chunk is over and, if
- * so, rests until it is called again. Of all that rest one is called per round of the event loop, however many there
- * are: what anybody else waits for in a round is one chunk, not one of each.
+ * Long work on the event loop, in chunks. A long loop checks after each step whether its chunk is over and, if
+ * so, yields until it is resumed. Of all that wait one is resumed per round of the event loop, however many there
+ * are: other requests wait for one chunk per round, not for one of each.
  */
 const CHUNK_MS = 1;
 
@@ -50,7 +50,7 @@ async function oneByOne<T>(first: T, rest: IteratorResult<T>, list: Iterator<T>,
   }
 }
 
-/** Each item in turn, in chunks. Most lists hold one item or none: those need no watch and nobody to wait. */
+/** Each item in turn, in chunks. Most lists hold one item or none: those need neither a timer nor a yield. */
 export function inChunks<T>(items: Iterable<T>, work: (item: T) => void): Promise<void> | undefined {
   const list = items[Symbol.iterator]();
   const first = list.next();
@@ -61,14 +61,14 @@ export function inChunks<T>(items: Iterable<T>, work: (item: T) => void): Promis
   return undefined;
 }
 
-/** What becomes of each, in chunks. */
+/** Array.map, in chunks. */
 export async function mapInChunks<T, R>(items: Iterable<T>, work: (item: T) => R): Promise<R[]> {
   const results: R[] = [];
   await inChunks(items, (item) => void results.push(work(item)));
   return results;
 }
 
-/** Many into one, in chunks: fifty megabytes in one go are as many milliseconds. */
+/** Buffer.concat, in chunks: fifty megabytes in one go take as many milliseconds. */
 export async function concatInChunks(chunks: readonly Buffer[]): Promise<Buffer> {
   const whole = Buffer.allocUnsafeSlow(chunks.reduce((sum, chunk) => sum + chunk.length, 0));
   let at = 0;

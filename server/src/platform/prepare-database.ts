@@ -1,4 +1,4 @@
-/** Before any room opens: the right root key for what is there, the schema of this version, and our own settings in force. */
+/** Before any room opens: check the root key, migrate the schema, check that our session settings are in force. */
 import type pg from "pg";
 import { ConfigError, type Config } from "./config.ts";
 import { checkRootKey } from "./crypto/index.ts";

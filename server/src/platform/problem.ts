@@ -1,5 +1,5 @@
 /**
- * A Problem is a failure we foresaw: the HTTP status it deserves, the stable word clients may switch on, and a
+ * A Problem is an expected error: its HTTP status, a stable name that clients may switch on, and a
  * sentence for the person who made the request. Anything else that is thrown is a bug and becomes a 500.
  */
 export interface Issue {
@@ -16,7 +16,7 @@ export class Problem extends Error {
   readonly details: unknown;
   readonly issues: readonly Issue[] | undefined;
   readonly retryAfterSeconds: number | undefined;
-  /** Where it was refused, for the project's own trail; never said to the caller. */
+  /** Where it was refused, for the project's audit log; never shown to the caller. */
   readonly projectId: string | undefined;
 
   constructor(

@@ -3,7 +3,7 @@ import { inspect } from "node:util";
 const SHOWN = "[sealed]";
 
 /**
- * Plaintext on its way through the house. A sealed value cannot be logged, serialised or joined into a
+ * Plaintext in memory. A redacted value cannot be logged, serialised or joined into a
  * string by accident; `open()` is the one word to look for in a review.
  */
 export class Redacted<T> {

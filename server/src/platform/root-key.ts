@@ -24,7 +24,7 @@ export async function readOrCreateRootKey(dataDir: string): Promise<Redacted<Buf
   }
 }
 
-/** Written whole and synced before it gets its name: a key that half exists would be a key that is lost. */
+/** Written and synced before it gets its name (atomic rename): half a key would be a lost key. */
 async function create(path: string, dataDir: string): Promise<void> {
   // A new key beside old data would only hide that the old key is gone.
   const hasData = await access(join(dataDir, "postgres", "PG_VERSION")).then(

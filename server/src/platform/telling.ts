@@ -1,4 +1,4 @@
-/** Whoever starts a server and sees nothing for long wants to know what it waits for. */
+/** Logs what a long start is waiting for. */
 import type { Log } from "./log.ts";
 
 const TELL_MS = 3000;

@@ -4,6 +4,6 @@ export const isWellFormed = (text: string): boolean =>
 
 const SHOWN = 100;
 
-/** For messages: names come from anybody, of any length. */
+/** For messages: names come from users and have any length. */
 export const clip = (text: string, most = SHOWN): string =>
   text.length > most ? `${text.slice(0, most)}…` : text;

@@ -1,7 +1,7 @@
-// Judging a request by a policy. A part of the policy that is left out does not restrict; inside a part that is there,
+// Checking a request by a policy. A part of the policy that is left out does not restrict; inside a part that is there,
 // what is not listed is refused: a policy that lists DNS names lets no IP address slip by. Two exceptions err on
-// the careful side: an authority, and whoever may answer for it about revocation, is certified only where the policy
-// says so in words.
+// the careful side: a CA, and an OCSP responder that may answer for it, is certified only where the policy
+// says so explicitly.
 import { conflict, invalid, type Issue } from "../platform/problem.ts";
 import { findingOf, parseDuration } from "../certificates/model.ts";
 import type { CertificateTemplate } from "../signing/model.ts";
@@ -43,10 +43,10 @@ interface Patterns {
   readonly denied?: readonly string[] | undefined;
 }
 
-/** Undefined where there is a place to draw breath: names times patterns can be much. */
+/** Undefined where the caller may yield: names times patterns can be many. */
 type Judging<T> = Generator<undefined, T>;
 
-/** So many patterns are held against a name in one go. */
+/** Patterns matched with a name in one go. */
 const BREATH_PATTERNS = 16;
 
 function* firstOf(
@@ -69,7 +69,7 @@ function* judgeValues(
   const findings: Finding[] = [];
   const allowed = rule.allowed && [...rule.allowed, ...(rule.required ?? [])];
   for (const value of values) {
-    // Whatever is careful about what it lets in must not be so about what it keeps out.
+    // A match that is narrow for allowing must be wide for denying.
     const denied = yield* firstOf(
       rule.denied ?? [],
       (pattern) => matches(pattern, value) || matchesPattern(pattern, value) || couldStandFor(value, pattern),
@@ -143,7 +143,7 @@ function* judgeSans(
   return findings;
 }
 
-/** A purpose may be written by name or by number, in the policy as in the wish. */
+/** An extended key usage may be written by name or by OID, in the policy as in the request. */
 const isSameUsage = (pattern: string, usage: string): boolean =>
   extendedKeyUsageOid(pattern) === extendedKeyUsageOid(usage);
 
@@ -155,7 +155,7 @@ function* judgeUsages(
   return rule ? yield* judgeValues(rule, usages, field, isSameUsage) : [];
 }
 
-/** Whoever has this purpose can answer "good" for every certificate of the authority, revoked or not. */
+/** A certificate with this usage can answer "good" for every certificate of the CA, revoked or not. */
 function judgeOcspSigning(
   { extendedKeyUsages: rule }: PolicyRules,
   template: CertificateTemplate,
@@ -251,7 +251,7 @@ export function judge(rules: PolicyRules, template: CertificateTemplate, algorit
   return step.value;
 }
 
-/** Whoever drives it can let others have their turn between the steps. */
+/** The caller can yield to other requests between the steps. */
 export function* judgeInSteps(
   rules: PolicyRules,
   template: CertificateTemplate,

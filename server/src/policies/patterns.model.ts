@@ -79,7 +79,7 @@ export function matchesUri(pattern: string, text: string): boolean {
 
 /**
  * Is there a name that a wildcard certificate (`*.example.com`: one label, RFC 9525 6.3) is good for and the pattern
- * matches? Then who denies the one must deny the other.
+ * matches? Then a policy that denies the one must deny the other.
  */
 export function couldStandFor(wildcard: string, pattern: string): boolean {
   if (!wildcard.startsWith("*.")) return false;

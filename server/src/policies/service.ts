@@ -27,7 +27,7 @@ interface PolicyNeeds {
   readonly scope: CertificateScope;
 }
 
-/** All names are looked through for a page. */
+/** All names are read for a page. */
 const room = createBound({
   most: 10_000,
   words: ["A project has at most", "certificate policies"],
@@ -120,7 +120,7 @@ export function createPolicies({ db, clock, permissions, scope }: PolicyNeeds) {
     ) {
       const project = await scope.projectOf(actor, ref);
       const ability = await require(actor, project.id, "read");
-      // Whoever may see some of them gets full pages of those, and no hint of how many others there are.
+      // A caller who may see some of them gets full pages of those, and no hint of how many others there are.
       const names = await db.read((q) => policyNames(q, project.id, page.search), { tenant: project.orgId });
       const visible = await permittedOf(names, ({ name }) =>
         ability.can("read", "certificate-policies", { name }),

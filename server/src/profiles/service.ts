@@ -43,7 +43,7 @@ interface ProfileNeeds {
   readonly scope: CertificateScope;
 }
 
-/** Whoever may see some of them has all looked through for a page. */
+/** For a caller who may see some of them, all are checked for a page. */
 const room = createBound({
   most: MOST_LOOKED_THROUGH,
   words: ["A project has at most", "certificate profiles"],
@@ -206,7 +206,7 @@ export function createProfiles({ db, clock, tail, permissions, scope }: ProfileN
   return {
     find,
 
-    /** For work that nobody asked for. */
+    /** For background jobs. */
     load: (id: string): Promise<ProfileRow | undefined> =>
       cache.get(id, () => db.read((q) => findProfile(q, id))),
 

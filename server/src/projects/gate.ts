@@ -1,4 +1,4 @@
-/** Who knows about rights, for the door: it asks before a request costs anything. */
+/** The coarse right in a project, which the door checks before a request costs anything. */
 import type { RightsJudge, Right } from "../platform/http/index.ts";
 import type { MemberActor } from "../platform/actor.ts";
 import { notFound } from "../platform/problem.ts";
@@ -11,14 +11,14 @@ interface JudgeNeeds {
   readonly permissions: Permissions;
 }
 
-/** Everything asked here is remembered (rights and projects are cached): it costs no round trip as a rule. */
+/** Rights and projects are cached: usually this costs no round trip. */
 export function createJudge({ projects, permissions }: JudgeNeeds): RightsJudge {
   const inProject = async (
     actor: MemberActor,
     { wishes }: Extract<Right, { of: "project" }>,
     ref: string,
   ): Promise<void> => {
-    // Not checked yet when it comes here: what no database can hold names no project.
+    // Not validated yet: a text that no database can hold names no project.
     if (ref.includes("\0") || !isWellFormed(ref)) throw notFound("The project");
     const { id } = await projects.resolve(actor, ref);
     const [first] = wishes;

@@ -31,7 +31,7 @@ interface ProjectNeeds {
   readonly permissions: Permissions;
 }
 
-/** Told inside the transaction, before a project goes: others may show what is in it. */
+/** Called inside the transaction, before a project is deleted: others may show what is in it. */
 type BeforeProjectDelete = (tx: Tx, project: ProjectRow) => Promise<void>;
 
 const CACHED_PROJECTS = 20_000;
@@ -50,7 +50,7 @@ const toProjectView = (row: ProjectRow): ProjectView => ({
   deletedEnvironments: [],
 });
 
-/** Whoever lists them gets all of them. */
+/** They are listed in one answer. */
 const room = createBound({
   most: 10_000,
   words: ["An organisation has at most", "projects"],
@@ -184,7 +184,7 @@ export function createProjects(needs: ProjectNeeds) {
       return db.write(async (tx) => {
         await updateProject(tx, id, { auditRetentionDays: days }, clock.now());
         const metadata = { projectId: id, daysBefore: auditRetentionDays, days };
-        // In the organisation's trail, too: what is only in the project's is forgotten by what was set.
+        // In the organisation's audit log, too: what is only in the project's is deleted by its own retention.
         for (const projectId of [id, null])
           tx.audit(actor, { event: "set-audit-retention", orgId, projectId, metadata });
         tx.emit(projectChanged({ orgId, projectId: id }));

@@ -41,7 +41,7 @@ const remove = sql<{ id: string }>(
   `DELETE FROM projects WHERE id = $1 AND NOT has_delete_protection RETURNING id`,
 );
 
-/** A slug never looks like an id, so one look is enough. */
+/** A slug never looks like an id, so one query is enough. */
 export const findProject = (q: Query, orgId: string, ref: string) =>
   q.first(isUuid(ref) ? byId : bySlug, [orgId, ref]);
 export const listProjectsOf = (

@@ -1,4 +1,4 @@
-/** What a key that others know takes with it, and what it must not. */
+/** What a compromised key revokes, and what it must not. */
 import assert from "node:assert/strict";
 import { generateKeyPairSync } from "node:crypto";
 import { after, before, describe, test } from "node:test";
@@ -31,7 +31,7 @@ describe("compromised keys", () => {
     );
   };
 
-  test("an authority revoked as compromised loses every certificate of its key, and its key for good", async () => {
+  test("a CA revoked as compromised loses every certificate of its key, and its key for good", async () => {
     const root = await aRoot(house.owner, projectId);
     const middle = await anIntermediate(house.owner, projectId, root.id);
     const profile = await aProfile(house.owner, projectId, middle.id);
@@ -70,7 +70,7 @@ describe("compromised keys", () => {
     assert.equal((await take(two)).status, 400);
   });
 
-  test("of a leaf, the compromise of an authority says nothing about its key", async () => {
+  test("cACompromise of a leaf says nothing about its own key", async () => {
     const { profile } = await aPki(house);
     const csr = await aCsr();
     const request = () => house.owner.post(CERTS, { profileId: profile.id, csr });
@@ -80,7 +80,7 @@ describe("compromised keys", () => {
     assert.equal((await request()).status, 200);
   });
 
-  test("whoever copied a request can block its key in their own organisation only", async () => {
+  test("somebody who copied a CSR can block its key in their own organisation only", async () => {
     const stranger = await house.newTenant();
     const csr = await aCsr();
     const [ours, theirs] = await Promise.all(

@@ -1,4 +1,4 @@
-/** Lists are signed for one organisation after the other: whoever has hundreds to be signed delays nobody's revocation. */
+/** CRLs are signed for one organisation after the other: one with hundreds of CRLs delays nobody's revocation. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { aProfile, aRoot, certProject, issue, ok } from "../../test/certificates.ts";
@@ -69,7 +69,7 @@ async function aStage(slowMs: number) {
   return stage;
 }
 
-test("slow signatures of one organisation's lists leave the other its turn", async () => {
+test("slow signatures of one organisation's CRLs leave the other its turn", async () => {
   const stage = await aStage(2100);
   await stage.mark(stage.theirs, 12);
   await stage.mark(stage.ours, 1);
@@ -78,7 +78,7 @@ test("slow signatures of one organisation's lists leave the other its turn", asy
   assert.equal(stage.order.length, 13);
 });
 
-test("whoever was served last in one run comes last in the next", async () => {
+test("the organisation served last in one run comes last in the next", async () => {
   const stage = await aStage(61_000);
   await stage.mark(stage.theirs, 4);
   await stage.mark(stage.ours, 1);
@@ -87,7 +87,7 @@ test("whoever was served last in one run comes last in the next", async () => {
   assert.equal(stage.order.join(""), "AB");
 });
 
-test("a list that changes all the time is signed once in a while, not without a pause", async () => {
+test("a CRL that changes all the time is signed once in a while, not without a pause", async () => {
   const stage = await aStage(100);
   stage.onSigned = () => stage.mark(stage.theirs, 1).then(() => undefined);
   await stage.mark(stage.theirs, 1);
@@ -98,7 +98,7 @@ test("a list that changes all the time is signed once in a while, not without a 
   assert.equal(stage.order.length, 2);
 });
 
-test("a node that stops signs no further list", async () => {
+test("a node that stops signs no further CRL", async () => {
   const stage = await aStage(100);
   stage.onSigned = async () => void stage.stop();
   await stage.mark(stage.theirs, 5);
@@ -107,7 +107,7 @@ test("a node that stops signs no further list", async () => {
   await stage.query("DELETE FROM crl_changes");
 });
 
-test("lists that are to be renewed go on where the last run ended", async () => {
+test("CRLs that are to be renewed go on where the last run ended", async () => {
   const stage = await aStage(61_000);
   await stage.query(
     `INSERT INTO crls (authority_key_id, shard, number, this_update, next_update, der, urls)
@@ -121,7 +121,7 @@ test("lists that are to be renewed go on where the last run ended", async () => 
   ]);
 });
 
-test("an organisation with a hundred changed lists lets another's one pass", async () => {
+test("an organisation with a hundred changed CRLs lets another's one pass", async () => {
   const { server, connection } = house.database;
   const query = <T extends object>(text: string, values: unknown[]) =>
     withClient(server, connection.database, async (client) => (await client.query<T>(text, values)).rows);

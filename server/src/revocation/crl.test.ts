@@ -1,4 +1,4 @@
-/** Lists that clients accept whatever happened to the authority meanwhile. */
+/** CRLs that clients accept whatever happened to the CA meanwhile. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { aPki, aProfile, aRoot, certProject, issue, ok } from "../../test/certificates.ts";
@@ -17,7 +17,7 @@ type Issued = {
   serialNumber: string;
 };
 
-describe("revocation lists", () => {
+describe("CRLs", () => {
   let house: TestHouse;
   let projectId: string;
   before(async () => {
@@ -97,7 +97,7 @@ describe("revocation lists", () => {
     },
   );
 
-  test("one of several lists says which it is, also without an address in the certificates", async () => {
+  test("one of several CRLs (shards) says which it is, also without a URL in the certificates", async () => {
     const root = await aRoot(house.owner, projectId, {
       crlShards: 2,
       disableManagedCrlDistributionPointUrl: true,
@@ -124,7 +124,7 @@ describe("revocation lists", () => {
     assert.deepEqual(await listed(short), [long.serialNumber]);
   });
 
-  test("marks of keys that are gone are cleared, and broken keys hold up nobody", async () => {
+  test("marks of keys that are gone are cleared, and broken keys delay nobody", async () => {
     const leaf = await issue(house.owner, (await aPki(house)).profile.id);
     assert.deepEqual(await listed(leaf), []);
     const key = await keyOf(leaf);
@@ -157,7 +157,7 @@ describe("revocation lists", () => {
     await query("DELETE FROM authority_keys WHERE id = ANY ($1)", [broken.map(({ id }) => id)]);
   });
 
-  test("a list that cannot be signed anew is given for as long as it is valid", async () => {
+  test("a CRL that cannot be signed again is served for as long as it is valid", async () => {
     const leaf = await issue(house.owner, (await aPki(house)).profile.id, { ttl: "300d" });
     const { number } = await listOf(leaf);
     const { database, ...server } = house.database.connection;
@@ -187,7 +187,7 @@ describe("revocation lists", () => {
     },
   );
 
-  test("a list begins neither before the one it replaces nor before what it says, though a clock was set back", async () => {
+  test("thisUpdate is neither before that of the previous CRL nor before its entries, though a clock was set back", async () => {
     const pki = await aPki(house);
     const leaves = [
       await issue(house.owner, pki.profile.id),

@@ -1,7 +1,7 @@
 /**
- * Revocation lists. A list is signed in the background after a revocation and at half of its life; whoever fetches
- * one that is past that gets a fresh one signed on the spot. So `nextUpdate` lies in the future at every instant,
- * also on a server that slept for a year.
+ * CRLs (RFC 5280 5). A CRL is signed in the background after a revocation and at half of its life; a client that fetches
+ * one that is past that gets a fresh one signed on request. So `nextUpdate` lies in the future at every instant,
+ * also on a server that was down for a year.
  */
 import type { MemberActor } from "../platform/actor.ts";
 import { requireTrustedClock, type Clock } from "../platform/clock.ts";
@@ -39,12 +39,12 @@ interface CrlNeeds {
   readonly authorities: Authorities;
 }
 
-/** Each lost one means that another stored a list within the time of one signature. */
+/** Each lost race means that another node stored a CRL within the time of one signature. */
 const SIGNING_ATTEMPTS = 3;
 /** Of all that ever stood in certificates; the oldest are the first that nobody needs. */
 const NAMED_URLS = 16;
 
-/** Page after page, each place once, whatever becomes of it. */
+/** Page after page, each distribution point once, whatever the outcome. */
 async function* pagesOf<Place extends ListPlace>(
   read: (after: ListPlace) => Promise<Place[]>,
   from: ListPlace = BEFORE_ALL_LISTS,
@@ -83,12 +83,12 @@ export function createCrls({ db, clock, log, issuers, authorities }: CrlNeeds) {
     const number = before.number + 1;
     const now = toSecond(clock.now());
     const nextUpdate = addSeconds(now, CRL_LIFE_SECONDS);
-    // A revoked certificate must stand in a list that was made after its end (RFC 5280 3.3): one is, within a list's life.
+    // A revoked certificate must be on a CRL that was made after its expiry (RFC 5280 3.3): one is, within a CRL's life.
     const { entries, latestAt } = await db.read(
       (q) => listEntries(q, place, addSeconds(now, -CRL_LIFE_SECONDS)),
       { tenant: issuer.orgId },
     );
-    // Neither before what it says nor before the list it replaces, whichever node's clock that was made by.
+    // Neither before its entries nor before the CRL it replaces, whichever node's clock that was made by.
     const soon = new Date(now.getTime() + SMALL_STEP_MS);
     const others = [latestAt, before.thisUpdate].flatMap((at) => (at !== null && at <= soon ? [at] : []));
     const thisUpdate = toSecond(latest(beginning(now, CRL_LIFE_SECONDS), ...others));
@@ -101,7 +101,7 @@ export function createCrls({ db, clock, log, issuers, authorities }: CrlNeeds) {
         nextUpdate,
         number: BigInt(number),
         authorityKeyIdentifier: keyIdentifierOf(issuer.certificate),
-        // Clients want to find here what their certificate says, of whichever time it is: addresses change.
+        // The issuing distribution point must match the URL in the certificate, of whichever time that is: URLs change.
         issuingDistributionPoint: { urls, covers: "all" },
         entries: [entries],
       },
@@ -111,22 +111,22 @@ export function createCrls({ db, clock, log, issuers, authorities }: CrlNeeds) {
   };
 
   /**
-   * Undefined when another was faster with this number: two lists of one number must not differ. The number is read
-   * before the entries, so a list of a higher number never knows less than one of a lower.
+   * Undefined when another was faster with this CRL number: two CRLs of one number must not differ. The number is read
+   * before the entries, so a CRL of a higher number never has less than one of a lower.
    */
   const sign = async (place: ListPlace): Promise<CrlRow | undefined> => {
     const row = await build(place, await db.read((q) => findPrevious(q, place)));
     return (await db.write((tx) => putList(tx, place, row), { audited: false })) ? row : undefined;
   };
 
-  /** For who found none that is fresh: another's is as good. */
+  /** For a caller that found no fresh one: another node's is as good. */
   const resign = async (place: ListPlace): Promise<CrlRow> => {
     const row = (await sign(place)) ?? (await db.read((q) => findList(q, place)));
     if (!row) throw notFound("The revocation list");
     return row;
   };
 
-  /** For who knows of a change: another's list may have been read before it, so only one of our own will do. */
+  /** For a caller that knows of a change: another node's CRL may have been read before it, so only our own will do. */
   const signChange = async (change: ListChange): Promise<void> => {
     // The mark goes only if no further change has set it anew since we looked.
     const clear = () => db.write(async (tx) => clearListChange(tx, change), { audited: false });
@@ -149,7 +149,7 @@ export function createCrls({ db, clock, log, issuers, authorities }: CrlNeeds) {
     const now = clock.now();
     if (known && isFreshCrl(known, now)) return known;
     const renewing = renew(place);
-    // A database without room is no reason to keep back what is still true.
+    // A full database is no reason to hold back what is still true.
     return known && known.thisUpdate <= now && now < known.nextUpdate
       ? renewing.catch(() => known)
       : renewing;
@@ -219,7 +219,7 @@ export function createCrls({ db, clock, log, issuers, authorities }: CrlNeeds) {
     },
 
     /**
-     * The background's share: what changed, organisations in turn, and what has passed half of its life. Neither waits
+     * The background job: what changed, organisations in turn, and what has passed half of its life. Neither waits
      * until all of the other is done, and neither begins anew with each run.
      */
     async catchUp(isStopping: () => boolean = () => false): Promise<void> {

@@ -1,4 +1,4 @@
-/** What happens between a look and the deed that follows from it: another one's revocation must not get lost there. */
+/** Races between a read and the write that follows from it: another's revocation must not get lost there. */
 import assert from "node:assert/strict";
 import { pbkdf2 } from "node:crypto";
 import { after, before, describe, test } from "node:test";
@@ -89,14 +89,14 @@ describe("revocation while something else is under way", () => {
   };
   const listOf = (leaf: Issued) =>
     ["SELECT 1 FROM crls WHERE authority_key_id = $1 FOR UPDATE", keyOf(leaf)] as const;
-  /** Whoever signs waits for this; whoever reads or writes does not. */
+  /** Signing waits for this; reads and writes do not. */
   const busyThreads = () =>
     Promise.all(Array.from({ length: 8 }, () => promisify(pbkdf2)("p", "s", 200_000, 64, "sha512")));
 
-  test("OCSP: revoked while the responder is made, told as revoked from then on", async () => {
+  test("OCSP: revoked while the responder is made, answered as revoked from then on", async () => {
     const leaf = await issue(house.owner, (await aPki(house)).profile.id);
     let asked = Promise.resolve(true);
-    // A mode that lets look and not write: a lane of looks that is held up would hold up others.
+    // A lock mode that allows reads and not writes: a blocked read pipeline would block others.
     await under(["LOCK TABLE ocsp_signers IN SHARE MODE"], async (waiting) => {
       asked = isGood(leaf);
       await waiting(1);
@@ -106,7 +106,7 @@ describe("revocation while something else is under way", () => {
     assert.equal(await isGood(leaf), false);
   });
 
-  test("OCSP: told as good again once it is released from hold, though its being on hold was remembered", async () => {
+  test("OCSP: answered as good again once it is released from hold, though the hold was cached", async () => {
     const leaf = await issue(house.owner, (await aPki(house)).profile.id);
     ok(
       await house.owner.post(`${CERTS}/${leaf.certificateId}/revoke`, {
@@ -118,7 +118,7 @@ describe("revocation while something else is under way", () => {
     assert.equal(await isGood(leaf), true);
   });
 
-  test("OCSP: an answer that was read before a revocation and signed after it is not remembered", async () => {
+  test("OCSP: a response that was read before a revocation and signed after it is not cached", async () => {
     const { project, root } = await aPki(house);
     // An authority with constraints signs its answers itself, and with such a key on a thread.
     const limited = await anIntermediate(house.owner, project.id, root.id, {
@@ -142,7 +142,7 @@ describe("revocation while something else is under way", () => {
     await busy;
   });
 
-  test("a list that was read before a revocation and stored after it is followed by one that has it", async () => {
+  test("a CRL that was read before a revocation and stored after it is followed by one that has it", async () => {
     const leaf = await issue(house.owner, (await aPki(house)).profile.id);
     assert.deepEqual(await listed(leaf), []);
     house.clock.advance(4 * DAY);
@@ -159,7 +159,7 @@ describe("revocation while something else is under way", () => {
     assert.deepEqual(await listed(leaf), [leaf.serialNumber]);
   });
 
-  test("a list's number is given once: of two who signed at the same moment, one takes the other's", async () => {
+  test("a CRL number is used once: of two who signed at the same moment, one takes the other's", async () => {
     const other = await house.openNode();
     const leaf = await issue(house.owner, (await aPki(house)).profile.id);
     await listed(leaf);

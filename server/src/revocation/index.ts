@@ -1,4 +1,4 @@
-/** Certificates that hold no more, and how the world hears of it: CRLs and OCSP. */
+/** Revoked certificates, and how clients learn of it: CRLs and OCSP. */
 export { createCrls } from "./crl.ts";
 export { revocationJobs } from "./jobs.ts";
 export { createOcsp } from "./ocsp.ts";

@@ -1,7 +1,7 @@
 import { badRequest } from "../platform/problem.ts";
 import { encodeEntry, reasonOfCode, REVOCATION_REASONS, type RevocationReason } from "@keyward/x509";
 
-/** Of an authority's own certificate, its compromise is that of its key (RFC 5280 5.3.1); of any other it is its issuer's. */
+/** For a CA's own certificate, cACompromise is about its key (RFC 5280 5.3.1); for any other it is about its issuer's. */
 export const tellsOfKey = (reason: RevocationReason, row: { readonly isCa: boolean }): boolean =>
   reason === "KEY_COMPROMISE" || (reason === "CA_COMPROMISE" && row.isCa);
 export function isOfCompromisedKey(row: {
@@ -20,7 +20,7 @@ export const notOurs = () =>
 
 export interface Revoking {
   readonly reasonCode: number;
-  /** Whole seconds: lists and OCSP know no smaller unit, and both must say the same. */
+  /** Whole seconds: CRLs and OCSP know no smaller unit, and both must say the same. */
   readonly revokedAt: Date;
   readonly entry: Buffer;
 }

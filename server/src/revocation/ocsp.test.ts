@@ -1,4 +1,4 @@
-/** Who signs what is said about certificates, and for how long. */
+/** Who signs OCSP responses, and for how long they are valid. */
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { anIntermediate, aProfile, aRoot, certProject, issue, ok } from "../../test/certificates.ts";
@@ -78,7 +78,7 @@ describe("who answers by OCSP", () => {
       ].join(""),
     );
   };
-  /** How many certificates an authority has been asked for, its own tools among them. */
+  /** How many certificate requests a CA has had, those for OCSP responders included. */
   const requestsOf = async (authorityId: string): Promise<number> => {
     const { database, ...server } = house.database.connection;
     return withClient(server, database, async (client) => {
@@ -133,34 +133,38 @@ describe("who answers by OCSP", () => {
     },
   );
 
-  test("an authority that is limited to other purposes delegates to nobody", needs("openssl"), async () => {
-    const elsewhere = await makeAuthority({ name: "Elsewhere" });
-    const limited = await anIntermediate(house.owner, projectId, null);
-    const { csr } = ok(await house.owner.get(`${CA}/${limited.id}/csr`));
-    const { publicKey, subject } = parseCsrPem(csr);
-    const extensions = [
-      basicConstraints({ isCa: true }),
-      keyUsage(["key_cert_sign", "crl_sign", "digital_signature"]),
-      extendedKeyUsage(["server_auth", "client_auth"]),
-      subjectKeyIdentifier(keyIdentifier(publicKey)),
-      authorityKeyIdentifier(elsewhere.keyId),
-    ];
-    const { certificate } = await makeAuthority({
-      name: "Limited",
-      parent: elsewhere,
-      fields: { publicKey, subject: subject.der, extensions },
-    });
-    ok(
-      await house.owner.post(`${CA}/${limited.id}/import-certificate`, {
-        certificate: certificateToPem(certificate.der),
-        certificateChain: certificateToPem(elsewhere.certificate.der),
-      }),
-    );
-    const leaf = await issue(house.owner, (await aProfile(house.owner, projectId, limited.id)).id);
-    const said = await askAbout(leaf);
-    assertGood(said);
-    assert.doesNotMatch(said, /OCSP Signing/);
-  });
+  test(
+    "a CA that is limited to other extended key usages delegates to nobody",
+    needs("openssl"),
+    async () => {
+      const elsewhere = await makeAuthority({ name: "Elsewhere" });
+      const limited = await anIntermediate(house.owner, projectId, null);
+      const { csr } = ok(await house.owner.get(`${CA}/${limited.id}/csr`));
+      const { publicKey, subject } = parseCsrPem(csr);
+      const extensions = [
+        basicConstraints({ isCa: true }),
+        keyUsage(["key_cert_sign", "crl_sign", "digital_signature"]),
+        extendedKeyUsage(["server_auth", "client_auth"]),
+        subjectKeyIdentifier(keyIdentifier(publicKey)),
+        authorityKeyIdentifier(elsewhere.keyId),
+      ];
+      const { certificate } = await makeAuthority({
+        name: "Limited",
+        parent: elsewhere,
+        fields: { publicKey, subject: subject.der, extensions },
+      });
+      ok(
+        await house.owner.post(`${CA}/${limited.id}/import-certificate`, {
+          certificate: certificateToPem(certificate.der),
+          certificateChain: certificateToPem(elsewhere.certificate.der),
+        }),
+      );
+      const leaf = await issue(house.owner, (await aProfile(house.owner, projectId, limited.id)).id);
+      const said = await askAbout(leaf);
+      assertGood(said);
+      assert.doesNotMatch(said, /OCSP Signing/);
+    },
+  );
 
   test("an answer is valid for a client whose clock is a few seconds behind", needs("openssl"), async () => {
     const root = await aRoot(house.owner, projectId);

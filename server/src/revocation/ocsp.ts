@@ -1,6 +1,6 @@
 /**
- * The OCSP responder (RFC 6960, RFC 5019). Answers are signed by a key that the authority has delegated to, so the
- * authority's own key rests; they are remembered for as long as they say the truth: a revocation drops them on
+ * The OCSP responder (RFC 6960, RFC 5019). Responses are signed by a delegated responder key, so the
+ * CA's own key is not used; they are cached for as long as they are true: a revocation drops them on
  * every node at once.
  */
 import { LRUCache } from "lru-cache";
@@ -51,7 +51,7 @@ interface OcspNeeds {
 
 export interface OcspReply {
   readonly body: Buffer;
-  /** Absent for answers that nobody may keep: errors and those with a nonce. */
+  /** Absent for responses that must not be cached: errors and those with a nonce. */
   readonly thisUpdate?: Date;
   readonly nextUpdate?: Date;
 }
@@ -85,7 +85,7 @@ export function createOcsp({ db, clock, log, tail, keyring, issuers, signing }: 
   const responders = new LRUCache<string, Responder>({ max: REMEMBERED_SIGNERS });
   const opening = new Map<string, Promise<Responder>>();
 
-  // An answer whose status was read before a change and signed after it is given, not kept.
+  // A response whose status was read before a change and signed after it is sent, not cached.
   const touches = new Touches();
   const forget = (certificateId: string): void => {
     touches.touch(certificateId);
@@ -148,7 +148,7 @@ export function createOcsp({ db, clock, log, tail, keyring, issuers, signing }: 
     return row;
   };
 
-  /** The authority itself where it cannot delegate any more: it has expired, or its names or its chain allow no responder. */
+  /** The CA itself where it cannot delegate any more: it has expired, or its names or its chain allow no responder. */
   const ownResponder = (issuer: Issuer, forSeconds = ANSWER_LIFE_SECONDS): Responder => ({
     responder: makeResponder(issuer.signer, issuer.certificate.publicKey, []),
     renewAt: clock.millis() + forSeconds * 1000,
@@ -233,7 +233,7 @@ export function createOcsp({ db, clock, log, tail, keyring, issuers, signing }: 
   };
 
   const answer = async (request: OcspRequest, issuer: Issuer): Promise<Remembered> => {
-    // First of all: making one takes its time, and the status must not grow old meanwhile.
+    // First of all: making one takes time, and the status must not become stale meanwhile.
     const responder = await responderOf(issuer);
     requireTrustedClock(clock);
     // A clock may be set back a little; what was said of a certificate does not become younger by that.

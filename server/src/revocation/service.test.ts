@@ -135,7 +135,7 @@ describe("revocation", () => {
     );
   });
 
-  test("hold and un-hold: off the list again, and active; other reasons are final", async () => {
+  test("hold and release: off the CRL again, and active; other reasons are final", async () => {
     const leaf = await issue(house.owner, pki.profile.id);
     assert.equal((await house.owner.post(`${CERTS}/${leaf.certificateId}/unhold`)).status, 400);
     ok(await revoke(leaf, "CERTIFICATE_HOLD"));
@@ -213,7 +213,7 @@ describe("revocation", () => {
     },
   );
 
-  test("the next update lies in the future at every instant, also for a server that slept for a year", async () => {
+  test("the next update lies in the future at every instant, also for a server that was down for a year", async () => {
     const root = await aRoot(house.owner, pki.project.id);
     const leaf = await issue(house.owner, (await aProfile(house.owner, pki.project.id, root.id)).id, {
       ttl: "5y",
@@ -231,7 +231,7 @@ describe("revocation", () => {
     house.clock.advance(-YEAR);
   });
 
-  test("with several lists each certificate stands in the one it names, and in no other", async () => {
+  test("with several CRL shards each certificate is on the one it names, and on no other", async () => {
     const root = await aRoot(house.owner, pki.project.id, { crlShards: 4 });
     const profile = await aProfile(house.owner, pki.project.id, root.id);
     const leaves: Issued[] = [];
@@ -340,7 +340,7 @@ describe("revocation", () => {
     },
   );
 
-  test("a second node tells of a revocation within the second", async () => {
+  test("a second node answers with a revocation within the second", async () => {
     const other = await house.openNode();
     const leaf = await issue(house.owner, pki.profile.id);
     const ask_ = async () => {
@@ -450,7 +450,7 @@ describe("revocation", () => {
     house.clock.advance(-8 * 86_400_000 - 120_000);
   });
 
-  test("what becomes of an authority's own certificate is told to whoever issues with it, on every node", async () => {
+  test("a change of a CA's own certificate reaches everything that issues with it, on every node", async () => {
     const other = await house.openNode();
     const below = await anIntermediate(house.owner, pki.project.id, pki.root.id);
     const { certificates } = ok(

@@ -35,7 +35,7 @@ interface RevocationOrder {
 }
 const isRevocable = (row: CertificateRow): row is Revocable => row.authorityKeyId !== null;
 
-/** Each list once, and in one order everywhere, so that no two transactions wait for each other. */
+/** Each CRL once, and in one order everywhere, so that no two transactions deadlock. */
 function markLists(
   tx: Tx,
   changed: readonly Pick<KeyHolder, "authorityKeyId" | "crlShard">[],
@@ -51,7 +51,7 @@ function markLists(
     markListChanged(tx, place, at);
 }
 
-/** So many certificates of a compromised key are revoked in one transaction. */
+/** Certificates of a compromised key that are revoked in one transaction. */
 const CASCADE_BATCH = 100;
 const BEFORE_ALL = "00000000-0000-0000-0000-000000000000";
 
@@ -72,12 +72,12 @@ export function createRevocation({ db, clock, inventory }: RevocationNeeds) {
       metadata: { certificateId: id, serialNumber, reason },
     });
     tx.emit(certificateRevoked({ orgId, projectId, certificateId: id }));
-    // It may be an authority's own: whoever remembers that authority as an issuer looks again, on every node.
+    // It may be a CA's own: cached issuers of that CA are loaded again, on every node.
     if (isCa) tx.emit(issuanceChanged({ projectId }));
     return change.revokedAt;
   };
 
-  /** A key that is known to others makes every certificate of it worthless, not only the one that was named. */
+  /** A compromised key makes every certificate of it worthless, not only the named one. */
   const cascade = async (order: RevocationOrder, key: KeyPlace): Promise<void> => {
     for (let after = BEFORE_ALL; ;) {
       const page = await db.read((q) => certificatesOfKey(q, key, after, CASCADE_BATCH));
@@ -105,7 +105,7 @@ export function createRevocation({ db, clock, inventory }: RevocationNeeds) {
       if (!isRevocable(row)) throw notOurs();
       const order = { actor, orgId: row.orgId, projectId: row.projectId, reason, at: clock.now() };
       const isCompromised = tellsOfKey(reason, row);
-      // A cascade that was interrupted is finished by asking again.
+      // An interrupted cascade is finished by a retry.
       if (isCompromised && isOfCompromisedKey(row)) await cascade(order, row);
       const revokedAt = await db.write(async (tx) => {
         const done = await revokeOne(tx, order, row);

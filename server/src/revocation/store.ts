@@ -9,7 +9,7 @@ const release = sql<{ id: string }>(`
   UPDATE certificates SET phase = CASE WHEN not_after <= $2 THEN 1 ELSE 0 END, revoked_at = NULL, revocation_reason = NULL, crl_entry = NULL,
     renew_at = CASE WHEN not_after > $2 THEN renew_at END, updated_at = $2
   WHERE id = $1 AND revoked_at IS NOT NULL AND revocation_reason = 6 RETURNING id`);
-// A mark is told from its successor by the transaction that wrote it, not by its time: clocks repeat and differ, and a
+// A mark is identified by the transaction that wrote it, not by its time: clocks repeat and differ, and a
 // change that began earlier may commit later. `at` only says since when.
 const markChanged = sql(`
   INSERT INTO crl_changes AS c (authority_key_id, shard, at) VALUES ($1, $2, $3)
@@ -24,7 +24,7 @@ const sameKey = sql<KeyHolder>(`
 const list = sql<CrlRow>(
   `SELECT number, this_update AS "thisUpdate", next_update AS "nextUpdate", der FROM crls WHERE authority_key_id = $1 AND shard = $2`,
 );
-// One value for a whole list: the entries were encoded when their certificates were revoked.
+// One value for a whole CRL: the entries were encoded when their certificates were revoked.
 const entries = slowSql<{ entries: Buffer | null; latestAt: Date | null }>(`
   SELECT string_agg(crl_entry, ''::bytea) AS entries, max(revoked_at) AS "latestAt" FROM certificates WHERE authority_key_id = $1 AND crl_shard = $2 AND phase = 2 AND not_after > $3`);
 const previous = sql<PreviousList>(
@@ -36,7 +36,7 @@ const put = sql<{ number: number }>(`
 const clearChange = sql(
   `DELETE FROM crl_changes WHERE authority_key_id = $1 AND shard = $2 AND xmin::text = $3`,
 );
-// In the order of the keys, page by page: those that cannot be signed must not stand before the others for ever.
+// In the order of the keys, page by page: those that cannot be signed must not block the others for ever.
 const PAGE = `(authority_key_id, shard) > ($1::uuid, $2::smallint) ORDER BY authority_key_id, shard LIMIT 200`;
 const changed = sql<ListChange>(`
   SELECT c.*, p.org_id AS "orgId" FROM (

@@ -1,7 +1,7 @@
 /**
- * Whose list is signed next. Organisations come in the order in which they were served last, and so do the lists of
- * each: remembered from one look to the next and from one run to the next, so that whoever stands behind slow or
- * failing ones has a turn all the same. A list rests between two signatures: what is revoked meanwhile goes into one.
+ * Whose CRL is signed next. Organisations come in the order in which they were served last, and so do the CRLs of
+ * each: remembered from one run to the next, so that those behind slow or
+ * failing ones still get a turn. There is a pause between two signatures of a CRL: what is revoked meanwhile goes into one.
  */
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../platform/clock.ts";
@@ -33,7 +33,7 @@ export function createListTurns(clock: Clock): ListTurns {
   return {
     isResting(place) {
       const before = signed.get(nameOf(place));
-      // By the calendar, as runs are. One that was set back keeps nobody waiting.
+      // By the wall clock, as runs are. One that was set back makes nobody wait.
       return before !== undefined && Math.abs(clock.millis() - before.at) < REST_MS;
     },
     inOrder(changes) {

@@ -1,4 +1,4 @@
-/** S-21: whoever may create, edit and assign roles can still never come to hold more than before. */
+/** S-21: a caller who may create, edit and assign roles can still never get more rights than before. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import fc from "fast-check";

@@ -113,7 +113,7 @@ describe("custom roles", () => {
     assert.equal((await tenant.patch(at(`/${newId()}`), { permissions })).status, 422);
   });
 
-  it("are refused to whoever has no business with any, before one is looked for", async () => {
+  it("are refused to a caller without any right to roles, before one is looked up", async () => {
     const slug = await aRole(tenant, project.id, [{ subject: "secrets", action: "read" }]);
     const { client } = await anIdentity(tenant, house.base, project.id, { roles: [{ role: slug }] });
     assert.equal((await client.patch(at(`/${newId()}`), { name: "x" })).status, 403);
@@ -154,7 +154,7 @@ describe("custom roles", () => {
     assert.equal(refused.body.details[0].inverted, true);
   });
 
-  it("S-34 bind whoever holds them at once when changed or deleted, on every node", async () => {
+  it("S-34 take effect for their holders at once when changed or deleted, on every node", async () => {
     const second = await house.openNode();
     const { role } = (await create({ permissions: [{ subject: "role", action: "read" }] })).body;
     const bot = await anIdentity(tenant, house.base, project.id, { roles: [{ role: role.slug }] });

@@ -65,7 +65,7 @@ const toView = ({ rules, projectId, ...row }: RoleRow): RoleView => ({
 const kindOf = (scope: RoleScope) => (scope.projectId === null ? "organization" : "project");
 
 /**
- * Denials that a change takes away, said as grants. Whoever holds the role gains what it denied, so lifting a denial
+ * Denials that a change removes, as grants. Holders of the role gain what it denied, so lifting a denial
  * is granting: otherwise someone whom one role keeps from a thing, and who may edit roles, would just edit that role.
  */
 function lifted(before: readonly Rule[], after: readonly Rule[]): Rule[] {
@@ -168,7 +168,7 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
   };
 
   return {
-    /** For whoever is about to make many of a project, one after the other. */
+    /** For a caller that creates many of a project, one after the other. */
     async requireRoom(scope: RoleScope, more: number): Promise<void> {
       const { count } = await db.read((q) => weighRoles(q, scope));
       if (count + more > MOST_ROLES)
@@ -274,7 +274,7 @@ export function createRoles({ db, clock, permissions, projects }: RoleNeeds) {
       await find(scope, roleId);
       const ability = await require(actor, scope, "delete");
       return db.write(async (tx) => {
-        // As it is under the lock: it may have come to say more since it was looked at.
+        // As it is under the lock: it may hold more since it was read.
         const before = await lockRole(tx, scope, roleId);
         if (!before) throw notFound("The role", roleId);
         await permissions.requireHolds(

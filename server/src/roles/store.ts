@@ -99,7 +99,7 @@ export const lockRole = (tx: Tx, scope: RoleScope, id: string) =>
   tx.first(lockById, [scope.orgId, scope.projectId, id]);
 export const updateRole = (tx: Tx, r: RoleRow, at: Date) =>
   tx.first(update, [r.id, r.slug, r.name, r.description, JSON.stringify(r.rules), at, ...weightsOf(r.rules)]);
-/** After `lockRole`: whoever is giving the role right now was waited for, and is counted among its holders. */
+/** After `lockRole`: transactions that assign the role right now were waited for, and are counted among its holders. */
 export async function deleteRole(tx: Tx, id: string) {
   await tx.rows(holdHolders, [id]);
   await tx.rows(keepMemberships, [id]);

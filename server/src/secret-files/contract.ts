@@ -6,7 +6,7 @@ import { environmentSlug, folderPath, ROOT } from "../secrets/paths.contract.ts"
 const room = "secrets";
 const MAX_FILE_BYTES = 8 * 1024 * 1024;
 const MAX_PROJECT_BYTES = 64 * 1024 * 1024;
-/** As much as an import takes, which is sent as base64 with a few words around it. */
+/** As much as an import accepts, which is sent as base64 in a small JSON body. */
 export const MAX_PROJECT_FILE = (MAX_PROJECT_BYTES / 4) * 3 - 8 * 1024;
 const inProject = z.object({ projectId: projectRef });
 const place = { environment: environmentSlug, secretPath: folderPath.default(ROOT) };

@@ -97,7 +97,7 @@ test("a file brings as many secrets at once as a batch may, and not one more", a
   assert.ok(Object.values(seen).every((value) => value === "2"));
 });
 
-test("a project leaves in one sealed file and arises elsewhere; a dry run only says what would happen", async () => {
+test("a project is exported to one encrypted file and imported elsewhere; a dry run only says what would happen", async () => {
   const { id } = await aProject(house.owner);
   await house.owner.post(`/api/v1/projects/${id}/environments`, { name: "Quality", slug: "qa" });
   const { tag } = (await house.owner.post(`/api/v1/projects/${id}/tags`, { slug: "db", color: "red" })).body;
@@ -160,7 +160,7 @@ test("a project leaves in one sealed file and arises elsewhere; a dry run only s
   );
 });
 
-test("whoever cannot read everything cannot take the project away", async () => {
+test("a caller who cannot read everything cannot export the project", async () => {
   const { id } = await aProject(house.owner);
   await house.owner.post("/api/v4/secrets/A", { projectId: id, environment: "prod", secretValue: "hush" });
   const role = await aRole(house.owner, id, [

@@ -1,4 +1,4 @@
-/** Whole projects leave in turns: an organisation that asks for many at once waits behind itself. */
+/** Exports of whole projects take turns: an organisation that asks for many at once waits behind itself. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { aProject } from "../../test/builders.ts";

@@ -1,7 +1,7 @@
 /**
- * What taking a file into a project amounts to, worked out before anything is done: afterwards everything that is in
+ * The plan of an import, made before anything is written: afterwards everything that is in
  * the file is in the project as it is in the file, and what the project has besides stays. The dry run shows this
- * plan and the import carries it out, so the one is what the other said.
+ * plan and the import carries it out.
  */
 import { badRequest } from "../platform/problem.ts";
 import { addToGroup } from "../platform/group-by.ts";
@@ -31,7 +31,7 @@ interface Diff<T> {
   readonly unchanged: number;
 }
 
-/** A project as far as the file speaks of it; a value that the importer may not see is undefined and never equal. */
+/** The parts of a project that the file names; a value that the importer may not see is undefined and never equal. */
 export interface PresentSecrets {
   readonly environments: Archive["environments"];
   readonly tags: Archive["tags"];
@@ -73,7 +73,7 @@ const secretPlace = (secret: { environment: string; path: string; key: string })
 export const importName = (one: ArchivedImport): string =>
   `${folderName(one)} ← ${one.sourceProject === null ? "" : `${one.sourceProject}:`}${one.sourceEnvironment}:${one.sourcePath}`;
 
-/** Called in each round of a long loop, so that others can have their turn. */
+/** Called in each round of a long loop, to yield to other requests. */
 type Breathe = () => Promise<void> | undefined;
 
 async function diff<T, P>(
@@ -131,7 +131,7 @@ async function withKnownTags(
   return secrets;
 }
 
-/** Every folder that the file speaks of, those above first; the file of an old version may name only the deepest. */
+/** Every folder that the file names, parents first; the file of an old version may name only the deepest. */
 export async function foldersOf(file: Archive, breathe: Breathe): Promise<Folder[]> {
   const all = new Map<string, Folder>();
   const add = (folder: Folder): void => {
@@ -294,7 +294,7 @@ async function namesOf<T>(
   return names;
 }
 
-/** What the caller is told, before or after. */
+/** The answer, of a dry run or of an import. */
 export async function reportOf(plan: ImportPlan, breathe: Breathe = () => undefined) {
   const counted = async <T>({ created, updated, unchanged }: Diff<T>, nameOf: (one: T) => string) => ({
     created: await namesOf(created, nameOf, breathe),

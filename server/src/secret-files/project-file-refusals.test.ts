@@ -1,4 +1,4 @@
-/** A whole project in one file: what is not taken, and what a damaged file gives away (nothing). */
+/** A whole project in one file: what is refused, and what a damaged file gives away (nothing). */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { aProject } from "../../test/builders.ts";

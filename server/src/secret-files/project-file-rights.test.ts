@@ -1,4 +1,4 @@
-/** A whole project in one file: who may take what along, and who learns of it. */
+/** A whole project in one file: who may export and import what. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { aProject, anIdentity, aRole } from "../../test/builders.ts";
@@ -24,7 +24,7 @@ const exported = (tenant: Tenant, id: string, more: Record<string, unknown> = {}
   exportedFrom(house.base, tenant, id, more);
 const told = (tenant: Tenant, id: string) => toldFrom(house.base, tenant, id);
 
-test("whoever lacks a right for any of it changes nothing at all, and the dry run says so too", async () => {
+test("a caller who lacks a right for any of it changes nothing at all, and the dry run says so too", async () => {
   const source = await house.newTenant();
   const from = await aFullProject(house, source);
   const file = await exported(source, from, { includeRoles: true, includeHistory: true });
@@ -116,7 +116,7 @@ test("history and roles leave only with somebody who may read them, and an old n
   assert.equal(await status([...withHistory, closed], { includeHistory: true }), 403);
 });
 
-test("a project that others are writing to is exported by whoever may read all of it", async () => {
+test("a project that others are writing to is exported by a caller who may read all of it", async () => {
   const tenant = await house.newTenant();
   const { id } = await aProject(tenant);
   let isOver = false;
@@ -139,7 +139,7 @@ test("a project that others are writing to is exported by whoever may read all o
   }
 });
 
-test("history is exported only by whoever may read it where it was written", async () => {
+test("history is exported only by a caller who may read it where it was written", async () => {
   const tenant = await house.newTenant();
   const { id } = await aProject(tenant);
   for (const name of ["closed", "open"])
@@ -179,7 +179,7 @@ test("history is exported only by whoever may read it where it was written", asy
   assert.equal((await carry(true)).status, 403);
 });
 
-test("folders and imports are exported only by whoever may read them", async () => {
+test("folders and imports are exported only by a caller who may read them", async () => {
   const tenant = await house.newTenant();
   const { id } = await aProject(tenant);
   ok(await tenant.post("/api/v4/secrets/A", { projectId: id, environment: "dev", secretValue: "1" }));

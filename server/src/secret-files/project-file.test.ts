@@ -1,4 +1,4 @@
-/** A whole project in one file: what travels, and what the dry run promises. */
+/** A whole project in one file: what it contains, and what the dry run promises. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import fc from "fast-check";
@@ -26,7 +26,7 @@ const exported = (tenant: Tenant, id: string, more: Record<string, unknown> = {}
   exportedFrom(house.base, tenant, id, more);
 const told = (tenant: Tenant, id: string) => toldFrom(house.base, tenant, id);
 
-test("R-09 everything travels: tree, references, imports in their order, tags, reminders, roles and history", async () => {
+test("R-09 everything is in the file: tree, references, imports in their order, tags, reminders, roles and history", async () => {
   const source = await house.newTenant();
   const target = await house.newTenant();
   const from = await aFullProject(house, source);

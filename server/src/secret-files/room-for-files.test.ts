@@ -1,4 +1,4 @@
-/** There is room for all that a file brings before any of it is taken in, and for few files at once. */
+/** An import is refused before it starts if quotas have no room for all of it; and few files are open at once. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { setTimeout as wait } from "node:timers/promises";

@@ -74,7 +74,7 @@ async function orExplain<T>(field: string, work: () => T | Promise<T>): Promise<
   }
 }
 
-/** Escapes in a file can say what the door refuses in a request. */
+/** Escapes in a file can contain what the door refuses in a request. */
 const isStorable = (text: string): boolean => !text.includes("\0") && isWellFormed(text);
 
 export function createSecretFiles({ reads, writes }: FileNeeds) {

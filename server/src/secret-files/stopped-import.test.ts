@@ -1,4 +1,4 @@
-/** An import goes on only as long as its caller is welcome: what is done stays and is told of, and a repeat completes it. */
+/** An import goes on only as long as its caller has access: what is done stays and is reported, and a retry completes it. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { aProject, anIdentity, until } from "../../test/builders.ts";
@@ -19,7 +19,7 @@ const ok = (answer: Answer) => {
 };
 const admin = { roles: [{ role: "admin" }] };
 
-/** A file with a secret in /a and one in /b: two batches. Both folders are there where it is taken in. */
+/** A file with a secret in /a and one in /b: two batches. Both folders exist in the target project. */
 async function stage(more: Record<string, unknown>) {
   const source = await aProject(house.owner);
   const target = await aProject(house.owner);

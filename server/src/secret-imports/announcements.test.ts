@@ -1,4 +1,4 @@
-/** Which change says what: the table of announcements, row by row. */
+/** Which change announces what: the table of events, row by row. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { aProject } from "../../test/builders.ts";
@@ -189,7 +189,7 @@ test("every way to change secrets announces what it amounts to, names only, in o
   );
 });
 
-test("taking a whole project in announces every name that comes", async () => {
+test("importing a whole project announces every new name", async () => {
   const [from, into] = [await aProject(house.owner), await aProject(house.owner)];
   const passphrase = "correct horse battery";
   await house.owner.post("/api/v4/secrets/A", { projectId: from.id, environment: "dev", secretValue: "1" });
@@ -206,7 +206,7 @@ test("taking a whole project in announces every name that comes", async () => {
   assert.deepEqual(await heard(), ["create dev/ A"]);
 });
 
-test("an import that several delete at once goes once and is told of once; those that stay keep their order", async () => {
+test("an import that several delete at once is deleted and announced once; those that stay keep their order", async () => {
   const { id: projectId } = await aProject(house.owner);
   const at = { projectId, environment: "dev" };
   const { owner } = house;

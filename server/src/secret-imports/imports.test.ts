@@ -1,6 +1,6 @@
 /**
- * What others show through imports and references when what they stand on moves: projects, environments and folders
- * that go, move or are called something else.
+ * What imports and references show when their targets change: projects, environments and folders
+ * that are deleted, moved or renamed.
  */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -28,7 +28,7 @@ interface Told {
   readonly keys?: readonly string[];
 }
 
-/** What was announced about secrets since the last call, once everything until now has been told. */
+/** What was announced about secrets since the last call, once everything until now has been delivered. */
 async function heard(): Promise<Told[]> {
   const marker = await aProject(house.owner);
   while (!facts.some((fact) => (fact.data as { projectId?: string }).projectId === marker.id))
@@ -88,7 +88,7 @@ function shown(answer: Answer): Record<string, string> {
   return all;
 }
 
-test("when a project goes, those who imported from it, at any depth, hear of it and show nothing of it any more", async () => {
+test("when a project is deleted, folders that imported from it, at any depth, are announced and show nothing of it any more", async () => {
   const [near, middle, source] = [
     await aProject(house.owner),
     await aProject(house.owner),
@@ -215,7 +215,7 @@ test("an import of a folder that goes brings nothing, and brings its secrets aga
   await look({}, "the environment is gone");
 });
 
-// Any change at all: whoever shows something else afterwards has a new tag and was told.
+// Any change at all: a folder that shows something else afterwards has a new ETag and was announced.
 const PLACES: readonly Place[] = ["dev", "prod"].flatMap((environment) => [
   { environment, path: "/" },
   { environment, path: "/x" },
@@ -270,7 +270,7 @@ async function mutate(projects: readonly Project[], { kind, at }: Mutation): Pro
   else await put(project.id, at.place, "K", "changed");
 }
 
-test("whatever goes, moves or is renamed: no folder shows something else without a new tag and a word about it", async () => {
+test("whatever is deleted, moved or renamed: no folder shows something else without a new ETag and an event", async () => {
   const look = async (projects: readonly Project[]) => {
     const seen = new Map<string, { shown: string; hasOwn: boolean; etag: string | null }>();
     for (const { id } of projects)

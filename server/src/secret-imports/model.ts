@@ -1,7 +1,7 @@
 import { badRequest } from "../platform/problem.ts";
 
 /**
- * Of one folder. Every read of it looks through all of them, a move renumbers all of them, and they are shown at once;
+ * Of one folder. Every read of it reads all of them, a move renumbers all of them, and they are shown at once;
  * people have tens.
  */
 export const MOST_IMPORTS = 1000;

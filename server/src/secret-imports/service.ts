@@ -1,6 +1,6 @@
 /**
  * A folder may show other folders' secrets besides its own. Who adds an import must be able to read what it brings;
- * whoever reads through it later is judged anew, secret by secret.
+ * later readers are checked again, secret by secret.
  */
 import type { MemberActor } from "../platform/actor.ts";
 import { createBound } from "../platform/bound.ts";
@@ -59,7 +59,7 @@ const at = ({ environment, path }: { environment: string; path: string }) => ({
 });
 
 const MOST_IN_PROJECT = 100_000;
-/** Whoever reads a folder looks through all of them, and changing one may move all. */
+/** Every read of a folder reads all of them, and changing one may move all. */
 const roomInFolder = createBound({
   most: MOST_IMPORTS,
   words: ["A folder has at most", "imports"],
@@ -80,13 +80,13 @@ export function createImports({ db, clock, access }: SecretImportNeeds) {
       return await work();
     } catch (error) {
       if (isUniqueViolation(error, "secret_imports_source_unique")) throw taken();
-      // Its project or environment went between the look and the write.
+      // Its project or environment was deleted between the read and the write.
       if (isForeignKeyViolation(error)) throw notFound("The folder to import");
       throw error;
     }
   };
 
-  /** The importing folder shows something else now, and so does whoever shows that one. */
+  /** The importing folder shows something else now, and so do folders that import that one. */
   const conclude = async (
     tx: Tx,
     { actor, project }: ProjectScope,
@@ -153,7 +153,7 @@ export function createImports({ db, clock, access }: SecretImportNeeds) {
   return {
     findForChange,
 
-    /** For whoever is about to make many, one after the other: in the project, and in those folders of it that exist. */
+    /** For a caller that creates many, one after the other: in the project, and in those folders of it that exist. */
     requireRoom: (projectId: string, more: number, inFolders: readonly MoreImports[]): Promise<void> =>
       db.read(async (q) => {
         if ((await countImportsOfProject(q, projectId, MOST_IN_PROJECT)) + more > MOST_IN_PROJECT)

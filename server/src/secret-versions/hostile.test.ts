@@ -33,7 +33,7 @@ const NOT_RESTRICTED = {
 };
 const HISTORY = { subject: "secret-rollback", action: ["read", "create"] };
 
-test("an old version stays closed to whom its tags of then close it, in every answer", async () => {
+test("an old version stays hidden from a reader whom its tags of then exclude, in every answer", async () => {
   const { id: projectId } = await aProject(house.owner);
   const tagIds = [await aTag(projectId, "restricted")];
   const { secret } = (
@@ -72,7 +72,7 @@ test("an old version stays closed to whom its tags of then close it, in every an
   for (const version of [1, 99]) assert.equal((await stranger.get(old(projectId, "A", version))).status, 403);
 });
 
-test("a history that moved to a more open place is judged by the places where it was written", async () => {
+test("a history that moved to a more open folder is checked by the folders where it was written", async () => {
   const project = await aProject(house.owner);
   const { id: projectId } = project;
   const prod = at(projectId, { environment: "prod" });

@@ -1,4 +1,4 @@
-/** What secrets were: history, rollback of one secret or of a whole folder, and how much of it is kept. */
+/** Versions of secrets: history, rollback of one secret or of a whole folder, retention. */
 export { attributesThen, mayAll, type PlaceThen } from "./model.ts";
 export { createForgetting } from "./retention.ts";
 export { versionRoutes } from "./routes.ts";

@@ -1,10 +1,10 @@
 import { slowSql, sql, type Query, type SlowQuery, type Tx } from "../platform/db/index.ts";
 
-/** A project whose secrets changed, or whose limit did, since its old versions were last cleared away. */
+/** A project whose secrets or limit changed since its old versions were last deleted. */
 export interface DueSweep {
   readonly projectId: string;
   readonly limit: number;
-  /** The project's change counter now; noted when the sweep is over. */
+  /** The project's revision now; stored when the run is over. */
   readonly revision: number;
   readonly sweptLimit: number | null;
   readonly sweptTo: Date | null;
@@ -33,7 +33,7 @@ const beyond = slowSql<Forgettable>(`
     AND EXISTS (SELECT 1 FROM secret_versions o WHERE o.secret_id = w.secret_id AND o.version = w.version - $3)
   ORDER BY w.created_at LIMIT $4`);
 // The oldest of each secret first, so that a chunk never leaves a hole. Until its successor came, a version was how
-// things were in its folder: that is what is forgotten with it.
+// things were in its folder: that knowledge is lost with it.
 const forget = slowSql<{ count: number }>(`
   WITH oldest AS (
     SELECT v.secret_id, v.version, v.folder_id

@@ -130,7 +130,7 @@ test("a deleted secret keeps its end, and comes back from what is kept under its
   );
 });
 
-test("thousands of versions go in bites, and after each bite the rest has no gap", async () => {
+test("thousands of versions are deleted in chunks, and after each chunk the rest has no gap", async () => {
   const { id: projectId } = await aProject(house.owner);
   const ids = [await make(projectId, "A"), await make(projectId, "B")];
   await query(

@@ -1,13 +1,13 @@
 /**
- * A project may say how many versions of each secret it keeps. What is beyond is forgotten in the background, never
+ * A project may limit how many versions of each secret it keeps. Older ones are deleted in the background, never
  * while somebody waits for a write: the oldest first and in small chunks, so that at any moment (also after a kill in
  * the middle) the versions that are left follow each other without a gap.
  *
  * Versions are numbered without gaps, so a version may go exactly if the one `limit` numbers above it exists. That
- * is one probe of the primary key, and what is gone is not found again: a run that ended early simply goes on.
+ * is one probe of the primary key, and what is gone is not found again: the run after an interrupted one simply goes on.
  *
- * With each version goes the knowledge of how things were while it was the newest. The folder remembers from when on
- * its history is whole, and a rollback to an earlier moment is refused instead of guessed.
+ * With each version the knowledge is lost how things were while it was the newest. The folder records from when on
+ * its history is complete, and a rollback to an earlier moment is refused instead of guessed.
  */
 import type { Clock } from "../platform/clock.ts";
 import { type Db, MAINTENANCE_TURN } from "../platform/db/index.ts";

@@ -1,4 +1,4 @@
-/** Going back gives nobody what they could not have by going forward. */
+/** A rollback gives nobody what they could not get by an ordinary change. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { aProject, anIdentity, aRole } from "../../test/builders.ts";

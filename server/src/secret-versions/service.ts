@@ -1,5 +1,5 @@
 /**
- * Looking back and going back. Nothing is ever erased: a rollback writes new versions with old content, so it is
+ * History and rollback. Nothing is erased: a rollback writes new versions with old content, so it is
  * announced, audited and can itself be rolled back like any other change.
  */
 import type { MemberActor } from "../platform/actor.ts";
@@ -144,7 +144,7 @@ export function createSecretHistory(needs: SecretHistoryNeeds) {
     const after = attributesOf(folder, last.key, kept);
     if (now) for (const attributes of [before, after]) requireRight(ability, "edit", "secrets", attributes);
     else requireRight(ability, "create", "secrets", after);
-    // The end of a secret is no way around what closed it: one that comes back is judged by how it was left.
+    // Deleting a secret is no way around its protection: a restored one is checked by its last state.
     requireNoGain(ability, before, after);
     const [then] = await learnThen(tx, tags, folder, [old]);
     if (!then || isGain(ability, then.attributes, after))

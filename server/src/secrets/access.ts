@@ -1,4 +1,4 @@
-/** Where a request is about, found in the caller's organisation, with the rights the caller has there. */
+/** The project, environment and folder of a request, found in the caller's organisation, with the caller's rights there. */
 import type { MemberActor } from "../platform/actor.ts";
 import { Problem } from "../platform/problem.ts";
 import { deny, type Ability, type ConditionAttributes, type Permissions } from "../permissions/index.ts";
@@ -33,7 +33,7 @@ export function createAccess({ projects, permissions }: AccessNeeds) {
   return {
     scope,
 
-    /** Another project, where an import leads; undefined if it has gone since the import was read. */
+    /** Another project that an import leads to; undefined if it was deleted since the import was read. */
     async neighbour(actor: MemberActor, projectId: string): Promise<ProjectScope | undefined> {
       try {
         return await scope(actor, projectId);
@@ -43,7 +43,7 @@ export function createAccess({ projects, permissions }: AccessNeeds) {
       }
     },
 
-    /** Environments are known to members; to anybody else the answer is a refusal, whatever the slug. */
+    /** Members may know which environments exist; anybody else gets the same refusal for every slug. */
     async environment({ actor, project }: ProjectScope, slug: string): Promise<EnvironmentRef> {
       const found = project.environments.find((environment) => environment.slug === slug);
       if (found) return found;

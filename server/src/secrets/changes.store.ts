@@ -14,11 +14,11 @@ export interface NewVersion {
   readonly keyId: string;
   readonly tagIds: readonly string[];
   readonly actor: { readonly kind: string; readonly id: string | null; readonly name: string };
-  /** What is known of what it mentions stays as it is. */
+  /** The index of its references stays as it is. */
   readonly keepsReferences?: boolean;
 }
 
-// Columns travel as arrays: one statement whether one secret changes or five thousand. Arrays of arrays cannot, so
+// Columns are sent as arrays: one statement whether one secret changes or five thousand. Arrays of arrays cannot be, so
 // tags come as array literals in text.
 const COLUMNS = `id, folder_id, key, owner_id, version, key_id, value, comment, metadata, tag_ids, skip_multiline, reminder_note, reminder_days`;
 const SELECTED =
@@ -42,7 +42,7 @@ const insertHistory = sql(`
   ${HISTORY}
   SELECT $1, $2, ${SELECTED}, n.change, n.actor_type, n.actor_id, n.actor_name
   FROM unnest(${ARRAYS}, $16::text[], $17::text[], $18::uuid[], $19::text[]) AS n (${COLUMNS}, change, actor_type, actor_id, actor_name)`);
-// One secret is what nearly every write changes: plain values, in the table and in the history at once.
+// Nearly every write changes one secret: plain values, into the table and the history at once.
 const ONE = "$3, $4, $5, $6, $7, $8, $9, $10, $11, $12::uuid[], $13, $14, $15";
 const HISTORY_OF_ONE = `${HISTORY} VALUES ($1, $2, ${ONE}, $16, $17, $18, $19)`;
 const insertOne = sql(`
@@ -80,13 +80,13 @@ const actorOf = ({ change, actor }: NewVersion): unknown[] => [change, actor.kin
 interface Writer {
   readonly projectId: string;
   readonly at: Date;
-  /** Too much to wait for the commit. */
+  /** Too large to be sent with the commit. */
   readonly isMuch?: boolean;
 }
 
 /**
  * What becomes of each secret when several versions of it are written at once: only the last one stays in the table.
- * One that comes and goes within the same write was never there.
+ * One that is created and deleted within the same write leaves nothing.
  */
 function netEffect(rows: readonly NewVersion[]) {
   const first = new Map<string, NewVersion>();
@@ -105,8 +105,8 @@ function netEffect(rows: readonly NewVersion[]) {
 }
 
 /**
- * A statement's values are made into one text, and that is one stretch of work: many rows, or large ones, travel in
- * several, one after the other.
+ * The driver serialises a statement's values in one go, which blocks the event loop: many rows, or large ones, are sent in
+ * several statements, one after the other.
  */
 const PORTION_ROWS = 250;
 const PORTION_BYTES = 256 * 1024;
@@ -133,7 +133,7 @@ export function inPortions<T>(rows: readonly T[], weightOf: (row: T) => number):
   return portions;
 }
 
-/** What is little travels with the commit. Never both: what is sent now would overtake what waits. */
+/** Small writes are sent with the commit. Never both: what is sent now would overtake what waits. */
 async function send<T>(
   tx: Tx,
   statement: Statement<unknown>,
@@ -146,7 +146,7 @@ async function send<T>(
   }
 }
 
-/** More than may wait for the commit. */
+/** More than may be sent with the commit. */
 export const isMuch = (rows: readonly NewVersion[], references: readonly NewReference[]): boolean =>
   references.length > PORTION_ROWS ||
   rows.length > PORTION_ROWS ||
@@ -154,7 +154,7 @@ export const isMuch = (rows: readonly NewVersion[], references: readonly NewRefe
 
 /**
  * Deletions first, so that a name can pass from one secret to another within one change. What a changed secret's old
- * value mentioned is forgotten here; what the new one mentions is for `writeReferences`.
+ * value referred to is removed here; `writeReferences` adds what the new one refers to.
  */
 export async function writeVersions(
   tx: Tx,
@@ -228,7 +228,7 @@ export interface Dependant {
 }
 
 // Which folders show something else once these keys of these folders change (a null key: any of them)? Through
-// imports the same key is affected, through references the key whose value refers; to any depth, loops once.
+// imports the same key is affected, through references the key whose value refers; to any depth, cycles once.
 const dependants = sql<Dependant>(`
   WITH RECURSIVE hit (environment_id, path, key) AS (
     SELECT e, p, k FROM unnest($1::uuid[], $2::text[], $3::text[]) AS s (e, p, k)
@@ -256,7 +256,7 @@ export interface Origin {
   readonly key: string | null;
 }
 
-// Most folders are shown nowhere else, and this is cheap to know; the walk above is not.
+// Most folders are imported nowhere, and that is cheap to check; the walk above is not.
 const watched = sql<{ isWatched: boolean }>(`
   SELECT EXISTS (
     SELECT 1 FROM unnest($1::uuid[], $2::text[]) AS s (e, p) JOIN secret_imports i ON i.source_environment_id = s.e AND i.source_path = s.p

@@ -1,6 +1,6 @@
 /**
  * Every change of secrets ends here, whichever use case made it: encrypted rows, history, index of references, the
- * project's revision, and the facts that others hear. Nothing is sent before the commit: all of it travels with it.
+ * project's revision, and the facts. Nothing is sent before the commit: all of it is sent with it.
  */
 import type { Actor } from "../platform/actor.ts";
 import type { DataKey } from "../platform/crypto/index.ts";
@@ -46,7 +46,7 @@ export type SecretChangeStep =
       readonly before: SecretHead;
       readonly from: FolderPlace;
       readonly after: SecretDraft;
-      /** Name, value and folder are the same ones: what it mentions is known already. */
+      /** Name, value and folder are unchanged: its references are indexed already. */
       readonly isSameText?: true;
     }
   | { readonly kind: "delete"; readonly before: SecretHead; readonly from: FolderPlace };
@@ -61,16 +61,16 @@ export interface ChangeContext extends WriteContext {
   readonly actor: Actor;
 }
 
-/** What somebody did, ready to be written. */
+/** The rows of one request, ready to be written. */
 export interface ChangeSet {
   readonly changes: readonly SecretChangeStep[];
   readonly versions: readonly NewVersion[];
-  /** What each changed secret mentions from now on, by its id. */
+  /** What each changed secret refers to from now on, by its id. */
   readonly mentioned: ReadonlyMap<string, readonly NewReference[]>;
   readonly affected: readonly Dependant[];
 }
 
-/** In chunks: five thousand values are read through and encrypted. */
+/** In chunks: up to five thousand values are scanned and encrypted. */
 export async function changeSetOf(
   { actor, dataKey }: Pick<ChangeContext, "actor" | "dataKey">,
   changes: readonly SecretChangeStep[],
@@ -138,7 +138,7 @@ function toVersion(change: SecretChangeStep, dataKey: DataKey, actor: Actor): Ne
   };
 }
 
-/** What a version leaves in the table, noted among the rows for whoever goes on from there before it is written. */
+/** The row that a version leaves in the table, for later requests of the same transaction, before it is written. */
 export function noteVersion(rows: Map<string, SecretRow>, version: NewVersion, at: Date): void {
   const { id, folderId, key, ownerId, createdAt, state } = version;
   if (state)
@@ -166,11 +166,11 @@ function referencesOf(change: SecretChangeStep): NewReference[] {
 
 type Kind = "create" | "update" | "delete";
 
-/** A folder that was moved is the same folder in another place: what counts is the place. */
+/** A moved folder is the same folder at another path: what counts is the path. */
 const spotOf = (folder: { readonly environmentId: string; readonly path: string }): string =>
   `${folder.environmentId}:${folder.path}`;
 
-/** What the change looks like from outside: a rename or move is a name that goes and a name that comes. */
+/** The change as subscribers see it: a rename or move is one name deleted and one created. */
 function effectsOf(
   change: SecretChangeStep,
 ): { readonly folder: FolderPlace; readonly kind: Kind; readonly key: string }[] {
@@ -229,7 +229,7 @@ function announce(
     );
 }
 
-/** The folders that changed themselves have said so; the others hear that what they show changed. */
+/** The changed folders have their own facts; folders that show them through imports or references get one each. */
 export function announceAffected(
   tx: Tx,
   affected: readonly Dependant[],
@@ -242,13 +242,13 @@ export function announceAffected(
   }
 }
 
-/** The names to ask the index about, before the change is known in full. */
+/** The names to look up in the index, before the whole change is known. */
 export const originsOf = (
   folder: { environmentId: string; path: string },
   keys: readonly string[],
 ): Origin[] => keys.map((key) => ({ environmentId: folder.environmentId, path: folder.path, key }));
 
-/** Everybody's change sets in the order they were done, in one transaction; each is told of by itself. */
+/** The change sets of all requests in order, in one transaction; each has its own facts. */
 export async function writeChangeSets(
   tx: Tx,
   context: WriteContext,
@@ -258,7 +258,7 @@ export async function writeChangeSets(
   if (changes.length === 0) return;
   const { projectId, at } = context;
   const versions = changeSets.flatMap((changeSet) => changeSet.versions);
-  // Of a secret that changed twice, only what its last value mentions counts.
+  // Of a secret that changed twice, only what its last value refers to counts.
   const mentioned = new Map(changeSets.flatMap((changeSet) => [...changeSet.mentioned]));
   const references = [...mentioned.values()].flat();
   const writer = { projectId, at, isMuch: isMuch(versions, references) };
@@ -275,7 +275,7 @@ export const writeChanges = async (
   affected: readonly Dependant[],
 ): Promise<void> => writeChangeSets(tx, context, [await changeSetOf(context, changes, affected)]);
 
-/** The same, sent at once and not with the commit: for those who change more than can be kept until then. */
+/** The same, sent immediately and not with the commit: for changes that are too large to be kept until then. */
 export async function writeChangesNow(
   tx: Tx,
   context: ChangeContext,

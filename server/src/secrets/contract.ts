@@ -6,7 +6,7 @@ import { environmentSlug, folderPath, ROOT, secretName } from "./paths.contract.
 const room = "secrets";
 const BATCH_BYTES = 8 * 1024 * 1024;
 export const MAX_BATCH = 5000;
-/** Larger values belong in a file store; this keeps a request within what the door takes. */
+/** Larger values belong in a file store; this keeps a request within the body limit. */
 export const MAX_VALUE = 1024 * 1024;
 
 export const secretType = z.enum(["shared", "personal"]);
@@ -83,7 +83,7 @@ export const changedSecretFields = {
   newSecretName: secretName.optional(),
   secretComment: comment.optional(),
   secretMetadata: secretMetadata.optional(),
-  /** Older clients' way to say metadata. */
+  /** Metadata in the form of older clients. */
   metadata: z.record(z.string().min(1).max(255), z.string().max(1020)).optional(),
   tagIds: tagIds.optional(),
   skipMultilineEncoding: z.boolean().nullish(),
@@ -91,7 +91,7 @@ export const changedSecretFields = {
   secretReminderRepeatDays: reminderDays,
 };
 
-/** Where a request is about. */
+/** The project, environment and folder of a request. */
 export const place = {
   projectId: projectRef,
   environment: environmentSlug,

@@ -1,5 +1,5 @@
 /**
- * The older shapes of the same endpoints, for clients in the field. Each is translated here, at the door, into what
+ * The older shapes of the same endpoints, for existing clients. Each is translated here into what
  * the current ones say: `workspaceId`, `workspaceSlug` or `projectSlug` name the project, `include_imports` asks
  * for imports, and less is done unless it is asked for.
  */

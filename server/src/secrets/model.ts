@@ -1,5 +1,5 @@
 /**
- * A secret as it is kept and as it is read. What is kept is encrypted; the place that is bound into each ciphertext
+ * A secret as it is stored and as it is read. What is stored is encrypted; the context bound into each ciphertext (AAD)
  * is the secret's id, the column and the version, so that a ciphertext moved to another row, column or version does
  * not open. The newest version and its row in the history hold the same bytes.
  */
@@ -11,14 +11,14 @@ import type { SecretMetadataItem, SecretView } from "./contract.ts";
 export const secretExists = (key: string) =>
   badRequest(`A secret with the name ${JSON.stringify(key)} exists in this folder already.`);
 export const secretUnknown = (key: string) => notFound("The secret", key);
-/** Never there, or there once and no longer kept: a project may limit how many versions it keeps. */
+/** Never existed, or is no longer kept: a project may limit how many versions it keeps. */
 export const versionUnknown = (version: number, key: string) =>
   notFound(`Version ${version} (not there or no longer kept) of the secret`, key);
 export const folderUnknown = (path: string) => notFound("The folder", path);
 export const environmentUnknown = (slug: string) => notFound("The environment", slug);
-/** The bytes that are kept of all secrets in one answer: what a server can open and send at once without harm. */
+/** The stored bytes of all secrets in one answer: what a server can decrypt and send at once without harm. */
 export const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
-/** What each secret counts for besides: a million empty ones are no small answer. */
+/** What each secret adds to that: a million empty ones are no small answer. */
 export const MIN_WEIGHT = 256;
 export const answerTooLarge = () =>
   badRequest(
@@ -31,10 +31,10 @@ export const requestTooLarge = () =>
 export const nothingToOverride = (key: string) =>
   badRequest(`There is no shared secret ${JSON.stringify(key)} in this folder that could be overridden.`);
 
-/** What stands in for a value that the reader may know of but not see. */
+/** Placeholder for a value that the reader may know of but not see. */
 const HIDDEN = "<hidden-by-keyward>";
 
-/** A folder where it is: permissions, facts and answers all speak of this. */
+/** A folder with its path: permissions, facts and answers all use this. */
 export interface FolderPlace {
   readonly id: string;
   readonly projectId: string;
@@ -92,7 +92,7 @@ export interface SecretState {
   readonly reminderDays: number | null;
 }
 
-/** What encrypts and decrypts: a data key of the keyring, of which only this much matters here. */
+/** What encrypts and decrypts: the part of a data key of the keyring that is used here. */
 interface Cipher {
   readonly keyId: string;
   encrypt(plain: string, place: CipherPlace): Buffer;
@@ -149,7 +149,7 @@ export function decryptMetadata(dataKey: Cipher, row: Numbered & StoredState): S
   });
 }
 
-/** Metadata for somebody who does not see the value: what is encrypted stays closed with it. */
+/** Metadata for a reader who may not see the value: encrypted metadata is hidden with it. */
 export const closeMetadata = (metadata: readonly SecretMetadataItem[]): SecretMetadataItem[] =>
   metadata.map((item) => (item.isEncrypted ? { ...item, value: "" } : item));
 
@@ -172,7 +172,7 @@ export interface TagRef {
   readonly color: string;
 }
 
-/** A secret on its way to the door. `value` is absent where the reader may know of it but not see it. */
+/** A secret as it is answered. `value` is absent where the reader may know of it but not see it. */
 export interface ReadSecret {
   readonly row: Omit<SecretRow, keyof StoredState> &
     Pick<StoredState, "skipMultiline" | "reminderNote" | "reminderDays">;
@@ -209,7 +209,7 @@ export function toView({ row, folder, tags, value, comment, metadata }: ReadSecr
   };
 }
 
-/** What permissions are asked about. */
+/** The attributes that permissions are checked with. */
 export const attributesOf = (
   folder: Pick<FolderPlace, "environment" | "path">,
   key: string,
@@ -234,7 +234,7 @@ function metadataMatches(filter: string, metadata: readonly StoredMetadata[] | n
   });
 }
 
-/** What a list was asked to leave out. */
+/** The filters of a list. */
 export function passesFilters(
   secret: ReadSecret,
   query: { readonly tagSlugs?: string | undefined; readonly metadataFilter?: string | undefined },

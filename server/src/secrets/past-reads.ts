@@ -1,7 +1,7 @@
 import type { ProjectScope } from "./access.ts";
 import type { FolderPlace, SecretRow } from "./model.ts";
 
-/** Reads what a secret was: the room that keeps versions stands above this one. */
+/** Reads old versions of a secret: the room that keeps versions is above this one. */
 export interface PastReads {
   at(
     scope: ProjectScope,

@@ -51,7 +51,7 @@ function slowly(text: string): string | null {
   return `/${names.join("/")}`;
 }
 
-test("S-23 any text is either refused or becomes the one spelling that permissions judge", () => {
+test("S-23 any text is either refused or becomes the canonical spelling that permissions check", () => {
   fc.assert(
     fc.property(texts, (text) => {
       const result = canonicalPath(text);

@@ -1,6 +1,6 @@
 /**
- * Folder paths have one spelling. Whatever a caller writes is brought to it here, before anything is looked up or
- * authorised, so that the path that permissions judge is the path that is opened. Names are plain ASCII, which
+ * Folder paths have one canonical spelling. What a caller writes is normalised here, before anything is looked up or
+ * authorised, so that the path that permissions check is the path that is opened. Names are plain ASCII, which
  * leaves no room for look-alikes, encoded slashes, dots, backslashes or invisible characters: they are refused
  * rather than interpreted. Pure, and safe in a browser.
  */
@@ -84,7 +84,7 @@ const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
 const MAX_SECRET_NAME = 255;
 const MAX_ENVIRONMENT_SLUG = 64;
 
-/** Could a secret, or an environment, be called that? Whatever could not is nobody's name. */
+/** Could a secret, or an environment, be called that? */
 export const canBeSecret = (name: string): boolean =>
   name.length <= MAX_SECRET_NAME && !UNPRINTABLE.test(name);
 export const canBeEnvironment = (slug: string): boolean =>

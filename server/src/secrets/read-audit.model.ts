@@ -1,15 +1,15 @@
 /**
- * Answers that were just given, ready to be given again. Clients poll: the same reader (or one with the same rules)
- * asks for the same folder or secret again and again. An answer is kept under the tag that it was sent with and given again
- * only after the database has said that this tag is still the current one, so it can never be stale. It is forgotten
- * within a minute: plaintext should not lie about for longer than it is of use.
+ * A cache of recent answers. Clients poll: the same reader (or one with the same rules)
+ * asks for the same folder or secret again and again. An answer is cached under its ETag and sent again
+ * only after the database has said that this ETag is still current, so it can never be stale. It is dropped
+ * within a minute: plaintext should not stay in memory for longer than it is of use.
  */
 import { LRUCache } from "lru-cache";
 
 interface KeptAnswer {
   readonly etag: string;
   readonly body: Buffer;
-  /** What the audit log says of a reading of it; undefined where no value is shown. */
+  /** The audit row for reading it; undefined where no value is shown. */
   readonly noted: Readonly<Record<string, unknown>> | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** KEYWARD_AUDIT_READS, each of its words kept: strict, async, grouped, off. */
+/** KEYWARD_AUDIT_READS, each of its modes: strict, async, grouped, off. */
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { after, test } from "node:test";
@@ -19,7 +19,7 @@ const eventsOf = (database: TestDatabase, requestIds: readonly string[]): Promis
     return rows.map((row: { event: string }) => row.event);
   });
 
-/** Every way to a value: one, by id, a list, a list from memory, an export, a version, the older door. */
+/** Every way to a value: one, by id, a list, a list from memory, an export, a version, the older API. */
 async function readings(client: Client, projectId: string): Promise<Answer[]> {
   const at = `projectId=${projectId}&environment=dev`;
   const made = await client.post("/api/v4/secrets/A", { projectId, environment: "dev", secretValue: "1" });
@@ -69,7 +69,7 @@ test("S-53 strict: a value is answered only once its reading is durable, the hun
   await house.close();
 });
 
-test("S-53 strict: a reading that cannot be written down gives no value away", async () => {
+test("S-53 strict: a read that cannot be audited gives no value away", async () => {
   const house = await openTestHouse({ env: { KEYWARD_AUDIT_READS: "strict" } });
   const { id: projectId } = await aProject(house.owner);
   await house.owner.post("/api/v4/secrets/A", { projectId, environment: "dev", secretValue: "canary-value" });

@@ -1,9 +1,9 @@
 /**
- * Who read which values. Readings come by the thousand, so they are written in batches: while one batch is being
- * committed the next one gathers. `async` answers at once and writes within a second; `strict` answers when the
+ * Who read which values. There are thousands of reads, so they are written in batches: while one batch is being
+ * committed the next one fills. `async` answers at once and writes within a second; `strict` answers when the
  * batch is durable; `grouped` writes one row for what the same reader reads from the same address again and again
- * within a minute; `off` writes nothing. If the database does not take them, `async` and `grouped` keep them and, once
- * too many wait, answer only when there is room again: a reading is never silently forgotten while the process lives.
+ * within a minute; `off` writes nothing. If the database is unreachable, `async` and `grouped` keep them and, once
+ * too many wait, answer only when there is room again: a read is never silently dropped while the process lives.
  */
 import { setTimeout as pause } from "node:timers/promises";
 import { createAuditGroups, noRoom } from "../audit/index.ts";
@@ -72,7 +72,7 @@ interface Reading {
   fate: Promise<unknown> | undefined;
 }
 
-/** A lost answer to COMMIT is looked up; whoever waits for it does not wait for ever. */
+/** When the answer to COMMIT is lost, the outcome is looked up; callers do not wait for it for ever. */
 async function orMade(error: unknown): Promise<void> {
   if (!(error instanceof Unconfirmed)) throw error;
   const isMade = await Promise.race([error.isMade, pause(FATE_MS, false, { ref: false })]);
@@ -81,7 +81,7 @@ async function orMade(error: unknown): Promise<void> {
 
 function createSingleReads({ db, clock, log, mode }: ReadAuditNeeds): ReadAudit {
   let waiting: Reading[] = [];
-  /** On their way, or of a commit whose answer was lost. */
+  /** Being written, or of a commit whose answer was lost. */
   let unsettled = 0;
   let writing: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;
@@ -101,7 +101,7 @@ function createSingleReads({ db, clock, log, mode }: ReadAuditNeeds): ReadAudit 
         settle();
       } catch (error) {
         void unlessMade(error, () => {
-          // Behind those who wait for an answer and have not been tried yet.
+          // After those that a caller waits for and that have not been tried yet.
           waiting = [...waiting, ...batch];
           flushLater();
         }).then(settle);
@@ -118,7 +118,7 @@ function createSingleReads({ db, clock, log, mode }: ReadAuditNeeds): ReadAudit 
   const flush = async (): Promise<void> => {
     clearTimeout(timer);
     timer = undefined;
-    // Whoever comes while a batch is under way waits for it and then makes sure of its own.
+    // A caller that comes during a batch waits for it and then for its own.
     while (writing) await writing.catch(() => undefined);
     if (waiting.length > 0) await begin();
   };
@@ -135,7 +135,7 @@ function createSingleReads({ db, clock, log, mode }: ReadAuditNeeds): ReadAudit 
     }, DELAY_MS).unref();
   };
 
-  /** Each waits for the batch that it is in, and for no other one's fate. */
+  /** Each waits for the outcome of its own batch only. */
   const untilDurable = async (reading: Reading): Promise<void> => {
     while (!reading.fate) await (writing ?? begin()).catch(() => undefined);
     await reading.fate;

@@ -13,7 +13,7 @@ const ASPECTS = [
 ] as const;
 const fingerprints = new WeakMap<Ability, string>();
 
-/** Of the rules that decide about secrets; the same on every node. */
+/** A digest of the rules about secrets; the same on every node. */
 export function rightsOf(ability: Ability): string {
   const known = fingerprints.get(ability);
   if (known !== undefined) return known;

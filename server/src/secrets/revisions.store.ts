@@ -1,5 +1,5 @@
 /**
- * The number that a project's answers are stamped with. A change adds one to the slot of its connection and a
+ * The revision of a project, which is part of the ETag. A change adds one to the slot of its connection and a
  * reader sums the slots: sixteen rows instead of one keep writers of a busy project from queueing. What a snapshot sees
  * only ever grows, so two different states never carry the same sum.
  *

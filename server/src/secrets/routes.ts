@@ -28,10 +28,10 @@ interface WrittenAnswer {
   readonly body: Buffer | Buffer[];
 }
 
-/** So many secrets are written in one go; each may have a hundred tags and as much metadata. */
+/** Secrets per write request; each may have a hundred tags and as much metadata. */
 const AT_ONCE = 200;
 
-/** Turned into bytes here and not by the door, so that the same bytes can be sent again. */
+/** Serialised here and not by the door, so that the same bytes can be sent again. */
 async function written(list: SecretList): Promise<WrittenAnswer> {
   const { etag, isNotModified } = list;
   if (list.isLarge) return { etag, isNotModified, body: await writeLargeList(list) };
@@ -64,7 +64,7 @@ function one(reply: ReplyControl, found: OneSecret | SameAnswer | NotModified) {
   return new Raw(body);
 }
 
-/** An upsert makes what is not there. */
+/** An upsert creates what does not exist. */
 const PUT_SECRETS = inProjectAnyOf(
   { action: "edit", subject: "secrets" },
   { action: "create", subject: "secrets" },
@@ -131,16 +131,8 @@ const writeRoutes = ({ writes, moves: moves }: SecretServices): Route[] => [
     }),
     inProject("delete", "secrets"),
   ),
-  serve(
-    contract.moveSecrets,
-    ({ actor, body }) => moves.move(actor, body),
-    inProject("create", "secrets"),
-  ),
-  serve(
-    contract.copySecrets,
-    ({ actor, body }) => moves.copy(actor, body),
-    inProject("create", "secrets"),
-  ),
+  serve(contract.moveSecrets, ({ actor, body }) => moves.move(actor, body), inProject("create", "secrets")),
+  serve(contract.copySecrets, ({ actor, body }) => moves.copy(actor, body), inProject("create", "secrets")),
 ];
 
 const olderRoutes = ({ reads, writes, moves: moves }: SecretServices): Route[] => [

@@ -22,7 +22,7 @@ const list = (projectId: string, more = "") =>
   `/api/v4/secrets?projectId=${projectId}&environment=dev${more}`;
 
 async function settled(): Promise<NumberedFact[]> {
-  // The tail is told of facts in order: once a later one has arrived, all before it have.
+  // The tail delivers facts in order: once a later one has arrived, all before it have.
   const marker = await aProject(house.owner);
   for (;;) {
     if (facts.some((fact) => (fact.data as { projectId?: string }).projectId === marker.id)) break;
@@ -409,7 +409,7 @@ test("reading a value leaves an audit row", async () => {
   assert.ok(!JSON.stringify(rows).includes('"1"'));
 });
 
-test("a ciphertext that was put into another row does not open", async () => {
+test("a ciphertext that was moved to another row cannot be decrypted", async () => {
   const { id: projectId } = await aProject(house.owner);
   for (const key of ["A", "B"])
     await house.owner.post(`/api/v4/secrets/${key}`, at(projectId, { secretValue: `value of ${key}` }));

@@ -29,7 +29,7 @@ export function weighedColumns(room: string, wantsValue: string, over = ""): str
     CASE WHEN ${fits} THEN s.comment END AS comment, CASE WHEN ${fits} THEN s.metadata END AS metadata`;
 }
 
-/** A row of a read: the folder is there, the secret may not be. */
+/** A row of a read: the folder exists, the secret may not. */
 interface FoundSecret extends SecretRow {
   readonly foundFolderId: string;
   readonly path: string;
@@ -39,19 +39,19 @@ interface FoundSecret extends SecretRow {
 export type FoundFolder = FoundSecret | (Omit<FoundSecret, keyof SecretRow> & { readonly id: null });
 export type ListedFolder = FoundFolder & Weighed;
 
-// The revision and the rows come from one statement, hence from one snapshot: a tag is never newer than its content.
+// The revision and the rows come from one statement, hence from one snapshot: an ETag is never newer than its content.
 const folderWhere = (condition: string, revision: string): string => `
   (SELECT f.id, f.path, EXISTS (SELECT 1 FROM secret_imports i WHERE i.folder_id = f.id) AS has_imports, ${revisionOf(revision)} AS revision
    FROM folders f WHERE f.environment_id = $1 AND ${condition} OFFSET 0) f`;
 const FOUND = `f.id AS "foundFolderId", f.path, f.has_imports AS "hasImports", f.revision`;
 const READ = `SELECT ${FOUND}, ${SECRET_COLUMNS} FROM`;
 /**
- * Most lists are short and travel with everybody's looks; of a long one such a look brings only that it is long. It is
- * then taken again in the organisation's turn, on a connection where it is in nobody's way.
+ * Most lists are short and are read on the shared pipelines; for a long one such a read only answers that it is long. It is
+ * then read again in the organisation's turn, on a connection where it delays nobody.
  */
 export const QUICK_ROWS = 1000;
 export const QUICK_BYTES = 512 * 1024;
-/** `from` gives rows as `LISTED` names them; not more than $7 of them are looked at, and values weigh up to $6. */
+/** `from` gives rows as `LISTED` names them; at most $7 of them are read, with values of up to $6 bytes. */
 const LISTED = `f.id AS found_id, f.path AS found_path, f.has_imports AS found_imports, f.revision AS found_revision, s.*`;
 const listOf = (from: string, order: string): string => `
   SELECT s.found_id AS "foundFolderId", s.found_path AS path, s.found_imports AS "hasImports", s.found_revision AS revision,
@@ -91,7 +91,7 @@ const lockAlone = sql(`SELECT pg_advisory_xact_lock(project_lock_key($1))`);
 const folderAt = sql<FolderPlace>(`
   SELECT f.id, f.project_id AS "projectId", f.environment_id AS "environmentId", e.slug AS environment, f.path
   FROM folders f JOIN environments e ON e.id = f.environment_id WHERE f.environment_id = $1 AND f.path = $2`);
-// A writer's look: the folder, and whether anybody shows its secrets elsewhere. Most folders are shown nowhere else.
+// What a writer reads first: the folder, and whether its secrets are imported elsewhere. Most folders are not.
 export interface WatchedFolder extends FolderPlace {
   readonly isWatched: boolean;
 }
@@ -100,7 +100,7 @@ const watchedFolder = sql<WatchedFolder>(`
     EXISTS (SELECT 1 FROM secret_imports i WHERE i.source_environment_id = f.environment_id AND i.source_path = f.path)
     OR EXISTS (SELECT 1 FROM secret_references r WHERE r.project_id = f.project_id AND r.environment = e.slug AND r.path = f.path) AS "isWatched"
   FROM folders f JOIN environments e ON e.id = f.environment_id WHERE f.environment_id = $1 AND f.path = $2`);
-// In one order everywhere, so that two batches cannot wait for each other.
+// In the same order everywhere, so that two batches cannot deadlock.
 const forUpdate = sql<SecretRow>(`
   SELECT ${SECRET_COLUMNS} FROM folders f JOIN secrets s ON s.folder_id = f.id
   WHERE f.environment_id = $1 AND f.path = $2 AND s.key = ANY($3::text[]) ORDER BY s.id FOR UPDATE OF s`);
@@ -124,7 +124,7 @@ const treeForUpdate = sql<SecretRow>(`
 const headsForUpdate = sql<SecretHead>(`
   SELECT ${PLAIN_COLUMNS} FROM secrets s WHERE s.folder_id = ANY($1::uuid[]) ORDER BY s.id FOR UPDATE OF s`);
 
-/** So many rows, and about so many bytes, are opened and closed again at once, however many there are. */
+/** Rows, and about how many bytes, are decrypted and encrypted again at once, however many there are. */
 export const CHUNK_ROWS = 1000;
 const CHUNK_BYTES = 16 * 1024 * 1024;
 /** What of these rows (a SELECT of whole rows, in this order) makes one chunk: at least one, if there is any. */
@@ -171,7 +171,7 @@ function listValues(at: FolderAddress, wish: ListWish, [bytes, rows]: readonly [
   return { kind: "folder", values: asked } as const;
 }
 
-/** Undefined = it is a long one: look again with `readLargeFolder`. */
+/** Undefined = it is a long one: read it with `readLargeFolder`. */
 export const readFolder = async (
   q: Query,
   at: FolderAddress,
@@ -185,12 +185,12 @@ export const readLargeFolder = (q: SlowQuery, at: FolderAddress, wish: ListWish)
   const { kind, values } = listValues(at, wish, [MAX_ANSWER_BYTES, null]);
   return q.rows(LARGE_LISTS[kind], values);
 };
-/** All of it came, and it was not much. */
+/** The whole list was read, and it was short. */
 export const isQuick = (rows: readonly Weighed[]): boolean =>
   rows.length <= QUICK_ROWS && !rows.some(({ isLeftOut }) => isLeftOut);
 export const readById = (q: Query, id: string, orgId: string) => q.first(byId, [id, orgId]);
 
-/** Taken before anything is looked at: nothing above the secrets moves until this write has ended. */
+/** Taken before anything is read: no folder above the secrets moves until this write has ended. */
 export const lockTree = (tx: Tx, projectId: string) => tx.rows(lockShared, [projectId]);
 /** For changes of the tree itself. */
 export const lockTreeAlone = (tx: Tx, projectId: string) => tx.rows(lockAlone, [projectId]);
@@ -209,9 +209,9 @@ export const weighFolders = async (q: Query, folderIds: readonly string[]): Prom
   (await q.first(weightOfFolders, [folderIds]))?.weight ?? 0;
 export const keysOfIds = async (q: Query, at: FolderAddress, ids: readonly string[]): Promise<string[]> =>
   (await q.rows(namesOfIds, [at.environmentId, at.path, ids])).map((row) => row.key);
-/** Without what is encrypted: enough to judge them, and to delete them. */
+/** Without the encrypted columns: enough to check rights, and to delete. */
 export const lockHeads = (tx: Tx, folderIds: readonly string[]) => tx.rows(headsForUpdate, [folderIds]);
-/** The next ones after this id; for somebody who holds the tree alone. */
+/** The next ones after this id; the caller holds the exclusive lock on the tree. */
 export const nextChunk = (tx: Tx, folderIds: readonly string[], after: string | undefined) =>
   tx.rows(treeChunk, [folderIds, after ?? NIL]);
 export const lockInFolders = (tx: Tx, folderIds: readonly string[]) => tx.rows(treeForUpdate, [folderIds]);

@@ -10,7 +10,7 @@ import {
   type SigningKey,
 } from "@keyward/x509";
 
-/** An authority that is ready to sign: its key in memory, its certificate parsed, what all its children share built once. */
+/** A CA that is ready to sign: its key in memory, its certificate parsed, what all its children share built once. */
 export interface Issuer {
   readonly authorityId: string;
   readonly projectId: string;
@@ -19,7 +19,7 @@ export interface Issuer {
   readonly isUsable: boolean;
   /** The inventory's ids of its certificate and of those above it, as far as they are known here. */
   readonly lineage: readonly string[];
-  /** Whose certificate in that line is revoked: nobody would accept what is issued below it. */
+  /** Which certificate of the chain is revoked: nobody would accept what is issued below it. */
   readonly revokedName: string | undefined;
   /** Its key was revoked as compromised, by whichever certificate. */
   readonly isBlocked: boolean;
@@ -28,11 +28,11 @@ export interface Issuer {
   readonly certificate: Certificate;
   /** Its own certificate first, root last. */
   readonly chain: readonly Buffer[];
-  /** Of this authority and of every one above it. */
+  /** Of this CA and of every one above it. */
   readonly constraints: readonly NameConstraints[];
-  /** How many authorities may follow below this one by the word of its whole chain; undefined for any number. */
+  /** How many CAs the path length constraints of the whole chain allow below this one; undefined for any number. */
   readonly levelsBelow: number | undefined;
-  /** What certificates below may be used for by the word of its whole chain; undefined for anything. */
+  /** The extended key usages that the whole chain allows below; undefined for any. */
   readonly purposes: ReadonlySet<string> | undefined;
   readonly signer: SigningKey;
   readonly crlShards: number;
@@ -57,7 +57,7 @@ export function levelsBelow(chain: readonly Certificate[]): number | undefined {
   return narrowest;
 }
 
-/** The standard leaves open what purposes in an authority's certificate mean; clients take them as a limit for all below. */
+/** RFC 5280 leaves open what extended key usages in a CA certificate mean; clients take them as a limit for all below. */
 export function purposesLeft(chain: readonly Certificate[]): ReadonlySet<string> | undefined {
   let left: ReadonlySet<string> | undefined;
   for (const { extensions } of chain) {
@@ -68,29 +68,29 @@ export function purposesLeft(chain: readonly Certificate[]): ReadonlySet<string>
   return left;
 }
 
-/** Whether clients would believe a responder that this authority certifies now. */
+/** Whether clients would accept an OCSP responder that this CA certifies now. */
 export const canDelegate = (issuer: Issuer, now: Date): boolean =>
   issuer.constraints.length === 0 &&
   (issuer.levelsBelow ?? 0) >= 0 &&
   (issuer.purposes?.has("ocsp_signing") ?? true) &&
   issuer.certificate.notBefore <= now;
 
-/** The path length to give to an authority below, where nobody asked for one. */
+/** The path length to give to a subordinate CA, where none was requested. */
 export const levelsLeft = (issuer: Pick<Issuer, "levelsBelow"> | null): number | undefined =>
   issuer?.levelsBelow === undefined ? undefined : Math.max(issuer.levelsBelow - 1, 0);
 
 export const keyIdentifierOf = (certificate: Certificate): Buffer =>
   certificate.extensions.subjectKeyIdentifier ?? keyIdentifier(certificate.publicKey);
 /**
- * Lists and OCSP answers carry the issuer's name and key identifier, and there is one list for all certificates of a
- * key: so they speak for what was issued under one certificate and another only if these are the same.
+ * CRLs and OCSP responses carry the issuer's name and key identifier, and there is one CRL for all certificates of a
+ * key: so they hold for what was issued under two CA certificates only if these are the same.
  */
 export const speaksFor = (one: Certificate, other: Certificate): boolean =>
   one.subject.der.equals(other.subject.der) && keyIdentifierOf(one).equals(keyIdentifierOf(other));
 export const authorityExtension = (certificate: Certificate): Extension =>
   authorityKeyIdentifier(keyIdentifierOf(certificate));
 
-/** The addresses that stand in certificates: short, and served without a token. */
+/** The URLs in certificates (CDP, AIA): short, and served without a token. */
 export const crlUrl = (base: string, keyId: string, shard: number): string =>
   `${base}/pki/crl/${keyId}/${shard}`;
 const ocspUrl = (base: string, keyId: string): string => `${base}/pki/ocsp/${keyId}`;
@@ -99,11 +99,11 @@ const issuerUrl = (base: string, certificateId: string): string => `${base}/pki/
 export const accessExtension = (base: string, keyId: string, certificateId: string): Extension =>
   authorityInfoAccess({ ocspUrls: [ocspUrl(base, keyId)], caIssuersUrls: [issuerUrl(base, certificateId)] });
 
-/** Which list a certificate would stand in, once revoked; fixed by its serial number. */
+/** The CRL shard of a certificate, fixed by its serial number. */
 export const shardOf = (serialNumber: string, shards: number): number =>
   shards <= 1 ? 0 : Number.parseInt(serialNumber.slice(-6), 16) % shards;
 
-/** The lists a certificate names: the shard's own, then any that the operator runs elsewhere. */
+/** The CRLs a certificate names: the shard's own, then any that the operator publishes elsewhere. */
 function listUrls(
   issuer: Pick<Issuer, "keyId" | "crlUrls" | "hasManagedCrl">,
   base: string,

@@ -27,14 +27,14 @@ const active = sql<IssuerRow>(`
   SELECT ${COLUMNS} FROM certificate_authorities a JOIN projects p ON p.id = a.project_id
   JOIN authority_certificates c ON c.id = a.active_certificate_id JOIN authority_keys k ON k.id = c.key_id
   WHERE a.id = $1`);
-// For revocation: the active certificate if it is of that very key, else its newest, whether or not it still issues.
+// For revocation: the active certificate if it has that key, else its newest, whether or not it still issues.
 const ofKey = sql<IssuerRow>(`
   SELECT ${COLUMNS} FROM authority_keys k JOIN certificate_authorities a ON a.id = k.authority_id JOIN projects p ON p.id = a.project_id
   JOIN authority_certificates c ON c.key_id = k.id
   WHERE k.id = $1 ORDER BY (c.id IS NOT DISTINCT FROM a.active_certificate_id) DESC, c.version DESC LIMIT 1`);
 
-// Found by key, which has an index, and told apart by their bytes: so one that was signed by an authority here and then
-// taken in by another is known as well.
+// Found by key, which has an index, and compared by their bytes: so one that was signed by a CA here and then
+// imported into another is found as well.
 const lineage = sql<LineageRow>(`
   SELECT c.id, c.project_id AS "projectId", c.common_name AS "commonName", c.revoked_at IS NOT NULL AS "isRevoked", b.der = $3 AS "isFirst"
   FROM certificates c JOIN certificate_bodies b ON b.certificate_id = c.id
@@ -45,11 +45,11 @@ export interface LineageRow {
   readonly projectId: string;
   readonly commonName: string;
   readonly isRevoked: boolean;
-  /** The authority's own, not one above it. */
+  /** The CA's own, not one above it. */
   readonly isFirst: boolean;
 }
 
-/** What the inventory knows of an authority's certificate and of those above it. */
+/** What the inventory knows of a CA's certificate and of those above it. */
 export const findLineage = (
   q: Query,
   chain: readonly { readonly der: Buffer; readonly publicKey: Buffer }[],

@@ -40,7 +40,7 @@ describe("authorities as issuers", () => {
     });
   const codesOf = (answer: { body: { details?: { code: string }[] } }) =>
     (answer.body.details ?? []).map(({ code }) => code);
-  /** Of an authority outside, to be signed by one of ours. */
+  /** Of an external CA, to be signed by one of ours. */
   const aRequest = async () => {
     const outside = await anIntermediate(house.owner, projectId, null);
     return { outside, csr: ok(await house.owner.get(`${CA}/${outside.id}/csr`)).csr as string };
@@ -68,7 +68,7 @@ describe("authorities as issuers", () => {
     "a certificate from outside that is wider than its chain is held to the chain",
     needs("openssl"),
     async () => {
-      // Nothing in the middle one's own words limits it; only the root above does.
+      // The intermediate's own certificate has no limit; only the root above has.
       const root = await makeAuthority({ name: "Elsewhere", pathLength: 1 });
       const { outside, csr } = await aRequest();
       const { publicKey, subject } = parseCsrPem(csr);
@@ -99,7 +99,7 @@ describe("authorities as issuers", () => {
     },
   );
 
-  test("no authority below has its issuer's name: path length would not count it", async () => {
+  test("no subordinate CA has its issuer's name: path length would not count it", async () => {
     const root = await aRoot(house.owner, projectId, { maxPathLength: 1 });
     const middle = await anIntermediate(house.owner, projectId, root.id);
     const alike = await propose(middle.id, { commonName: middle.configuration.commonName });
@@ -145,7 +145,7 @@ describe("authorities as issuers", () => {
     assert.deepEqual(await statuses(), [200, 200, 200]);
   });
 
-  test("a certificate from an authority here, taken in by another, stops it when revoked", async () => {
+  test("a certificate from a CA here, imported into another, stops that one when revoked", async () => {
     const root = await aRoot(house.owner, projectId);
     const { outside, csr } = await aRequest();
     const signed = ok(

@@ -1,6 +1,6 @@
 /**
- * Authorities as signers. Importing a private key costs ten signatures, so a loaded issuer is kept until a fact says
- * that its project's issuance changed or a certificate of its chain was revoked; the key itself stays sealed in the database under the project's key.
+ * CAs as signers. Importing a private key costs as much as ten signatures, so a loaded issuer is cached until a fact says
+ * that its project's issuance changed or a certificate of its chain was revoked; at rest the key is encrypted.
  */
 import type { Clock } from "../platform/clock.ts";
 import type { Db } from "../platform/db/index.ts";
@@ -30,7 +30,7 @@ interface IssuerNeeds {
   readonly clock: Clock;
   readonly tail: Tail;
   readonly keyring: Keyring;
-  /** Under which lists, status and issuers are fetched. */
+  /** Base URL of CRLs, OCSP and CA certificates. */
   readonly revocationUrl: string;
 }
 
@@ -80,7 +80,7 @@ export function createIssuers({ db, clock, tail, keyring, revocationUrl }: Issue
     };
   };
 
-  /** It is there and active, yet nobody would accept what it issues. */
+  /** It exists and is active, yet nobody would accept what it issues. */
   const whyUnfit = ({ revokedName, isBlocked, certificate }: Issuer): string | undefined => {
     if (revokedName !== undefined)
       return `a revoked certificate stands in its chain, that of "${revokedName}". Renew the authority or make another of its certificates active.`;
@@ -93,7 +93,7 @@ export function createIssuers({ db, clock, tail, keyring, revocationUrl }: Issue
   return {
     revocationUrl,
 
-    /** To issue with: it must exist in the project, have a certificate that stands, and be active. */
+    /** For issuing: it must exist in the project, have a valid certificate, and be active. */
     async require(authorityId: string, projectId: string): Promise<Issuer> {
       const issuer = await cache.get(authorityId, async () => {
         const row = await db.read((q) => findActiveIssuer(q, authorityId));
@@ -114,7 +114,7 @@ export function createIssuers({ db, clock, tail, keyring, revocationUrl }: Issue
       return issuer;
     },
 
-    /** To speak about its certificates: also when it is disabled, deleted or has a newer key. */
+    /** For CRLs and OCSP: also when it is disabled, deleted or has a newer key. */
     ofKey: (keyId: string): Promise<Issuer | undefined> =>
       cache.get(`key:${keyId}`, async () => {
         const row = await db.read((q) => findIssuerOfKey(q, keyId));

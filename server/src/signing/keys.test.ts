@@ -39,7 +39,7 @@ describe("keys for certificates", () => {
     },
   );
 
-  test("H7 a rehearsal makes no key: the same stand-in for everyone", async () => {
+  test("H7 a dry run makes no key: the same placeholder for everyone", async () => {
     const [one, two] = await Promise.all([standInFor("RSA_2048"), standInFor("RSA_2048")]);
     assert.equal(one, two);
   });

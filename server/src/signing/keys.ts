@@ -1,7 +1,7 @@
 /**
- * Fresh keys for certificates, as bytes. Asking OpenSSL for key objects and encoding each of them (public key, sealed
+ * Fresh keys for certificates, as bytes. Asking OpenSSL for key objects and encoding each of them (public key, encrypted
  * copy, answer) costs more than everything else in issuing; keys on curves are so quick to make that handing them to
- * the thread pool costs more than it saves. RSA keys take long and have threads of their own, which step back for others.
+ * the thread pool costs more than it saves. RSA keys take long and have threads of their own, with a low priority.
  */
 import { generateKeyPair } from "node:crypto";
 import { availableParallelism } from "node:os";
@@ -14,7 +14,7 @@ const generate = promisify(generateKeyPair);
 
 /**
  * A long RSA key takes a second, and a caller may ask for fifty in that time. One or two threads make them, organisations
- * take turns, and whoever would wait for too long is told so.
+ * take turns, and a request that would wait for too long is refused.
  */
 const turns = createFairQueue({
   what: "RSA keys are being made",
@@ -25,10 +25,10 @@ const turns = createFairQueue({
   patienceMs: 60_000,
 });
 
-/** Whoever asks for such a key may wait for a minute, and its rights may go meanwhile. */
+/** A request for such a key may wait for a minute, and its caller may lose the right meanwhile. */
 export const takesTurns = (algorithm: KeyAlgorithm): boolean => algorithm.startsWith("RSA");
 
-/** Whatever makes a key of this kind, in the organisation's turn if it takes long. */
+/** Makes a key of this kind, in the organisation's turn if it takes long. */
 export const inKeyTurn = <T>(algorithm: KeyAlgorithm, orgId: string, make: () => Promise<T>): Promise<T> =>
   takesTurns(algorithm) ? turns.run(orgId, make) : make();
 
@@ -37,7 +37,7 @@ const ENCODINGS = {
   privateKeyEncoding: { type: "pkcs8", format: "der" },
 } as const;
 
-/** Between two keys; as many as there are places, made when they are needed. */
+/** Idle workers; as many as there are slots, started when they are needed. */
 const idle: Worker[] = [];
 
 function makeRsaKey(modulusLength: number): Promise<KeyBytes> {
@@ -48,7 +48,7 @@ function makeRsaKey(modulusLength: number): Promise<KeyBytes> {
     worker.once("error", fail);
     worker.once("message", ({ publicKey, privateKey }: Record<keyof KeyBytes, Uint8Array>) => {
       worker.off("error", fail);
-      // Whoever stops does not wait for a thread that has nothing to do.
+      // A stopping process does not wait for an idle thread.
       worker.unref();
       idle.push(worker);
       resolve({ publicKey: Buffer.from(publicKey), privateKey: Buffer.from(privateKey) });
@@ -73,7 +73,7 @@ export async function makeKey(algorithm: KeyAlgorithm, orgId: string): Promise<K
   }
 }
 
-/** What stands for a key where nothing is issued: made once, by nobody in particular, its private half thrown away. */
+/** A placeholder key where nothing is issued (dry run): made once, its private half thrown away. */
 const standIns = new Map<KeyAlgorithm, Promise<Buffer>>();
 export function standInFor(algorithm: KeyAlgorithm): Promise<Buffer> {
   const known = standIns.get(algorithm);

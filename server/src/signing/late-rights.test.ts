@@ -1,4 +1,4 @@
-/** An RSA key is waited for; who loses the right meanwhile gets no certificate. */
+/** An RSA key takes long; a caller who loses the right meanwhile gets no certificate. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { anIdentity } from "../../test/builders.ts";
@@ -13,7 +13,7 @@ after(() => house.close());
 
 const CROWD = 16;
 
-test("who loses the right while waiting for a key is issued nothing", async () => {
+test("a caller who loses the right while waiting for a key is issued nothing", async () => {
   const { project, profile, list } = await aPki(house);
   const { client, id } = await anIdentity(house.owner, house.base, project.id, {
     roles: [{ role: "admin" }],

@@ -1,5 +1,5 @@
 /**
- * The thread that makes RSA keys, one after the other. It steps back for everybody else: a long key is a second of
+ * The thread that makes RSA keys, one after the other, with a low priority: a long key is a second of
  * nothing but arithmetic, and on a small machine requests and the database would wait for it.
  */
 import { generateKeyPairSync } from "node:crypto";

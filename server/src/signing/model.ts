@@ -42,7 +42,7 @@ import {
   type TbsCertificate,
 } from "@keyward/x509";
 
-/** What somebody wants certified, after defaults and before judgement. */
+/** What is to be certified, after defaults and before the policy. */
 export interface CertificateTemplate {
   readonly subject: DistinguishedName;
   readonly altNames: readonly GeneralName[];
@@ -58,13 +58,13 @@ export interface CertificateTemplate {
   readonly extensions?: readonly Extension[];
 }
 
-/** What the inventory remembers besides the certificate's own words. */
+/** What the inventory stores besides the certificate's content. */
 export interface IssuanceContext {
   readonly friendlyName?: string | undefined;
   readonly metadata?: readonly { readonly key: string; readonly value: string }[] | undefined;
   readonly renewedFromId?: string | undefined;
   readonly autoRenew?: boolean | undefined;
-  /** What was said about the certificate that this one replaces, whatever its profile says. */
+  /** The renewal setting of the certificate that this one replaces, which overrides the profile's. */
   readonly autoRenewal?: boolean | undefined;
   readonly renewBeforeSeconds?: number | undefined;
 }
@@ -79,13 +79,13 @@ export interface IssuanceRequest {
   readonly issuer: Issuer | null;
   readonly template: CertificateTemplate;
   readonly publicKey: Buffer;
-  /** PKCS#8. Kept sealed beside the certificate; absent when the key was made elsewhere. */
+  /** PKCS#8. Stored encrypted beside the certificate; absent when the key was made elsewhere. */
   readonly privateKey: Buffer | undefined;
   /** It was not made for this issuance request: it may be on the list of compromised keys. */
   readonly reusesKey?: boolean;
-  /** An authority's own key is kept with the authority, not in the inventory. */
+  /** A CA's own key is stored with the CA, not in the inventory. */
   readonly keepsKey: boolean;
-  /** A tool of the house, such as an OCSP responder: recorded and audited, but nobody's certificate to look after. */
+  /** An internal certificate, such as that of an OCSP responder: recorded and audited, but not shown in the inventory. */
   readonly isInternal?: boolean;
   readonly context: IssuanceContext;
   readonly idempotency: { readonly key: string; readonly digest: Buffer } | undefined;
@@ -97,7 +97,7 @@ export interface IssuanceRequest {
 export interface PreparedTbs {
   readonly serialNumber: string;
   readonly tbs: Buffer;
-  /** What those bytes say, as the lint read it; undefined if it could not. */
+  /** The parsed bytes, as the lint read them; undefined if it could not. */
   readonly parsed: TbsCertificate | undefined;
   readonly signer: SigningKey;
   readonly shard: number;
@@ -121,7 +121,7 @@ function signerOf({ issuer, privateKey, template }: IssuanceRequest): SigningKey
   return { key: own.key, algorithm: template.signatureAlgorithm };
 }
 
-/** Time stampers are certified for nothing else, and critically so (RFC 3161 2.3); clients refuse any other. */
+/** Time-stamping certificates have this one extended key usage, marked critical (RFC 3161 2.3), or clients refuse them. */
 function purposesOf({ extendedKeyUsages: usages }: CertificateTemplate): Extension[] {
   if (usages.length === 0) return [];
   return [
@@ -163,8 +163,8 @@ function constraintFindings({ issuer, template }: IssuanceRequest): Finding[] {
 }
 
 /**
- * An authority with its issuer's name would pass for that one under a new key, and so use up no level of path length
- * (RFC 5280 6.1.4): whoever may certify one below could so go on without end.
+ * A CA with its issuer's name would pass for that one under a new key, and so use up no level of path length
+ * (RFC 5280 6.1.4): a chain of such CAs could go on without end.
  */
 function likenessFindings({ issuer, template }: IssuanceRequest, subject: Buffer): Finding[] {
   if (!template.isCa || !issuer?.certificate.subject.der.equals(subject)) return [];
@@ -187,7 +187,7 @@ function purposeFindings({ issuer, template }: IssuanceRequest): Finding[] {
     }));
 }
 
-/** The bytes to sign and everything that speaks against signing them. */
+/** The bytes to sign (TBS) and all findings against them. */
 export function prepareTbs(request: IssuanceRequest, base: string): PreparedTbs {
   const serialNumber = serialFromRandom(randomBytes(SERIAL_OCTETS));
   const signer = signerOf(request);

@@ -1,6 +1,6 @@
 /**
- * Serial numbers of certificates as they come out of the house, issued through the public face by two nodes at once
- * under one authority; and many more that are drawn and reserved as signing does it, without making the certificates.
+ * Serial numbers of certificates, issued through the public API by two nodes at once
+ * under one CA; and many more that are drawn and reserved as signing does it, without making the certificates.
  * KEYWARD_SERIALS and KEYWARD_RESERVED_SERIALS say how many of each; 100,000 is the full size.
  */
 import assert from "node:assert/strict";
@@ -106,7 +106,7 @@ describe("serial numbers", () => {
     await assert.rejects(reserve([drawn[7] ?? ""]), /certificate_requests_serial_unique|exists|unique/i);
   });
 
-  test("at least 64 of their bits are left to chance", () => {
+  test("at least 64 of their bits are random", () => {
     const [first = ""] = serials;
     assert.ok(serials.every((serial) => serial.length === first.length));
     const bits = first.length * 4;

@@ -1,12 +1,12 @@
 /**
- * The one way to the signer. Whatever asks for a certificate (the API, a renewal, an authority for itself, later
- * ACME and EST) hands an issuance request in here, and nothing else holds a signer:
+ * The only way to the signer. Every request for a certificate (the API, a renewal, a CA for itself, later
+ * ACME and EST) is an issuance request here, and nothing else holds a signer:
  *
- *   policy → draft with a fresh serial → name constraints and lint → record → sign → compare → store, with the facts
+ *   policy → TBS with a fresh serial number → name constraints and lint → record → sign → compare → store, with the facts
  *
- * The record is committed before the signer is asked and holds the very bytes to be signed. If the process dies
- * anywhere, every signature that may exist is of bytes that the database knows; and a caller who repeats the request
- * under the same Idempotency-Key gets the certificate of those same bytes, signed now or then.
+ * The record is committed before the signer is called and holds exactly the bytes to be signed. If the process dies
+ * anywhere, every signature that may exist is of bytes that the database has; and a caller who retries
+ * with the same Idempotency-Key gets the certificate of those same bytes, signed now or then.
  */
 import type { KeyObject } from "node:crypto";
 import type { Actor } from "../platform/actor.ts";
@@ -70,7 +70,7 @@ export const certificateKeyContext = (certificateId: string): EncryptionContext 
   column: "private_key",
 });
 
-/** The private key of a certificate whose key is kept here. Whoever calls this answers for permission and audit. */
+/** The private key of a certificate whose key is stored here. The caller is responsible for permission and audit. */
 export async function openCertificateKey(
   keyring: Keyring,
   row: { readonly id: string; readonly dataKeyId: string | null; readonly sealedKey: Buffer | null },
@@ -90,7 +90,7 @@ interface Signed {
 
 /**
  * Of several renewals of one certificate at the same time, the first to be stored is its successor; and none is where
- * a revocation came first: it would give back what was just taken.
+ * a revocation came first: it would undo the revocation.
  */
 class AlreadyReplaced extends Error {}
 
@@ -229,7 +229,7 @@ export function createSigning({ db, clock, keyring, issuers }: SigningNeeds) {
     const algorithm = schemeOfIdentifier(algorithmIdentifier)?.name;
     if (algorithm === undefined) throw new Error("a recorded request names an unknown algorithm");
     if (issuer) return { key: issuer.signer.key, algorithm };
-    // An authority's own key is not kept with the request: the repeat brings it along, unless it was to be a new one.
+    // A CA's own key is not stored with the request: the retry brings it along, unless it was to be a new one.
     if (privateKey && request.publicKey.equals(publicKey))
       return { key: importPrivateKey(privateKey), algorithm };
     if (row.dataKeyId === null || row.sealedKey === null)
@@ -269,7 +269,7 @@ export function createSigning({ db, clock, keyring, issuers }: SigningNeeds) {
   };
 
   const prepare = async (request: IssuanceRequest): Promise<PreparedTbs> => {
-    // A key made a moment ago cannot be on the list.
+    // A key made a moment ago cannot be on the list of compromised keys.
     const isBlocked =
       (request.privateKey === undefined || request.reusesKey === true) &&
       (await db.read((q) => isBlockedKey(q, request.orgId, request.publicKey)));
@@ -279,7 +279,7 @@ export function createSigning({ db, clock, keyring, issuers }: SigningNeeds) {
   };
 
   return {
-    /** What would be signed and everything that speaks for or against it; nothing is recorded. */
+    /** Dry run: what would be signed and all findings; nothing is recorded. */
     dryRun: prepare,
 
     /** What an earlier call under this key led to, before any key is made again. */
@@ -296,7 +296,7 @@ export function createSigning({ db, clock, keyring, issuers }: SigningNeeds) {
       } catch (error) {
         if (request.idempotency && isUniqueViolation(error, "certificate_requests_idempotent")) {
           const earlier = await resume(request, request.idempotency.digest);
-          // Its key is the recorded one, not the one that came with this issuance request: the caller has to look.
+          // Its key is the recorded one, not the one of this issuance request: the caller has to check.
           if (earlier) return { ...earlier, der: undefined };
         }
         throw error;

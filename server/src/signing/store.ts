@@ -156,7 +156,7 @@ export function addCertificate(tx: WriteTx, row: NewCertificate): void {
   ]);
 }
 
-/** Requests that nobody will finish: those without a key soon, those that may be asked again a day later. */
+/** Requests that nobody will finish: those without an Idempotency-Key soon, those that may be retried a day later. */
 export const abandonRequests = (
   tx: WriteTx,
   limits: { readonly plain: Date; readonly keyed: Date; readonly at: Date },

@@ -14,7 +14,7 @@ export const getStatus = endpoint({
   reply: z.object({ date: moment, message: z.string(), emailConfigured: z.boolean() }),
 });
 
-/** What probes ask. Whoever asks too often must not be told that the node is not there. */
+/** For probes. No rate limit: a 429 would look like a dead node. */
 const PROBE = { method: "GET", room, access: "public", rate: "read", rateCost: 0 } as const;
 
 export const getLive = endpoint({

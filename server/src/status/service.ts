@@ -10,7 +10,7 @@ interface StatusNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly config: Config;
-  /** What keeps this node from serving, in words; none is the rule. */
+  /** Why this node is not ready; normally empty. */
   readonly obstacles: () => readonly string[];
 }
 
@@ -21,7 +21,7 @@ const notReady = (reasons: readonly string[]): Problem =>
 
 const PATIENCE_MS = 3000;
 
-/** Whoever asks for the status wants to know now: a database that has not answered by then is away. */
+/** A status request wants an answer now: a database that has not answered by then counts as unreachable. */
 async function answered<T>(look: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_resolve, reject) => {

@@ -25,7 +25,7 @@ export interface RunningKeyward {
   addAlert(more: Record<string, unknown>): Promise<string>;
   issue(attributes: Record<string, unknown>): Promise<{ certificateId: string; serialNumber: string }>;
   deliveries(alertId: string): Promise<DeliverySeen[]>;
-  /** Waits until each delivery of the alert, at least one, satisfies the wish. */
+  /** Waits until each delivery of the alert, at least one, satisfies the predicate. */
   deliveriesThat(alertId: string, isRight: (one: DeliverySeen) => boolean): Promise<DeliverySeen[]>;
   /** As if a day had passed since the first attempt. */
   letADayPass(): Promise<void>;

@@ -64,7 +64,7 @@ describe("three nodes, one of them killed", () => {
     assert.equal(warm.status, 200, JSON.stringify(warm.body));
     await Promise.all([near, far, farther].map((reader) => reader.hears(1)));
 
-    // The commit is done by someone who rings no bell, as a node does that dies between COMMIT and NOTIFY.
+    // The commit is made without a notification, as by a node that dies between COMMIT and NOTIFY.
     const data = JSON.stringify({
       orgId: "x",
       projectId: project.id,
@@ -131,7 +131,7 @@ describe("three nodes, one of them killed", () => {
     reader.close();
   });
 
-  it("a node that is told to stop says goodbye to its streams and goes", async () => {
+  it("a node that is asked to stop ends its streams with an error event and stops", async () => {
     const second = nodes[1] as ServerProcess;
     const reader = await open(second);
     assert.equal(await second.stop(), 0);

@@ -7,7 +7,7 @@ import { failOver, twoRoles } from "./scenarios.ts";
 describe("real nodes on servers that change", () => {
   after(() => stopOwnPostgres());
 
-  it("P-04 F2 a fail-over that loses commits leaves nothing of them in anybody's memory, and streams are told", async () => {
+  it("P-04 F2 a fail-over that loses commits leaves nothing of them in caches, and streams are closed", async () => {
     assert.deepEqual((await failOver({ seed: 1, seconds: 1 })).faults, []);
   });
 

@@ -14,7 +14,7 @@ describe(`real processes under faults (KEYWARD_FAULTS_SEED=${seed})`, () => {
     assert.deepEqual((await crashes({ seed, seconds: 2 })).faults, []);
   });
 
-  it("R-02 a bad wire to the database means 503 and a retry, never a lost, doubled or half-done change", async () => {
+  it("R-02 a bad connection to the database means 503 and a retry, never a lost, doubled or half-done change", async () => {
     assert.deepEqual((await badWire({ seed, seconds: 3 })).faults, []);
   });
 

@@ -1,5 +1,5 @@
 /**
- * What the fault scenarios stand on: real server processes, each with its own wire to one PostgreSQL, and a few ways
+ * What the fault scenarios run on: real server processes, each with its own proxy to one PostgreSQL, and a few ways
  * of asking them whether they are well.
  */
 import { randomBytes } from "node:crypto";
@@ -104,7 +104,7 @@ export interface Cluster {
   close(): Promise<void>;
 }
 
-/** Nodes on one PostgreSQL, each with a wire of its own. */
+/** Nodes on one PostgreSQL, each with a proxy of its own. */
 export async function openCluster(
   count: number,
   more: (node: number) => Record<string, string> = () => ({}),

@@ -1,5 +1,5 @@
 /**
- * kill -9 in the middle of issuing: at each step of the gate once, and at any moment again and again. After each start
+ * kill -9 in the middle of issuing: at each step of signing once, and at any moment again and again. After each start
  * the same requests are sent with the same keys; at the end the database must know every serial number, every key must
  * have led to one certificate, and whatever a client was ever given must be the certificate that the inventory holds.
  */
@@ -198,7 +198,7 @@ describe("issuing under kill -9", () => {
     ["from the policy to the signature", STEPS.slice(sized(3, 0), 4)],
     ["from the store to the facts", STEPS.slice(sized(7, 4))],
   ] as const) {
-    it(`at each step of the gate ${what}: nothing signed is unknown, and the same key leads to the same certificate`, () =>
+    it(`at each step of signing ${what}: nothing signed is unknown, and the same key leads to the same certificate`, () =>
       killAt(steps));
   }
 

@@ -1,5 +1,5 @@
 /**
- * A wire between server and database that can be bad: slow, cut, closed, or cut in the worst moment of all, when
+ * A TCP proxy between server and database that injects faults: slow, cut, closed, or cut in the worst moment of all, when
  * COMMIT was done and its answer is on the way back. It understands nothing of the protocol but that answer.
  */
 import { createServer, connect, type Socket, type Server, type AddressInfo } from "node:net";
@@ -11,7 +11,7 @@ export type Weather =
   | { readonly kind: "away" }
   /** Bytes go nowhere and nobody says so: a pulled cable. */
   | { readonly kind: "silent" }
-  /** The same, but only on connections on which something was ever begun: whoever only looks notices nothing. */
+  /** The same, but only on connections on which a transaction was ever begun: reads notice nothing. */
   | { readonly kind: "silent-changes" }
   /** Every n-th COMMIT goes through and its answer does not. */
   | { readonly kind: "cut-after-commit"; readonly every: number };

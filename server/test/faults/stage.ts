@@ -1,4 +1,4 @@
-/** Real nodes on a primary with a streaming standby, each with a wire of its own. */
+/** Real nodes on a primary with a streaming standby, each with a proxy of its own. */
 import { randomBytes } from "node:crypto";
 import { startServer, type ServerProcess } from "../process.ts";
 import { READY, watch } from "./ground.ts";

@@ -1,5 +1,5 @@
 /**
- * Two judges of what must not get lost between a change and those who wait for news of it: a reader of an event stream
+ * Two checks that nothing gets lost between a change and its subscribers: a reader of an event stream
  * and a receiver of webhooks. A witness changes secrets and issues certificates all the time; every change that is
  * there afterwards, answered or not, must have come out at the other end, the event once and in the order in which
  * changes were acknowledged, the webhook at least once; and no event tells of a change that is not there.

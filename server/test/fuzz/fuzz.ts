@@ -1,5 +1,5 @@
 /**
- * The fuzz run: rounds over every route of the house until the time is up. One request at a time, so that a seed
+ * The fuzz run: rounds over every route until the time is up. One request at a time, so that a seed
  * leads to the same requests again (ids apart). A finding is kept and the run goes on; what was sent stands in it.
  */
 import fc from "fast-check";
@@ -14,7 +14,7 @@ import { createJudge } from "./judge.ts";
 import { OUT_OF_REACH, RECIPES, type Recipe } from "./recipes.ts";
 import { draftsOf, inputSchema, type Draft, type Json } from "./requests.ts";
 
-/** No request may take longer; see `hangs` for how a busy machine is told from a slow answer. */
+/** No request may take longer; see `hangs` for how a busy machine is distinguished from a slow answer. */
 const HANG_MS = 1000;
 /** Of the whole process: the house, its driver and what this run remembers. */
 const MOST_HEAP_MB = 1024;

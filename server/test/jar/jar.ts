@@ -1,6 +1,6 @@
 /**
  * The tail in a jar: the real tail on a virtual clock, with a fake server behind it, driven through a history that a
- * seed decides: draws, commits, rollbacks, sweeps, pauses, broken connections, fail-overs with and without loss. What
+ * seed decides: draws, commits, rollbacks, clean-ups, pauses, broken connections, fail-overs with and without loss. What
  * must hold is checked all the while, and at the end when everything has come to rest.
  */
 import type { Fact, NumberedFact } from "../../src/platform/outbox/index.ts";
@@ -103,7 +103,7 @@ export class Jar {
   readonly tail: OutboxTail;
   readonly #roll: Dice;
   #connection: Connection | undefined;
-  /** Whom the latest look was about. */
+  /** What the latest poll asked about. */
   #lookedOn: FakeServer | undefined;
   #commits: Parameters<OutboxSource["onCommitted"]>[0] = () => undefined;
   #renewedAt = -1;
@@ -281,7 +281,7 @@ export class Jar {
     this.seen.told += facts.length;
     const server = this.#connection?.server;
     if (!server) return;
-    // Nothing is told on top of something that this server never heard of.
+    // Nothing is delivered after a fact that this server does not have.
     const lost = this.#era.find(({ seq, at }) => server.history.get(seq)?.at !== at);
     if (lost && !facts.includes(lost)) this.#fault(`went on after ${lost.seq} was lost`);
   }
@@ -292,7 +292,7 @@ export class Jar {
     this.#hinted.clear();
   }
 
-  /** Whoever calls itself fresh knows of everything that could be seen a second ago. */
+  /** A tail that calls itself fresh knows of everything that was visible a second ago. */
   checkFreshness(): boolean {
     if (!this.tail.isFresh()) return false;
     const server = this.#lookedOn;
@@ -305,7 +305,7 @@ export class Jar {
     return true;
   }
 
-  /** Everything has come to rest: the story that was told is the one that happened. */
+  /** Everything has come to rest: the history that was delivered is the one that happened. */
   async judge(): Promise<void> {
     await this.schedule.runUntil(this.schedule.now + 2500);
     this.checkFreshness();

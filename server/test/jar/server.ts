@@ -1,6 +1,6 @@
 /**
  * As much of a database server as the tail of an outbox can tell from a real one: numbers that are drawn before the
- * commit and logged ahead of use, commits that can be seen some time after they were logged, sweeps, and a log of which
+ * commit and logged ahead of use, commits that can be seen some time after they were logged, clean-ups, and a log of which
  * another server may have only the beginning.
  */
 import type { NumberedFact } from "../../src/platform/outbox/index.ts";
@@ -29,7 +29,7 @@ const stampOf = (at: number): number => 1_000_000 + Math.round(at * 1000);
 export class FakeServer {
   readonly timeline: number;
   readonly #log: Entry[] = [];
-  /** Everything that was ever seen here, swept or not. */
+  /** Everything that was ever visible here, deleted or not. */
   readonly history = new Map<number, Row>();
   readonly rows = new Map<number, Row>();
   readonly #open = new Map<number, Open>();

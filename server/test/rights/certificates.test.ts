@@ -1,6 +1,6 @@
 /**
  * M3: the same question by every way that shows a certificate. Whatever rules a caller holds about certificates, the
- * lists, searches, previews and single looks agree on which there are, and with a reading of the rules as they stand.
+ * lists, searches, previews and single reads agree on which there are, and with a literal reading of the rules.
  */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";

@@ -1,6 +1,6 @@
 /**
  * M3 for secrets: the same question by every way that shows one. Which names there are and which values can be read is
- * the same in lists (of both versions, with and without folders below), single looks by name and by id, histories,
+ * the same in lists (of both versions, with and without folders below), single reads by name and by id, histories,
  * files, imports and references, and is what a reading of the rules says.
  */
 import assert from "node:assert/strict";
@@ -86,7 +86,7 @@ describe("M3 every way to a secret", () => {
         import: { environment: "prod", path: "/" },
       }),
     );
-    // Whoever may read the one that refers sees what it refers to only where that can be read, too.
+    // A reader of a secret with a reference sees its target only where that can be read, too.
     for (const name of NAMES)
       ok(
         await house.owner.post(`/api/v4/secrets/REF_${name}`, {

@@ -1,4 +1,4 @@
-/** How a node comes and goes: probes, draining, and whatever is connected when it is told to stop. */
+/** Start and graceful shutdown: probes, draining, and connections that are open at SIGTERM. */
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { connect, createServer, type AddressInfo, type Socket } from "node:net";
@@ -57,7 +57,7 @@ describe("a node", () => {
       socket.on("error", () => undefined);
     });
 
-  it("P-30 that is told to stop serves on while it says that it is not ready, and ends in time whatever is connected", async () => {
+  it("P-30 keeps serving after SIGTERM while it is not ready, and ends in time whatever is connected", async () => {
     const server = await start({ KEYWARD_DRAIN_SECONDS: "2" });
     const client = clientOf(server.base);
     assert.deepEqual((await client.get("/api/ready")).status, 200);

@@ -1,4 +1,4 @@
-/** Lists and OCSP answers, fetched where the certificates point to, judged by OpenSSL and by GnuTLS. */
+/** CRLs and OCSP responses, fetched where the certificates point to, checked by OpenSSL and by GnuTLS. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

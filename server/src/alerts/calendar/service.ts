@@ -35,7 +35,7 @@ interface CalendarNeeds {
 
 const SHOWN_EXPIRIES = 1000;
 const MOST_CALENDARS = 100;
-/** How often the time of the last use is written down at most. */
+/** The time of the last use is stored at most this often. */
 const USE_STEP_MS = 3_600_000;
 
 export type Calendars = ReturnType<typeof createCalendars>;
@@ -60,7 +60,7 @@ export function createCalendars(needs: CalendarNeeds) {
     return project;
   };
 
-  /** One that the caller may take away. */
+  /** A link that the caller may revoke. */
   const find = async (actor: MemberActor, id: string) => {
     const row = await db.read((q) => findCalendar(q, orgOf(actor), id));
     if (!row) throw notFound("The calendar link", id);
@@ -74,7 +74,7 @@ export function createCalendars(needs: CalendarNeeds) {
       projectRef: string | undefined,
     ): Promise<CalendarView & { url: string }> {
       const { projectId, orgId } = await enter(actor, projectRef, "create");
-      // Whoever has the link sees all of them, so it takes somebody who does.
+      // The link shows all certificates, so its creator must be allowed to see all of them.
       const ability = await permissions.inProject(actor, projectId);
       if (!seesAll(sightOf(ability)))
         deny(ability, { action: "read", subject: "certificates", attributes: {} });
@@ -121,7 +121,7 @@ export function createCalendars(needs: CalendarNeeds) {
       return row;
     },
 
-    /** Whoever has the link; a wrong one and a revoked one are both unknown. */
+    /** Anyone with the link; a wrong and a revoked link are answered alike: not found. */
     async read(key: string): Promise<string> {
       const id = idBehind(key);
       const row = id === undefined ? undefined : await db.read((q) => findCalendarById(q, id));

@@ -1,6 +1,6 @@
 /**
- * Before a message leaves: is it still worth sending, and may it go now? Hours may lie between its making and this
- * attempt, and in the meantime its certificates may have been dealt with, or somebody asked for silence.
+ * Before a message is sent: is it still wanted, and may it be sent now? Hours may lie between its creation and this
+ * attempt, and in the meantime its certificates may have been renewed or revoked, or the alert was disabled.
  */
 import type { Query, SlowQuery } from "../../platform/db/index.ts";
 import { HELD_MS, PATIENCE_MS, waitForOlder, type DeliveryVerdict } from "./model.ts";
@@ -24,7 +24,7 @@ async function expirationIsOver(q: SlowQuery, delivery: ClaimedDelivery, now: Da
   return delivery.content.total <= shown.length || !(await isAnyNotifiedLive(q, delivery, now));
 }
 
-/** A pager that hears of the end before the beginning keeps its incident open for good. */
+/** If PagerDuty gets the resolution before the trigger, its incident stays open for good. */
 async function suppressionToResolution(
   q: Query,
   delivery: ClaimedDelivery,
@@ -51,14 +51,14 @@ function suppressionOfSilence(
 ): DeliveryVerdict | undefined {
   if (speaker.enabled && speaker.isAlertEnabled) return undefined;
   const reason = speaker.isAlertEnabled ? "The channel is disabled." : "The alert is disabled.";
-  // An expiry stays worth telling until it is over, which was asked before; old news are told for a day.
+  // An expiry is wanted until the certificate has expired, which was checked before; other events for a day.
   const isStale =
     delivery.content.kind !== "expiration" && now.getTime() - delivery.createdAt.getTime() >= PATIENCE_MS;
   if (isStale) return end(delivery, `Not sent: ${reason}`);
   return { status: "pending", error: reason, nextAt: new Date(now.getTime() + HELD_MS), counts: false };
 }
 
-/** What keeps a claimed delivery from being sent now, or undefined. */
+/** Why a claimed delivery is not sent now, or undefined. */
 export async function findSuppression(
   q: SlowQuery,
   delivery: ClaimedDelivery,

@@ -1,4 +1,4 @@
-/** What was sent, and sending it again or for a test: the caller's side of deliveries. */
+/** The deliveries of an alert, retry and test: the API side of deliveries. */
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
 import type { Db } from "../../platform/db/index.ts";
@@ -109,7 +109,7 @@ export function createDeliveryHistory(needs: DeliveryHistoryNeeds, { scopes, pub
 
     async test(actor: MemberActor, alertId: string): Promise<{ success: boolean; results: ChannelResult[] }> {
       const alert = await alerts.enter(actor, alertId, "edit");
-      // Also the disabled ones: whoever sets one up tries it out before it speaks.
+      // Also the disabled ones: people test a channel before they enable it.
       const rows = await db.read((q) => findChannels(q, [alertId]));
       const now = clock.now();
       const { id, name, alertBefore, applicationId } = alert;

@@ -1,6 +1,6 @@
 /**
- * The life of a delivery: pending until it is delivered or failed. Attempts come at growing distances with jitter, so
- * that a receiver which comes back is not greeted by everyone at once, for a day from the first attempt; the last one
+ * The life of a delivery: pending until it is delivered or failed. Attempts come with exponential back-off and jitter, so
+ * that a receiver which recovers does not get everything at once, for a day from the first attempt; the last one
  * falls on the end of that day.
  */
 import type { DeliveryOutcome } from "../../notifications/contract.ts";
@@ -8,16 +8,16 @@ import type { DeliveryOutcome } from "../../notifications/contract.ts";
 const FIRST_DELAY_MS = 15_000;
 const LONGEST_DELAY_MS = 3 * 3_600_000;
 export const PATIENCE_MS = 24 * 3_600_000;
-/** Whoever waits for a mail server to be set is asked less often the longer it has waited: there may be many. */
+/** A mail that waits for a mail server to be configured is tried less often the longer it has waited: there may be many. */
 const UNREADY_DELAY_MS = 60_000;
 const UNREADY_LONGEST_MS = 3_600_000;
 const UNREADY_PER_AGE = 0.25;
-/** How long a message rests that may not be sent because its alert or channel is disabled; enabling wakes it. */
+/** How long a message is put off because its alert or channel is disabled; enabling wakes it. */
 export const HELD_MS = 3_600_000;
 const SHORTEST_WAIT_MS = 5000;
 const LONGEST_WAIT_MS = 60_000;
 
-/** How long a claim holds; a node that has not said anything by then is taken for dead. */
+/** How long a claim is valid; a node that has not reported by then is taken for dead. */
 export const CLAIM_MS = 120_000;
 
 interface DeliveryAttempt {
@@ -32,7 +32,7 @@ interface DeliveryAttempt {
 }
 
 export type DeliveryVerdict =
-  /** `remark`: it was taken, but not by everyone it was meant for. */
+  /** `remark`: it was accepted, but not by all recipients. */
   | { readonly status: "delivered"; readonly remark?: string | undefined }
   | { readonly status: "failed"; readonly error: string }
   /** Failed without an attempt: there is no reason to send it any more. */
@@ -50,7 +50,7 @@ export function backOffMs(attempts: number, chance: number): number {
   return Math.round(full * (0.5 + chance));
 }
 
-/** When to ask again whether older messages of a channel have ended; the oldest may be under way at this moment. */
+/** When to check again whether older messages of a channel have ended; the oldest may be in flight at this moment. */
 export function waitForOlder(busyUntil: Date, now: Date): Date {
   const wish = busyUntil.getTime() - now.getTime() + 1000;
   return new Date(now.getTime() + Math.min(LONGEST_WAIT_MS, Math.max(SHORTEST_WAIT_MS, wish)));

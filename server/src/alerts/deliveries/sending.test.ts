@@ -96,7 +96,7 @@ describe("delivery", () => {
     assert.deepEqual([delivery.status, delivery.attempts], ["delivered", 1]);
   });
 
-  test("a machine that slept longer than its claim holds does not repeat what it is sending", async () => {
+  test("a machine that was paused longer than its claim is valid does not repeat what it is sending", async () => {
     await anAlert({ eventType: "issuance" });
     const isAsked = new Promise<void>((asked) => {
       receiver.answer = () => {
@@ -115,7 +115,7 @@ describe("delivery", () => {
     await Promise.all([first, second]);
   });
 
-  test("a receiver that says never is not asked again", async () => {
+  test("a receiver that refuses for good is not tried again", async () => {
     const alert = await anAlert();
     receiver.answer = () => 410;
     await store.issue(wish(3));
@@ -199,7 +199,7 @@ describe("delivery", () => {
     assert.ok(![b, c].includes(second) && ![b, c].includes(third), "which is which cannot be told");
   });
 
-  test("what waits for a channel that is removed goes to another of the alert that does not know it yet", async () => {
+  test("what waits for a removed channel goes to another of the alert that has not had it yet", async () => {
     const alert = await anAlert({
       channels: [to("/dead"), to("/good"), { config: { recipients: ["a@example.com"] } }],
     });
@@ -208,7 +208,7 @@ describe("delivery", () => {
     const id = await store.issue(wish(3));
     await run();
     const [dead] = take().filter(({ path }) => path === "/dead");
-    // Both that are left know it or will: nothing to move.
+    // Both that are left have it or will: nothing to move.
     await setChannels(alert, [good, mail]);
     await run();
     assert.deepEqual(told(), []);

@@ -1,8 +1,8 @@
 /**
- * Sending. Every node may send; a claim in the database makes sure that of all nodes one sends a delivery at a time,
- * and the claim runs out by itself when that node dies. Nothing is said to be sent until the receiver took it, so a
- * death between the two leads to one repeat, with the same id. Receivers are isolated: each destination gets a few
- * places, and what waits for a dead one waits there.
+ * Sending. Every node may send; a claim (lease) in the database makes sure that one node sends a delivery at a time,
+ * and the claim expires when that node dies. A delivery is marked as sent only after the receiver accepted it, so a
+ * crash between the two leads to one repeat, with the same id. Receivers are isolated: each destination gets a few
+ * slots, and what waits for a dead one waits there.
  */
 import type { Clock } from "../../platform/clock.ts";
 import { type Db, type Tx, MAINTENANCE_TURN } from "../../platform/db/index.ts";
@@ -37,14 +37,14 @@ interface DeliveryNeeds {
 const PER_DESTINATION = 4;
 const AT_ONCE = 256;
 const POLL_MS = 1000;
-/** Well below the time a claim holds: whoever takes longer has lost. */
+/** Well below the lifetime of a claim: a sending that takes longer has lost it. */
 const SEND_LIMIT_MS = 90_000;
-/** Pauses between attempts to write an outcome down; with what each may take, they end before the claim does. */
+/** Pauses between attempts to store an outcome; with their time-outs, they end before the claim does. */
 const NOTE_PAUSES_MS = [100, 500, 2000, 5000, 10_000];
 const MAINTENANCE = { audited: false } as const;
 
 export interface Deliveries {
-  /** Sends whatever is due now, waits for all of it and answers how many attempts were made; tests call it. */
+  /** Sends everything that is due now, waits for it and answers how many attempts were made; for tests. */
   sendDue(): Promise<number>;
   readonly measures: readonly Measure[];
   /** There may be something to send: look soon. */
@@ -60,7 +60,7 @@ export function createDeliveries(needs: DeliveryNeeds): Deliveries {
 class Sender implements Deliveries {
   readonly #needs: DeliveryNeeds;
   readonly #underWay = new Map<string, number>();
-  /** Destinations that had no place left for all that wait. */
+  /** Destinations that had no slot left for all that wait. */
   readonly #crowded = new Set<string>();
   readonly #sends = new Map<string, Promise<void>>();
   readonly #attempts = new Map<string, MeasureReading>();
@@ -120,7 +120,7 @@ class Sender implements Deliveries {
 
   wake(): void {
     if (!this.#isRunning) return;
-    // A claim under way may have looked already: once more after it.
+    // A claim in flight may have read already: once more after it.
     if (this.#claiming) this.#again = true;
     else this.#schedule(0);
   }
@@ -157,7 +157,7 @@ class Sender implements Deliveries {
     if (this.#isRunning) this.#schedule(this.#again ? 0 : POLL_MS);
   }
 
-  /** One claim at a time per node; a second caller waits for the first and then looks itself. */
+  /** One claim at a time per node; a second caller waits for the first and then claims itself. */
   async #claim(): Promise<number> {
     while (this.#claiming) await this.#claiming.catch(() => undefined);
     this.#claiming = this.#claimNow().finally(() => {
@@ -185,7 +185,7 @@ class Sender implements Deliveries {
     return claimed.length;
   }
 
-  /** Where a claim got all that there was place for, there may be more; where it got less, there is not. */
+  /** If a claim filled all slots, there may be more; if it got less, there is not. */
   #noteCrowds(claimed: readonly ClaimedDelivery[], before: ReadonlyMap<string, number>): void {
     const counts = new Map<string, number>();
     for (const { destination } of claimed) counts.set(destination, (counts.get(destination) ?? 0) + 1);
@@ -206,7 +206,7 @@ class Sender implements Deliveries {
       const left = (this.#underWay.get(destination) ?? 1) - 1;
       if (left > 0) this.#underWay.set(destination, left);
       else this.#underWay.delete(destination);
-      // A place is free; if places were the scarce thing, the next in line should not wait for the clock.
+      // A slot is free; if slots were scarce, the next delivery should not wait for the timer.
       if (this.#crowded.has(destination)) this.wake();
     });
     this.#sends.set(delivery.id, send);
@@ -229,7 +229,7 @@ class Sender implements Deliveries {
       if (verdict.status === "delivered") log.debug(seen, "an alert was delivered");
       else log.warn({ ...seen, reason: verdict.error }, "an alert was not taken");
     } catch (error) {
-      // Not even the outcome could be written down: the claim runs out and the delivery comes due again.
+      // Not even the outcome could be stored: the claim expires and the delivery becomes due again.
       log.warn({ delivery: delivery.id, reason: (error as Error).message }, "a delivery was interrupted");
     }
   }
@@ -244,7 +244,7 @@ class Sender implements Deliveries {
     });
   }
 
-  /** The channel went away between the making of the message and now: others of the alert may take it. */
+  /** The channel was removed since the message was made: others of the alert may take it. */
   async #reassign({ alertId }: ClaimedDelivery): Promise<void> {
     const now = this.#needs.clock.now();
     await this.#writeDown(async (tx) =>
@@ -252,7 +252,7 @@ class Sender implements Deliveries {
     );
   }
 
-  /** What became of it; nothing if its channel is gone. */
+  /** The outcome; nothing if its channel is gone. */
   async #attempt(delivery: ClaimedDelivery): Promise<DeliveryVerdict | undefined> {
     const { db, clock, notifications, chance = Math.random } = this.#needs;
     const row = await db.read((q) => findChannel(q, delivery.channelId));
@@ -274,7 +274,7 @@ class Sender implements Deliveries {
     });
   }
 
-  /** A database that is away for a moment must not cost the receiver a repeat of what it took. */
+  /** A short database outage must not send the receiver a duplicate. */
   async #writeDown(note: (tx: Tx) => Promise<void>): Promise<void> {
     for (const pause of NOTE_PAUSES_MS) {
       try {
@@ -302,7 +302,7 @@ class Sender implements Deliveries {
       };
       return await Promise.race([channel.send(settings, notice), limit]);
     } catch (error) {
-      // Settings that cannot be opened, for example: for a day somebody may mend it, and the reason is to be seen.
+      // Settings that cannot be decrypted, for example: somebody may fix it within a day, and the reason is shown.
       return { kind: "later", reason: `could not be sent: ${(error as Error).message}`.slice(0, 300) };
     } finally {
       clearTimeout(timer);

@@ -16,7 +16,7 @@ interface DeliveryRow {
   readonly lastAttemptAt: Date | null;
   readonly deliveredAt: Date | null;
   readonly lastError: string | null;
-  /** Of several recipients those that still have to take it, by their place; null for all. */
+  /** Of several recipients those that still have to get it, by their index; null for all. */
   readonly remainingRecipients: number[] | null;
   readonly createdAt: Date;
 }
@@ -36,11 +36,11 @@ const COLUMNS = `d.id, d.alert_id AS "alertId", d.message_id AS "messageId", d.c
   d.attempts, d.next_at AS "nextAt", d.first_attempt_at AS "firstAttemptAt", d.last_attempt_at AS "lastAttemptAt", d.delivered_at AS "deliveredAt",
   d.last_error AS "lastError", d.left_to AS "remainingRecipients", d.created_at AS "createdAt"`;
 
-// A few per destination, whichever came due first there: a thousand for a dead receiver do not stand in the way of one
-// for a living. And by turns among organisations, who has the fewest under way first: a hundred dead receivers of one do
-// not stand in the way of another's. Rows that another node is claiming at this moment are stepped over, and so are those
-// this node is sending ($7): a machine that slept longer than its claims hold must not repeat what it is about to write
-// down. Receivers are found along the index, one after the other: what a claim costs does not grow with what waits.
+// A few per destination, whichever became due first there: a thousand for a dead receiver do not delay one
+// for a working one. And organisations take turns, the fewest in flight first: a hundred dead receivers of one do
+// not delay another's. Rows that another node is claiming at this moment are skipped, and so are those that
+// this node is sending ($7): a machine that was paused longer than its claims are valid must not repeat what it is about to
+// mark as sent. Receivers are found along the index, one after the other: what a claim costs does not grow with what waits.
 const claim = slowSql<ClaimedDelivery>(`
   WITH RECURSIVE used AS (
     SELECT destination, split_part(destination, '/', 1) AS org, used FROM unnest($3::text[], $6::integer[]) AS u(destination, used)
@@ -67,7 +67,7 @@ const claim = slowSql<ClaimedDelivery>(`
   UPDATE alert_deliveries d SET next_at = $2, attempts = d.attempts + 1, first_attempt_at = coalesce(d.first_attempt_at, $1), updated_at = $1
   FROM chosen, alert_messages m WHERE d.id = chosen.id AND m.id = d.message_id
   RETURNING ${COLUMNS}, m.content`);
-// `attempts` is the claim's number: who lost the claim to another node has nothing more to say.
+// `attempts` is the claim's number: a node that lost its claim to another changes nothing any more.
 const delivered = sql<{ id: string }>(`
   UPDATE alert_deliveries SET status = 'delivered', delivered_at = $3, last_attempt_at = $3, last_error = $4, left_to = NULL, updated_at = $3
   WHERE id = $1 AND attempts = $2 AND status = 'pending' RETURNING id`);
@@ -77,7 +77,7 @@ const postponed = sql<{ id: string }>(`
   UPDATE alert_deliveries SET next_at = $4, last_attempt_at = $3, last_error = $5, left_to = coalesce($7, left_to), updated_at = $3,
     attempts = CASE WHEN $6 THEN attempts ELSE attempts - 1 END, first_attempt_at = CASE WHEN $6 THEN first_attempt_at END
   WHERE id = $1 AND attempts = $2 AND status = 'pending' RETURNING id`);
-// Not an attempt: nothing left the house. What was delivered before and is not worth a repeat stays delivered.
+// Not an attempt: nothing was sent. What was delivered before and is not worth a repeat stays delivered.
 const ended = sql<{ id: string }>(`
   UPDATE alert_deliveries SET status = CASE WHEN delivered_at IS NULL THEN 'failed' ELSE 'delivered' END, last_error = $4, attempts = attempts - 1, updated_at = $3
   WHERE id = $1 AND attempts = $2 AND status = 'pending' RETURNING id`);
@@ -110,13 +110,13 @@ const isBeingSent = (d: string, now: string) =>
 const again = sql<{ id: string }>(`
   UPDATE alert_deliveries d SET status = 'pending', next_at = $2, first_attempt_at = NULL, updated_at = $2
   WHERE d.id = $1 AND NOT ${isBeingSent("d", "$2")} RETURNING d.id`);
-// The channel's settings changed or it may speak again: whoever waits for it need not wait longer, and has a day anew.
+// The channel's settings changed or it is enabled again: what waits for it is due now, and gets another day.
 const retryNow = sql(`
   UPDATE alert_deliveries d SET destination = $2, next_at = CASE WHEN ${isBeingSent("d", "$3")} THEN d.next_at ELSE $3 END, first_attempt_at = NULL,
     left_to = CASE WHEN $4 THEN NULL ELSE d.left_to END
   WHERE d.channel_id = $1 AND d.status = 'pending'`);
-// What waited for a channel that is gone goes to this one, unless the message was told there or will be; one of each
-// message at a time. Who is sending to the old one at this moment has nothing more to say: its number is passed by.
+// What waited for a removed channel goes to this one, unless the message was sent there or will be; one of each
+// message at a time. A node that is sending to the old one at this moment has lost its claim: its number is outdated.
 const adopt = slowSql(`
   UPDATE alert_deliveries d SET channel_id = $2, channel_type = $3, destination = $4, next_at = $5, first_attempt_at = NULL, left_to = NULL, updated_at = $5,
     attempts = d.attempts + CASE WHEN ${isBeingSent("d", "$5")} THEN 1 ELSE 0 END
@@ -139,8 +139,8 @@ const anyLive = sql<{ isLive: boolean }>(`
 const anyLiveNotified = slowSql<{ isLive: boolean }>(`
   SELECT EXISTS (SELECT 1 FROM alert_occasions o JOIN certificates c ON c.id = o.certificate_id WHERE o.alert_id = $2 AND o.message_id = $3 AND ${LIVE})
     OR EXISTS (SELECT 1 FROM alert_occasions o JOIN ${AUTHORITIES} ON c.id = o.certificate_id WHERE o.alert_id = $2 AND o.message_id = $3) AS "isLive"`);
-// An attempt counts as told: what a receiver made of a request that failed half-way is not known. So does a message that
-// is so old that it was forgotten: telling the end of what was never begun does no harm.
+// An attempt counts as sent: nobody knows what a receiver made of a request that failed half-way. So does a message that
+// is so old that it was deleted: resolving what was never opened does no harm.
 const notifiedThere = sql<{ isTold: boolean; busyUntil: Date | null }>(`
   SELECT EXISTS (
       SELECT 1 FROM alert_occasions o WHERE o.certificate_id = ANY($3::uuid[]) AND o.alert_id = $1 AND o.message_id IS NOT NULL AND (
@@ -159,7 +159,7 @@ const insertDone = sql(`
 interface ClaimWish {
   readonly now: Date;
   readonly until: Date;
-  /** How many this node has under way, by destination. */
+  /** How many this node has in flight, by destination. */
   readonly underWay: ReadonlyMap<string, number>;
   /** The ids of those. */
   readonly sending: readonly string[];
@@ -198,13 +198,13 @@ export const postpone = (
   ]);
 export const markEnded = (tx: Tx, d: ClaimedDelivery, now: Date, error: string) =>
   tx.first(ended, [d.id, d.attempts, now, error]);
-/** Is any of these certificates in force, without a successor and not over? */
+/** Is any of these certificates valid and without a successor? */
 export const isAnyLive = async (q: Query, ids: readonly string[], now: Date): Promise<boolean> =>
   (await q.first(anyLive, [now, ids]))?.isLive ?? false;
 /** The same of all certificates that a message is about, also of those it does not show. */
 export const isAnyNotifiedLive = async (q: SlowQuery, d: DeliveryRow, now: Date): Promise<boolean> =>
   (await q.first(anyLiveNotified, [now, d.alertId, d.messageId]))?.isLive ?? false;
-/** Was this channel told of these certificates, and until when is it busy with what is older than this delivery? */
+/** Was this channel notified of these certificates, and until when is it busy with older deliveries? */
 export const findNotifiedThere = (q: Query, d: DeliveryRow, certificateIds: readonly string[]) =>
   q.first(notifiedThere, [d.alertId, d.channelId, certificateIds, d.createdAt]);
 export const retryNowDeliveries = (
@@ -221,8 +221,8 @@ interface Home {
 }
 
 /**
- * What waits for channels that are gone moves, under its id, to those the alert has: the same kind first, and those
- * that may speak. Only what all of them know already ends here.
+ * What waits for removed channels moves, under its id, to those the alert has: the same kind first, and those
+ * that are enabled. Only what all of them have had already ends here.
  */
 export function reassignDeliveries(tx: Tx, alertId: string, channels: readonly Home[], at: Date): void {
   const homes = [...channels].sort((a, b) => Number(b.enabled) - Number(a.enabled));

@@ -54,7 +54,7 @@ const claim = (
     { audited: false },
   );
 
-test("an organisation with very many receivers does not take every place from another", async () => {
+test("an organisation with very many receivers does not take every slot from another", async () => {
   const [noisy, quiet] = [randomUUID(), randomUUID()];
   const crowd = Array.from({ length: 300 }, (_, n) => `${noisy}/${n}.example`);
   await fill([...crowd, `${quiet}/one.example`, `${noisy}/zzz.example`], 6);
@@ -64,10 +64,10 @@ test("an organisation with very many receivers does not take every place from an
   for (const { destination } of first) counts.set(destination, (counts.get(destination) ?? 0) + 1);
   assert.equal(counts.get(`${quiet}/one.example`), 4);
   assert.ok([...counts.values()].every((count) => count <= 4));
-  // All those are still under way; a few places become free, whoever's they were.
+  // All those are still in flight; a few slots become free.
   counts.set(`${quiet}/one.example`, 1);
   const next = await claim(3, counts);
-  // What is left of the quiet one goes before the others, who have two hundred and fifty under way.
+  // What is left of the quiet one goes before the others, who have two hundred and fifty in flight.
   assert.deepEqual(
     next.map(({ destination }) => destination),
     [`${quiet}/one.example`, `${quiet}/one.example`, next[2]?.destination],

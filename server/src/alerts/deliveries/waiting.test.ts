@@ -20,7 +20,7 @@ import {
 } from "../../../test/alert-stage.ts";
 
 describe("what waits", () => {
-  test("what waits is not sent when its certificates are dealt with, and the history says so", async () => {
+  test("what waits is not sent once its certificates are renewed or revoked, and the history says so", async () => {
     const alert = await anAlert();
     receiver.answer = () => 503;
     const [renewed, revoked] = await store.seed([wish(3), wish(4)]);
@@ -158,7 +158,7 @@ describe("what waits", () => {
     assert.match(stale.error, /disabled/);
   });
 
-  test("settings that cannot be opened are a reason, for a day", async () => {
+  test("settings that cannot be decrypted are retried for a day, with that reason", async () => {
     const alert = await anAlert();
     await house.house.database.write(
       (tx) =>

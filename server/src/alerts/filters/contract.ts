@@ -32,7 +32,7 @@ const filterInput = z
     return { field, operator: operator ?? ("contains" as const), value };
   });
 
-/** Of all filters of one alert together: each certificate is held against every one of them. */
+/** Of all filters of one alert together: each certificate is matched against every one of them. */
 const MOST_VALUES = 1000;
 
 export const filtersInput = z

@@ -1,7 +1,7 @@
 /**
  * Which certificates an alert is about. The same rules exist twice: here, for one certificate against many alerts
- * when a fact arrives, and as SQL in the store, for one alert against a million certificates. A test holds the two
- * together. Letters are compared without case in ASCII only: both sides can do that alike on every database.
+ * when a fact arrives, and as SQL in the store, for one alert against a million certificates. A test checks that they
+ * agree. Letters are compared without case in ASCII only: both sides can do that alike on every database.
  */
 import type { Issue } from "../../platform/problem.ts";
 import { filtersInput, SINGLE_FIELDS, type CertificateFilter } from "./contract.ts";
@@ -13,7 +13,7 @@ export interface FilterCandidate {
   readonly isCa: boolean;
 }
 
-/** Work in steps: whoever does it may rest after each, which is short however long the whole is. */
+/** Work in short steps: the caller may yield after each. */
 export type Steps<T> = Generator<undefined, T>;
 
 type Matcher = (candidate: Prepared) => Steps<boolean>;
@@ -127,7 +127,7 @@ function* namesOf(all: readonly string[]): Steps<Names> {
   return { exact: new Set(all), pieces };
 }
 
-/** A certificate made ready to be asked by many alerts: its names are folded and joined once, not once per alert. */
+/** A certificate prepared for matching by many alerts: its names are case-folded and joined once, not once per alert. */
 export interface Prepared {
   readonly isCa: boolean;
   readonly names: Readonly<Record<Exclude<CertificateFilter["field"], "include_cas">, readonly Names[]>>;
@@ -168,7 +168,7 @@ function pieceTest(operator: Exclude<CertificateFilter["operator"], "equals">, v
 
 const valuesOf = ({ value }: CertificateFilter): readonly string[] => [value].flat().map(String);
 
-/** Each value is made ready when it is first asked for: an alert may have thousands, and most certificates ask for few. */
+/** Each value is compiled when it is first used: an alert may have thousands, and most certificates use few. */
 function compileFilter(filter: CertificateFilter): (names: Names) => Steps<boolean> {
   const { operator } = filter;
   const values = valuesOf(filter);
@@ -213,7 +213,7 @@ export function filterFaults(body: unknown): Issue[] {
   return given.success ? SINGLE_FIELDS.flatMap((field) => contradictionsOn(field, given.data)) : [];
 }
 
-/** Letters against letters; beyond it the courtesy costs more than it is worth. */
+/** Comparisons of characters; beyond it this early check costs more than it is worth. */
 const WORTH_COMPARING = 4_000_000;
 const lengthOf = (texts: readonly string[]): number => texts.reduce((sum, { length }) => sum + length, 0);
 
@@ -230,7 +230,7 @@ function contradictionsOn(
   if (lengthOf(left) * lengthOf(wanted) > WORTH_COMPARING) return [];
   for (const { filter, index } of others) {
     const { operator } = filter;
-    // Two that equal nothing in common are the contract's to refuse.
+    // The contract refuses two `equals` with nothing in common.
     if (operator === "equals") continue;
     const tests = valuesOf(filter).map((value) => pieceTest(operator, value));
     left = left.filter((name) => {

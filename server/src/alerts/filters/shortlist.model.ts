@@ -1,7 +1,7 @@
 /**
- * Which of many alerts can be about a certificate at all. Most filters demand some text of three letters or more, so
- * an alert is filed under three letters that a certificate must contain; a certificate then asks only the alerts filed
- * under the threes it has, not all thousand. Who makes the shortlist is still asked properly.
+ * A trigram index: which of many alerts can match a certificate at all. Most filters require three letters or more, so
+ * an alert is indexed under three letters that a certificate must contain; a certificate is then matched only with those
+ * under its own trigrams, not with all thousand. Alerts on the shortlist are still matched fully.
  */
 import { addToGroup } from "../../platform/group-by.ts";
 import type { CertificateFilter } from "./contract.ts";
@@ -23,14 +23,14 @@ function* threesOf(text: string): Generator<string> {
   for (let at = 0; at + LENGTH <= text.length; at += 1) yield text.slice(at, at + LENGTH);
 }
 
-/** Answers a question: which of the items may match this certificate? It names all that do, and few that do not. */
+/** Which of the items may match this certificate? All that do, and few that do not. */
 export function* shortlistOf<Item>(
   items: readonly Item[],
   filtersOf: (item: Item) => readonly CertificateFilter[],
 ): Steps<(certificate: Prepared) => Steps<Iterable<Item>>> {
   const always: Item[] = [];
   const filed = new Map<string, Item[]>();
-  /** Under the three that the fewest others are filed under: everyone's names end in ".com". */
+  /** Under the rarest trigram: everyone's names end in ".com". */
   const file = (literal: string, item: Item): void => {
     let best = "";
     for (const three of threesOf(literal))

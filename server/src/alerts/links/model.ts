@@ -1,6 +1,6 @@
 /**
- * What a message's link leads to. Whoever follows it has no token here, so the page says nothing that was not in the
- * link: it gives the lines that show the rest to who may see it. No script, no style, nothing loaded.
+ * What a message's link leads to. The reader has no token here, so the page says nothing that was not in the
+ * link: it gives the commands that show the rest to people with the rights. No script, no style, nothing loaded.
  */
 import { escapeHtml } from "../../platform/html.ts";
 

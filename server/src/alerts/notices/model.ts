@@ -37,20 +37,20 @@ const REASONS: Readonly<Record<number, string>> = {
   10: "A_A_COMPROMISE",
 };
 
-/** One whole look at the due window a day, also for alerts that speak once: whatever slipped by is found then. */
+/** One scan of the whole due window a day, also for alerts that report once: anything missed is found then. */
 export function needsFullLook(alert: AlertRow, now: Date): boolean {
   if (alert.lookedAt === null || alert.lookedAt > now || now.getTime() - alert.lookedAt.getTime() >= DAY_MS)
     return true;
   return alert.isDaily && utcDay(alert.lookedAt) !== utcDay(now);
 }
 
-/** A fact that waits for a digest. What kind it is of is said, because the alert may be one of another kind by then. */
+/** A fact that waits for a digest, with its kind, because the alert may be of another kind by then. */
 export const factNotice = (type: AlertEventType, factId: number): string => `${type}:${factId}`;
 
 export const expiryNotice = (alert: Pick<AlertRow, "isDaily">, now: Date): string =>
   alert.isDaily ? `day:${utcDay(now)}` : "";
 
-/** One broken authority fails ten thousand renewals, several times in its first hours: each is told once a day. */
+/** One broken CA fails ten thousand renewals, several times in its first hours: each is reported once a day. */
 export const failureNotice = (now: Date): string => `failed:${utcDay(now)}`;
 export const isFailure = ({ notice }: { readonly notice: string }): boolean => notice.startsWith("failed:");
 

@@ -1,12 +1,12 @@
 /**
- * Deciding what is worth telling. Three steps, each safe to repeat and to be killed in:
+ * Finding what to report. Three steps, each idempotent and safe to be killed in:
  *
  *  facts     certificates were issued, renewed, revoked: the database kept a copy of each fact in the transaction that
- *            stated it. Taking it out and writing down what follows from it is one transaction, so it follows once.
- *            Organisations take turns: whoever has many facts and many alerts waits for themselves.
- *  look      certificates became due by the passing of time: found by an index on their ends, between the moment of
- *            the last look and now; written down as pending notices, of which each exists once. Only then the cursor moves.
- *  gather    pending notices that wait are made into one message per alert, with one delivery per channel.
+ *            stated it. Taking it out and storing what follows from it is one transaction, so it follows once.
+ *            Organisations take turns: one with many facts and many alerts waits for itself.
+ *  scan      certificates became due with time: found by an index on `notAfter`, between the moment of
+ *            the last scan and now; stored as pending notices, of which each exists once. Only then the cursor moves.
+ *  compose   pending notices become one message per alert, with one delivery per channel.
  */
 import { createDigestComposer } from "./service/compose-digest.ts";
 import { createExpiryScan } from "./service/scan-for-due.ts";
@@ -27,12 +27,12 @@ export function createPendingNotices(needs: NoticeNeeds) {
   const gather = createDigestComposer(needs);
   return {
     takeFacts: turns,
-    /** What takes longer than `budgetMs` is for the next look. */
+    /** What takes longer than `budgetMs` is for the next scan. */
     async scanForDue(budgetMs = Number.POSITIVE_INFINITY): Promise<void> {
       const onRound = (unfinished: ReadonlySet<string>) => gather(budgetMs, unfinished);
       await onRound(await scan({ budgetMs, onRound }));
     },
-    /** Forgets what is long over, some at a time. */
+    /** Deletes what is long over, some at a time. */
     async sweep(now: Date): Promise<void> {
       const daysAgo = (days: number) => new Date(now.getTime() - days * 86_400_000);
       const [ends, messages] = [daysAgo(NOTICE_DAYS), daysAgo(HISTORY_DAYS)];

@@ -8,7 +8,7 @@ const NAMES = `ARRAY(SELECT alt ->> 'value' FROM jsonb_array_elements(c.alt_name
 const CERTIFICATE = `c.id, c.project_id AS "projectId", c.application_id AS "applicationId", c.serial_number AS "serialNumber", c.common_name AS "commonName",
   ${NAMES} AS san, p.slug AS "profileName", c.not_before AS "notBefore", c.not_after AS "notAfter", c.revoked_at AS "revokedAt",
   c.revocation_reason AS "revocationReason", c.is_ca AS "isCa"`;
-/** An authority's own certificate, seen as one of the inventory. */
+/** A CA certificate, seen as one of the inventory. */
 const AUTHORITY = `ac.id, a.project_id AS "projectId", NULL::uuid AS "applicationId", ac.serial_number AS "serialNumber",
   coalesce(a.subject ->> 'commonName', a.name) AS "commonName", ARRAY[]::text[] AS san, NULL::text AS "profileName", ac.not_before AS "notBefore",
   ac.not_after AS "notAfter", NULL::timestamptz AS "revokedAt", NULL::smallint AS "revocationReason", true AS "isCa"`;
@@ -37,7 +37,7 @@ export interface DueRow extends NoticeCertificateRow {
   readonly hasMore: boolean;
 }
 
-// All windows in one statement; each walks the index of live ends and stops after a page.
+// All windows in one statement; each walks the index of live `notAfter` and stops after a page.
 const dueBy = (page: number) =>
   slowSql<DueRow>(`
   SELECT w.n::integer - 1 AS window, d.*
@@ -68,13 +68,13 @@ const ofProjects = sql<AlertRow>(
   `SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.project_id = ANY($1::uuid[]) AND a.enabled AND ${HAS_CHANNEL}`,
 );
 const byAlertIds = sql<AlertRow>(`SELECT ${ALERT_COLUMNS} FROM alerts a WHERE a.id = ANY($1::uuid[])`);
-// Grows with every alert that comes, goes or changes.
+// Increases with every alert that is created, changed or deleted.
 const stamps = sql<{ projectId: string; stamp: number }>(`
   SELECT scope_id AS "projectId", sum(changes)::bigint AS stamp FROM alert_counts WHERE scope_id = ANY($1::uuid[]) GROUP BY scope_id`);
 const readCursor = sql<{ at: Date }>(`SELECT evaluated_until AS at FROM alert_cursor`);
 const moveCursor = sql(`
   INSERT INTO alert_cursor (evaluated_until) VALUES ($1) ON CONFLICT (only_one) DO UPDATE SET evaluated_until = $1`);
-// Only if nobody changed the alert meanwhile: a change asks for a new look.
+// Only if nobody changed the alert meanwhile: a change needs a new scan.
 const setLooked = sql(`
   UPDATE alerts a SET looked_at = $3::timestamptz FROM unnest($1::uuid[], $2::timestamptz[]) AS w(id, updated_at) WHERE a.id = w.id AND a.updated_at = w.updated_at`);
 
@@ -87,7 +87,7 @@ export interface PendingNotice {
 }
 
 // An alert that was deleted since it was read takes its pending notices with it; the join keeps that from being an error. What
-// was told by the day is not told once more when the alert is made to speak once.
+// was reported daily is not reported once more when the alert is changed to report once.
 const insertNotices = sql(`
   INSERT INTO alert_occasions (certificate_id, alert_id, occasion, not_after, detail, created_at)
   SELECT w.certificate_id, w.alert_id, w.occasion, w.not_after, w.detail, $6
@@ -115,10 +115,10 @@ const dropForeign = slowSql(`
   DELETE FROM alert_occasions o USING alerts a
   WHERE o.alert_id = ANY($1::uuid[]) AND o.message_id IS NULL AND a.id = o.alert_id AND split_part(o.occasion, ':', 1) <> ALL (
     CASE a.event_type WHEN 'expiration' THEN ARRAY['', 'day'] WHEN 'renewal-failed' THEN ARRAY['failed'] ELSE ARRAY[a.event_type, 'fact'] END)`);
-// Other filters, another time ahead: the next look finds those that are still meant.
+// Other filters, another `alertBefore`: the next scan finds those that still match.
 const dropExpiries = sql(`
   DELETE FROM alert_occasions WHERE alert_id = $1 AND message_id IS NULL AND split_part(occasion, ':', 1) IN ('', 'day')`);
-// While they waited, some have been replaced or revoked or have ended: nobody needs to hear of them any more.
+// While they waited, some have been replaced or revoked or have expired: they need not be reported any more.
 const dropOver = slowSql(`
   DELETE FROM alert_occasions o USING certificates c
   WHERE o.alert_id = ANY($1::uuid[]) AND o.message_id IS NULL AND c.id = o.certificate_id AND (c.phase <> 0 OR c.renewed_by_id IS NOT NULL OR c.not_after <= $2)`);
@@ -174,7 +174,7 @@ const dropFailures = sql(`
   DELETE FROM alert_occasions o USING alerts a
   WHERE o.certificate_id = ANY($1::uuid[]) AND o.message_id IS NULL AND a.id = o.alert_id AND a.event_type = 'renewal-failed'`);
 
-// Some at a time, so that no statement and no transaction grows with what there is to forget.
+// Some at a time, so that no statement and no transaction grows with what there is to delete.
 const sweepNotices = slowSql<{ count: number }>(`
   WITH gone AS (
     DELETE FROM alert_occasions WHERE ctid = ANY(ARRAY(SELECT ctid FROM alert_occasions WHERE not_after < $1 LIMIT $2)) RETURNING 1)
@@ -253,7 +253,7 @@ export const readStamps = (q: Query, projectIds: readonly string[]) => q.rows(st
 export const readEvaluatedUntil = async (q: Query): Promise<Date | null> =>
   (await q.first(readCursor))?.at ?? null;
 export const writeEvaluatedUntil = (tx: Tx, at: Date) => tx.defer(moveCursor, [at]);
-/** Null: a whole look is needed. */
+/** Null: a scan of the whole window is needed. */
 export const markLooked = (tx: Tx, alerts: readonly Pick<AlertRow, "id" | "updatedAt">[], at: Date | null) =>
   tx.defer(setLooked, [alerts.map((a) => a.id), alerts.map((a) => a.updatedAt), at]);
 export const addNotices = (tx: Tx, all: readonly PendingNotice[], at: Date) =>
@@ -272,7 +272,7 @@ export const dropNoticesThatAreOver = (tx: Tx, alertIds: readonly string[], now:
 export const dropNoticesOfOtherKinds = (tx: Tx, alertIds: readonly string[]) =>
   tx.rows(dropForeign, [alertIds]);
 export const dropWaitingExpiries = (tx: Tx, alertId: string) => tx.defer(dropExpiries, [alertId]);
-/** So many of each alert, those that end soonest first. */
+/** This many of each alert, those that expire soonest first. */
 export const readMostUrgent = (tx: Tx, alertIds: readonly string[], limit: number) =>
   tx.rows(urgent, [alertIds, limit]);
 

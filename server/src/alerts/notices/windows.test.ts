@@ -15,7 +15,7 @@ before(async () => {
 });
 after(() => house.close());
 
-test("however many windows are looked through at once, one answer stays short and nothing is passed over", async () => {
+test("however many windows are scanned at once, one answer stays short and nothing is skipped", async () => {
   const now = house.clock.now();
   const store = inventory(house.house.database, house.owner.orgId);
   const projectId = (await aProject(house.owner, { type: "cert-manager" })).id;

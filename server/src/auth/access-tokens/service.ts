@@ -1,6 +1,6 @@
 /**
  * Access tokens of machine identities. A token is a signed statement that names a row; the signature is checked
- * without the database, and the row's state is remembered until a fact says that it changed. So the common request
+ * without the database, and the row's state is cached until a fact says that it changed. So the common request
  * costs no round trip, and a revocation is still effective on every node within the tail's freshness.
  */
 import type { BlockList } from "node:net";
@@ -201,7 +201,7 @@ export function createAccessTokens({ db, clock, log, tail, keyring }: AccessToke
       return actor;
     },
 
-    /** Would it still be let in? For what outlasts a request; no use is counted. */
+    /** Is it still valid? For what outlasts a request; no use is counted. */
     async isLive(actor: IdentityActor): Promise<boolean> {
       const token = live.peek(actor.tokenId) ?? (await live.get(actor.tokenId, () => load(actor.tokenId)));
       return token !== undefined && isTrusted(token.addresses, actor.caller.ip);

@@ -1,6 +1,6 @@
 /**
- * A forgotten password is replaced by who can read the account's mail. Asking is answered before anything is looked up,
- * so that neither the words nor the time tell whether an address has an account (S-14). The token is 256 random bits, of
+ * A forgotten password is reset through the account's mail. A request is answered before anything is looked up,
+ * so that neither the message nor the time tells whether an address has an account (S-14). The token is 256 random bits, of
  * which only a keyed hash is kept; it works once and for half an hour, and using it ends every session of the person.
  */
 import { createHmac, randomBytes } from "node:crypto";
@@ -32,7 +32,7 @@ interface PasswordResetNeeds {
 }
 
 const VALID_SECONDS = 1800;
-/** So many mails in half an hour are enough for who waits for one, and few enough for who did not ask. */
+/** Mails in half an hour: enough for people who wait for one, and few enough for those who did not ask. */
 const MOST_OPEN = 3;
 const METHOD = "password-reset";
 
@@ -91,7 +91,7 @@ export function createPasswordResets({ db, clock, log, keyring, mailer, publicUr
     if (!user || id === undefined) return;
     const outcome = await post.send({ id, sender: METHOD, to: [user.email], ...letterTo(user.email, token) });
     if (outcome.kind === "taken") return;
-    // Nobody has it, so it shall not count among those that are open.
+    // The mail was not sent, so the reset does not count as open.
     await db.write((tx) => dropReset(tx, id), { audited: false });
     log.warn({ reason: outcome.reason }, "the mail server did not take a mail about a forgotten password");
   };
@@ -123,7 +123,7 @@ export function createPasswordResets({ db, clock, log, keyring, mailer, publicUr
       if (!user) throw await refuse(caller);
       const hash = await hashPassword(next, user.id);
       await db.write(async (tx) => {
-        // Whoever guessed the old password was guessing at nothing that is left. First, as in every login.
+        // Failed guesses at the old password do not matter any more. First, as in every login.
         await forgetFailures(tx, user.id, PASSWORD_METHOD, null);
         // Of two links used at once one is too late.
         await holdUser(tx, user.id);

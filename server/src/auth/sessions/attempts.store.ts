@@ -1,4 +1,4 @@
-/** From where people were let in: remembered for 30 days, 16 networks of each, by all nodes and over restarts. */
+/** The networks that people logged in from: kept for 30 days, 16 of each person, by all nodes and over restarts. */
 import { sql, type Query, type Tx } from "../../platform/db/index.ts";
 
 const KEPT_DAYS = 30;

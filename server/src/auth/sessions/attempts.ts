@@ -1,6 +1,6 @@
 /**
- * Trying a password. Guesses are counted before the password is looked at, so that many at once cannot slip past the
- * count, and only a wrong password stays counted: whoever got no turn to have it looked at has guessed nothing. Tries for
+ * Trying a password. Guesses are counted before the password is checked, so that many at once cannot slip past the
+ * count, and only a wrong password stays counted: a try that was not checked (no turn) does not count. Tries for
  * one account from one address take turns, so that right passwords sent at once do not count as
  * failures against each other. An address without an account is counted and locked like one that has an account:
  * the answers give away nothing (S-01, S-14).
@@ -71,7 +71,7 @@ export function createPasswordAttempts(needs: {
     attempt: LoginAttempt,
   ): Promise<{ locked?: Problem | undefined; isKnown: boolean }> => {
     const now = clock.now();
-    // The same looks whether or not there is such an account.
+    // The same queries whether or not there is such an account.
     const [lockout, isKnown] = await db.read((q) =>
       Promise.all([findLockout(q, attempt), isKnownNetwork(q, attempt.subjectId, attempt.address, now)]),
     );
@@ -81,7 +81,7 @@ export function createPasswordAttempts(needs: {
     return { locked: lockOf(counted?.lockedUntil, now), isKnown };
   };
 
-  /** What came of it stands, whether or not this can be written down. */
+  /** The outcome is final, whether or not this can be stored. */
   const takeBack = (attempt: LoginAttempt): Promise<unknown> =>
     db.write((tx) => uncountFailure(tx, attempt, LOCKOUT), { audited: false }).catch(() => undefined);
 

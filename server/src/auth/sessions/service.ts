@@ -165,7 +165,7 @@ export function createSessions({ db, clock, tail, keyring }: SessionNeeds) {
       return asActor(session, caller);
     },
 
-    /** Would it still be let in? For what outlasts a request. */
+    /** Is it still valid? For what outlasts a request. */
     async isLive({ tokenId }: UserActor): Promise<boolean> {
       return (
         (live.peek(tokenId) ?? (await live.get(tokenId, () => db.read((q) => findSession(q, tokenId))))) !==

@@ -48,7 +48,7 @@ describe("a person's session", () => {
     assert.equal(form.status, 200);
   });
 
-  it("whoever gets no turn to have the password looked at has not given a wrong one", async () => {
+  it("a password that got no turn to be checked does not count as a wrong one", async () => {
     forgetFailures();
     const region = regionOf("127.0.0.1");
     const hash = (N: number, p: number) =>

@@ -1,4 +1,4 @@
-/** The hottest door of all: one look that gathers everything, a decision, one write. */
+/** The hottest path: one query that reads everything, a decision, one write. */
 import { isUuid, newId } from "../../platform/ids.ts";
 import { systemActor, type Caller, type IdentityActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
@@ -84,7 +84,7 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
     });
   };
 
-  /** Undefined = may log in; otherwise why not, in the words of the audit trail. */
+  /** Undefined = may log in; otherwise why not, for the audit log. */
   const objection = (
     state: LoginState,
     organizationSlug: string | undefined,
@@ -114,7 +114,7 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
     return token;
   };
 
-  /** Nothing to count and nothing to forget: only new rows. */
+  /** Nothing to count and nothing to clear: only new rows. */
   const grantAtOnce = async (state: LoginState, caller: Caller): Promise<GrantedToken | undefined> => {
     let token: GrantedToken | undefined;
     await db.groupCommit((tx) => {
@@ -130,7 +130,7 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
   ): Promise<GrantedToken | undefined> =>
     db.write(async (tx) => {
       if (isCounted && !(await useClientSecret(tx, secretOf(state), now))) {
-        // Someone else took the last use since we looked.
+        // Another login took the last use since we read it.
         tx.audit(asActor(state, caller), {
           event: "login-refused",
           orgId: state.orgId,
@@ -146,7 +146,7 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
   return {
     async login({ clientId, clientSecret, organizationSlug }, caller) {
       const digest = digestOf(keyring, clientSecret.open());
-      // An unknown id takes the same look as a known one.
+      // An unknown id takes the same query as a known one.
       const state = await db.read((q) =>
         findLogin(q, isUuid(clientId) ? clientId : newId(), digest, networkOf(caller.ip)),
       );
@@ -155,7 +155,7 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
       const reason = objection(state, organizationSlug, now);
       if (state.lockedUntil !== null && state.lockedUntil > now) {
         const words = await refuse(state, caller, clientId, "locked-out");
-        // Only who has the secret is told of the lock. To everyone else a locked client looks like an unknown one.
+        // Only a caller with the right secret learns of the lockout. To everyone else a locked client looks like an unknown one.
         throw reason === undefined
           ? lockedOut(Math.ceil((state.lockedUntil.getTime() - now.getTime()) / 1000))
           : words;
@@ -173,7 +173,7 @@ export function createUniversalLogin({ db, clock, keyring, tokens }: UniversalLo
           ? grantWithCare(state, caller, { clientId, now, isCounted })
           : grantAtOnce(state, caller)
       ).catch(async (error: unknown) => {
-        // The identity, or this way of logging in, was ended since we looked.
+        // The identity, or this auth method, was removed since we read it.
         throw isForeignKeyViolation(error)
           ? await refuse(undefined, caller, clientId, "unknown-client")
           : error;

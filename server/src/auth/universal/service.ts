@@ -1,6 +1,6 @@
 /**
  * Universal auth: client id and client secret. A client secret is 256 random bits, so a keyed fast hash protects it
- * as well as a slow one would, and a login costs one look and one write.
+ * as well as a slow one would, and a login costs one read and one write.
  */
 import { createHmac, randomBytes } from "node:crypto";
 import { newId } from "../../platform/ids.ts";
@@ -69,7 +69,7 @@ const MOST_SECRETS = 1000;
 export type UniversalAuths = ReturnType<typeof createUniversalAuths>;
 
 export function createUniversalAuths({ db, clock, keyring, control }: UniversalAuthNeeds) {
-  /** Whoever lists them gets all of them. */
+  /** They are listed in one answer. */
   const room = createBound({
     most: MOST_SECRETS,
     words: ["An identity has at most", "client secrets that can be used"],

@@ -33,7 +33,7 @@ export interface ClientSecretRow {
   readonly isClientSecretRevoked: boolean;
 }
 
-/** All that a login is decided by, in one look. */
+/** Everything that a login depends on, in one query. */
 export interface LoginState extends UniversalAuthRow {
   readonly orgId: string;
   /** The project that the identity belongs to; null for one of the organisation. */

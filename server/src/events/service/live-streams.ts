@@ -5,9 +5,9 @@ import type { Log } from "../../platform/log.ts";
 import { ProjectChannel, type Subscription, type ChannelStep } from "../channels.ts";
 import { END } from "../model.ts";
 
-/** What is over is over within a second, read or not. */
+/** An ended stream is closed within a second, whether its reader has read everything or not. */
 export const PROMPT_LINGER_MS = 1000;
-/** A slow reader may come back to learn why it was left. */
+/** A slow reader may still read why it was disconnected. */
 export const SLOW_LINGER_MS = 30_000;
 
 const beforeDelete = (message: string): Frame =>
@@ -46,7 +46,7 @@ export class LiveStreams {
   }
 
   openChannel(project: { readonly id: string; readonly orgId: string }): ProjectChannel {
-    // One counter for all streams: a frame is rendered once, and its id rises in each of them.
+    // One counter for all streams: a message is rendered once, and its id increases in each of them.
     const known = this.#channels.get(project.id);
     if (known) return known;
     const channel: ProjectChannel = new ProjectChannel(project, {
@@ -59,7 +59,7 @@ export class LiveStreams {
     return channel;
   }
 
-  /** Something could not be told: whoever may have missed it is not left to believe that nothing happened. */
+  /** Something could not be sent: streams that may have missed it are closed, so that nobody believes nothing happened. */
   #fault(channel: ProjectChannel, error: unknown, subscription?: Subscription): void {
     this.#log.error(
       { err: error, projectId: channel.projectId },
@@ -102,12 +102,12 @@ export class LiveStreams {
     this.#count -= 1;
   }
 
-  /** The database may be another one: what its transactions are called says nothing about when streams were opened. */
+  /** The database may be another one: its transaction ids say nothing about when streams were opened. */
   hearEverything(): void {
     for (const channel of this.channels()) channel.hearEverything();
   }
 
-  /** At the end of the channel's line; the lines move once everything that was heard together stands in them. */
+  /** At the end of the channel's queue; queues are worked off once all facts of one batch are in them. */
   line(channel: ProjectChannel | undefined, step: ChannelStep): void {
     if (!channel) return;
     try {
@@ -117,7 +117,7 @@ export class LiveStreams {
     }
     this.#moving.add(channel);
     if (!channel.isOverfull) return;
-    // Whatever keeps it from being read out, memory has an end: they come back and start over.
+    // Whatever blocks it, memory is bounded: its clients are disconnected and start over.
     this.endEach(channel.subscriptions, END.eventsLost);
     channel.dropLine();
   }

@@ -1,7 +1,7 @@
 /**
- * What the outbox tells is either an event, which goes to its project's channel, or news about someone's rights. After
- * such news the streams that stand on those rights are looked at anew, and the channels they are in wait for the
- * outcome before they read out anything that was committed later.
+ * A fact of the outbox is either an event, which goes to its project's channel, or a change of somebody's rights. After
+ * such a change the streams that depend on those rights are checked again, and their channels wait for the
+ * outcome before they send anything that was committed later.
  */
 import { sessionsChanged, tokensChanged, type Authentication } from "../../auth/index.ts";
 import { identityChanged, identityDeleted } from "../../identities/index.ts";
@@ -27,7 +27,7 @@ interface EventRouterNeeds {
 const LOOK_ATTEMPTS = 120;
 const LOOK_PAUSE_MS = 250;
 
-/** What news can be about. */
+/** What a change of rights can be about. */
 const about = {
   actor: (id: string): string => `actor ${id}`,
   /** An organisation or a project. */
@@ -40,9 +40,9 @@ export const rightsEpochOf = (
 
 export class EventRouter {
   readonly #needs: EventRouterNeeds;
-  /** News about rights, by whom it is about: whoever was checked before the latest of it is to be checked again. */
+  /** Changes of rights, by subject: what was checked before the latest of them has to be checked again. */
   readonly news = new Touches();
-  /** How often the database was connected to anew. */
+  /** How often the database connection was re-established. */
   reconnects = 0;
 
   constructor(needs: EventRouterNeeds) {
@@ -53,12 +53,12 @@ export class EventRouter {
     });
     needs.tail.onReconnect(() => this.#reconnected());
     needs.tail.onGap(() => {
-      this.news.touchAll(); // news may be among what was lost
+      this.news.touchAll(); // a change of rights may be among what was lost
       needs.streams.endAll(END.eventsLost);
     });
   }
 
-  /** News about rights that cannot be understood may be about anyone: nobody stays on rights that are perhaps gone. */
+  /** A change of rights that cannot be parsed may be about anyone, so every stream is checked again. */
   #hearSafely(fact: NumberedFact): void {
     try {
       this.#hear(fact);
@@ -72,7 +72,7 @@ export class EventRouter {
     }
   }
 
-  /** The rights that streams stand on were read from a server that may have had more than the one we hear now. */
+  /** The rights of open streams were read from a server that may have had more commits than the current one. */
   #reconnected(): void {
     this.reconnects += 1;
     this.news.touchAll();
@@ -92,7 +92,7 @@ export class EventRouter {
     this.#checkLicences(streams.channels());
   }
 
-  /** Never rejects: whoever's rights cannot be known is sent away. */
+  /** Never rejects: a stream whose rights cannot be determined is closed. */
   async refresh(rights: SubscriberRights): Promise<void> {
     const { streams } = this.#needs;
     const isKnown = await this.#persistently(async () => {
@@ -128,7 +128,7 @@ export class EventRouter {
       const known = (subscribers ?? []).filter((rights) => rights !== undefined);
       if (known.length > 0) streams.line(channel, Promise.all(known.map((rights) => this.refresh(rights))));
     }
-    // A user's session lives as long as the membership in its organisation.
+    // A user's session is valid as long as the membership in its organisation.
     if (projectId === null && actorId !== null) this.#tokensChanged(actorId, null);
   }
 
@@ -143,7 +143,7 @@ export class EventRouter {
     for (const [id, subscriptions] of byToken) {
       const [first] = subscriptions;
       if (!first || (tokenId !== null && tokenId !== id)) continue;
-      // One token, many addresses: each subscription is asked about with its own.
+      // One token, many addresses: each subscription is checked with its own.
       const checked = Promise.all(
         subscriptions.map(async (subscription) => {
           const isLive = await this.#persistently(() => authentication.isLive(subscription.actor));
@@ -187,7 +187,7 @@ export class EventRouter {
     for (const channel of channels) streams.endEach(channel.subscriptions, why);
   }
 
-  /** The database may be away for a moment; undefined if it stays away. */
+  /** Retries while the database is unreachable for a moment; undefined if it stays so. */
   async #persistently<T>(look: () => Promise<T>): Promise<T | undefined> {
     for (let attempt = 1; attempt <= LOOK_ATTEMPTS; attempt += 1) {
       try {

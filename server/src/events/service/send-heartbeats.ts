@@ -1,6 +1,6 @@
 /**
  * One tick for all streams instead of a timer for each: pings, spread over fifteen seconds; the ends of tokens,
- * temporary roles and licences; readers that stand still. It ticks only while a stream is open.
+ * temporary roles and licences; stalled readers. It ticks only while a stream is open.
  */
 import type { Licences } from "../../licences/index.ts";
 import type { Clock } from "../../platform/clock.ts";
@@ -27,7 +27,7 @@ interface HeartbeatNeeds {
 const TICK_MS = 250;
 const TICKS_PER_SECOND = 1000 / TICK_MS;
 const PING_SECONDS = 15;
-/** A node that cannot read the outbox for so long sends its readers to others, which may be able to. */
+/** A node that cannot read the outbox for this long closes its streams, so that clients try another node. */
 const MAX_BEHIND_MS = 60_000;
 const PING = new Frame({ event: "ping" });
 
@@ -41,7 +41,7 @@ export class Heartbeat {
     this.#needs = needs;
   }
 
-  /** Those that are pinged on one tick. Drawn by lot: streams that came together are not pinged together. */
+  /** Those that are pinged on one tick. Chosen at random: streams that were opened together are not pinged together. */
   drawTick(): Set<Subscription> {
     return this.#pinged[Math.floor(Math.random() * this.#pinged.length)] ?? new Set();
   }
@@ -62,7 +62,7 @@ export class Heartbeat {
   #tick(): void {
     const { streams, quota, log } = this.#needs;
     this.#ticks += 1;
-    // Also to those with something waiting: some readers take nothing but a ping for a sign of life.
+    // Also to those with a backlog: some clients accept nothing but a ping as a sign of life.
     for (const { stream } of this.#pinged[this.#ticks % this.#pinged.length] ?? []) stream.sendIfRoom(PING);
     if (this.#ticks % (TICKS_PER_SECOND / 2) === 0) this.#endThoseWhoseTimeIsUp();
     if (this.#ticks % TICKS_PER_SECOND === 0) this.#endUnlicensed();
@@ -93,7 +93,7 @@ export class Heartbeat {
     streams.dispatch();
   }
 
-  /** A licence ends by the clock, without a fact. */
+  /** A licence expires with time, without a fact. */
   #endUnlicensed(): void {
     const { streams, licences } = this.#needs;
     for (const [orgId, channels] of groupBy(streams.channels(), (channel) => channel.orgId)) {

@@ -1,7 +1,7 @@
 /**
- * What is said when an environment or a project goes, or an environment gets another slug. For whoever follows names,
- * a new slug is a move: every name goes in the old environment and comes in the new one. And whoever showed them
- * through an import or a reference hears that what it shows has changed.
+ * What is announced when an environment or a project is deleted, or an environment gets another slug. For subscribers,
+ * a new slug is a move: every name is deleted in the old environment and created in the new one. And folders that showed them
+ * through an import or a reference get an import mutation.
  */
 import type { Tx } from "../../platform/db/index.ts";
 import type { Permissions } from "../../permissions/index.ts";
@@ -51,7 +51,7 @@ interface DeletionNeeds {
 }
 
 export function createDeletionAnnouncer({ permissions, tags }: DeletionNeeds): Deletion {
-  /** The secrets go with the environment, so whoever ends it must be able to delete each of them. */
+  /** The secrets are deleted with the environment, so the caller must be able to delete each of them. */
   const requireDeletable = async (...[tx, actor, project, environment]: Parameters<Deletion>) => {
     const ability = await permissions.inProject(actor, project.id);
     let page = await secretsInEnvironment(tx, environment.id, undefined);
@@ -110,7 +110,7 @@ export const announceDeletion: Parameters<Projects["onDelete"]>[0] = async (tx, 
 
 /** Their imports go with the source, so their tags must change by more than the source's number. */
 function touchOthers(tx: Tx, projectId: string, affected: readonly Dependant[]): void {
-  // In one order everywhere, so that two such changes at once do not wait for each other.
+  // In the same order everywhere, so that two such changes at once do not deadlock.
   const others = new Set(affected.map((one) => one.projectId).filter((id) => id !== projectId));
   for (const id of [...others].sort()) touchProject(tx, id);
 }

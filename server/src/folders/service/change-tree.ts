@@ -1,7 +1,7 @@
 /**
  * What changes a whole tree of folders at once. Paths are prefixes, so a rename or a move is one statement for the
- * folders; but every secret below gets a new version, because where it is belongs to its history, and is announced:
- * its name goes in one place and comes in another.
+ * folders; but every secret below gets a new version, because its folder is part of its history, and is announced:
+ * its name is deleted in one folder and created in another.
  */
 import { createBound } from "../../platform/bound.ts";
 import type { Clock } from "../../platform/clock.ts";
@@ -73,7 +73,7 @@ const room = createBound({
   count: countFolders,
 });
 
-/** For whoever is about to make many, one after the other: counted, and nothing taken. */
+/** For a caller that creates many, one after the other: counted, and nothing reserved. */
 export async function requireRoom(q: Query, projectId: string, more: number): Promise<void> {
   if ((await countFolders(q, projectId, MOST_FOLDERS)) + more > MOST_FOLDERS)
     throw badRequest(`A project has at most ${MOST_FOLDERS.toLocaleString("en")} folders.`);

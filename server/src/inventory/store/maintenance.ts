@@ -13,9 +13,9 @@ const nextBlock = slowSql<{ untilAt: string; untilId: string }>(`
   SELECT c.created_at::text AS "untilAt", c.id AS "untilId" FROM certificates c
   WHERE c.profile_id = $1 AND c.created_at < $2 AND ($3::timestamptz IS NULL OR (c.created_at, c.id) > ($3, $4::uuid))
   ORDER BY c.created_at, c.id OFFSET $5 LIMIT 1`);
-// Whoever folds waits for deletions under way and holds up new ones, so that none is counted by neither or by both.
+// Folding waits for open deletions and blocks new ones, so that none is counted by neither or by both.
 const lockToFold = sql(`SELECT pg_advisory_xact_lock(hashtextextended($1, 7))`);
-// The row is locked as well: of several who delete it at once, all but the first find it gone and count nothing off.
+// The row is locked as well: of several concurrent deletions, all but the first find it gone and subtract nothing.
 const lockToDelete = sql<{ id: string }>(`
   SELECT c.id, pg_advisory_xact_lock_shared(hashtextextended(coalesce(c.profile_id, c.id)::text, 7)) FROM certificates c WHERE c.id = $1 FOR UPDATE`);
 // Counted when nobody deletes; and nothing if another node has folded further meanwhile.

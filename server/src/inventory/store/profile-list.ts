@@ -2,7 +2,7 @@
  * Operation 1, at a million rows. Each statement has one plan that stays the same however large a profile is and
  * whatever mix of states it holds; `bench/certificates/list.mjs` measures them.
  *
- * - unfiltered and every status: a range of one index, in the order of the answer. "Expired" is what the sweep has
+ * - unfiltered and every status: a range of one index, in the order of the answer. "Expired" is what the maintenance job has
  *   moved to phase 1, merged with the few live rows whose time has passed since.
  * - a deep page adds up counted chapters and blocks instead of walking rows, then starts inside the right block.
  *

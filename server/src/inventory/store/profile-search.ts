@@ -1,5 +1,5 @@
 /**
- * A search in a profile. terms/model.ts chooses between walking the list and the trigram index, and which parts of
+ * A search in a profile. search-planner.model.ts chooses between walking the list and the trigram index, and which parts of
  * the term the index is asked for; whichever it is, the whole term is compared afterwards.
  */
 import { escapeLike, slowSql, sql, type Query, type SlowQuery } from "../../platform/db/index.ts";

@@ -1,6 +1,6 @@
 /**
- * From what somebody asked for to an issuance request for signing, and from what signing issued to the answer. Whoever calls has
- * settled who asks and under which profile or authority.
+ * From the caller's input to an issuance request for signing, and from the certificate to the answer. The calling code has
+ * checked who asks and under which profile or CA.
  */
 import type { KeyObject } from "node:crypto";
 import type { Actor, MemberActor } from "../../platform/actor.ts";
@@ -54,7 +54,7 @@ interface IssuanceRequestNeeds {
 
 export type IssuanceRequests = ReturnType<typeof createIssuanceRequests>;
 
-/** What an issuance request is made from, once it is known who asks under which profile or authority. */
+/** What an issuance request is made from, once it is known who asks under which profile or CA. */
 export interface IssuanceInput {
   readonly actor: Actor;
   readonly projectId: string;
@@ -69,13 +69,13 @@ export interface IssuanceInput {
   readonly key: KeyObject | undefined;
   /** Nothing will be issued, so no key is made. */
   readonly isDryRun?: boolean;
-  /** Is the key that is used again the caller's to see? */
+  /** May the caller see the key that is used again? */
   readonly showsKey: boolean;
   readonly context: IssuanceContext;
-  /** For a renewal: what it takes the place of. */
+  /** For a renewal: the certificate that it replaces. */
   readonly replaced?: Replaced;
   readonly idempotency: IssuanceRequest["idempotency"];
-  /** Asks for the right once more: a key that takes long to make is waited for. */
+  /** Checks the right once more: a key may take long to make. */
   readonly requireStill?: () => Promise<unknown>;
 }
 
@@ -84,7 +84,7 @@ interface ChainTexts {
   readonly whole: string;
   readonly withoutRoot: string;
 }
-/** An issuer's chain is the same in every answer: written down once. */
+/** An issuer's chain is the same in every answer: encoded once. */
 const chainTexts = new WeakMap<Issuer, ChainTexts>();
 function textsOf(chain: readonly Buffer[]): ChainTexts {
   const [first] = chain;
@@ -104,13 +104,13 @@ function chainTextsOf(issuer: Issuer): ChainTexts {
   return known;
 }
 
-/** Every finding, though some words cannot even be written down: those speak by their refusal. */
+/** Every finding, though some input cannot even be encoded: its error is the finding. */
 const findingsOf = (error: unknown): readonly Finding[] | undefined =>
   error instanceof Problem && error.status === 400 && Array.isArray(error.details)
     ? (error.details as Finding[])
     : undefined;
 
-/** The names of a request times the patterns of a policy: others have their turn meanwhile. */
+/** The names of a request times the patterns of a policy: yields to other requests meanwhile. */
 async function inSteps<T>(steps: Generator<undefined, T>): Promise<T> {
   const pace = new Pace();
   const next = () => judged("attributes", () => steps.next());
@@ -188,7 +188,7 @@ export function createIssuanceRequests({ db, clock, keyring, issuers, signing }:
     });
   };
 
-  /** The certificate as it is in the inventory; only a repeat under the same key has to look. */
+  /** The certificate as it is in the inventory; only a retry with the same Idempotency-Key has to read it. */
   const viewOf = async (
     issued: Issued,
     request: IssuanceRequest,
@@ -197,7 +197,7 @@ export function createIssuanceRequests({ db, clock, keyring, issuers, signing }:
     const kept = issued.der ? undefined : await db.read((q) => findCertificateById(q, issued.certificateId));
     const der = issued.der ?? kept?.der;
     if (!der) throw notFound("The certificate", issued.certificateId);
-    // The authority may have another certificate by now than when a repeated request was signed.
+    // The CA may have another certificate by now than when a retried request was signed.
     const chain = kept?.chain ? textsOf(kept.chain) : request.issuer && chainTextsOf(request.issuer);
     const certificate = certificateToPem(der).trimEnd();
     return {
@@ -212,7 +212,7 @@ export function createIssuanceRequests({ db, clock, keyring, issuers, signing }:
     };
   };
 
-  /** Every look at a private key leaves a row in the audit log before the key leaves the house. */
+  /** Every read of a private key leaves a row in the audit log before the key is sent. */
   const noteKeyRead = (actor: MemberActor, row: CertificateRow): Promise<void> =>
     db.write(async (tx) =>
       tx.audit(actor, {
@@ -223,7 +223,7 @@ export function createIssuanceRequests({ db, clock, keyring, issuers, signing }:
       }),
     );
 
-  /** A repeat gets the first call's certificate and key, without a new key being made. */
+  /** A retry gets the first call's certificate and key, without a new key being made. */
   const replayed = async (
     issuance: IssuanceInput,
     removeRoot: boolean,
@@ -242,7 +242,7 @@ export function createIssuanceRequests({ db, clock, keyring, issuers, signing }:
     const key = row && (await openCertificateKey(keyring, row));
     const privateKey = key && exportPkcs8(key);
     const shown = { removeRoot, key: issuance.showsKey };
-    // A key that is used again was somebody's to see before: whoever renews with it notes that.
+    // For a key that is used again, the renewal writes the audit row.
     if (privateKey && issuance.showsKey && !issuance.key && issuance.actor.kind !== "system")
       await noteKeyRead(issuance.actor, row);
     return { requestId: issued.requestId, view: await viewOf(issued, { ...probe, privateKey }, shown) };
@@ -270,7 +270,7 @@ export function createIssuanceRequests({ db, clock, keyring, issuers, signing }:
     return issuers.require(profile.authorityId, profile.projectId);
   };
 
-  /** Nothing is issued; every finding is told. */
+  /** Dry run: nothing is issued; every finding is answered. */
   const dryRun = async (issuance: IssuanceInput) => {
     let known: readonly Finding[] = [];
     try {

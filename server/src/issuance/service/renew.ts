@@ -1,5 +1,5 @@
 /**
- * A certificate that replaces another. Its names may change on the way, so the right to them is asked anew; and using
+ * A certificate that replaces another. Its names may change, so the right to them is checked again; and using
  * a key again must not become a way of reading it.
  */
 import type { Actor, MemberActor } from "../../platform/actor.ts";
@@ -36,9 +36,9 @@ export interface Renewable {
   readonly row: CertificateRow;
   readonly profile: ProfileRow | null;
   readonly idempotency: IssuanceRequest["idempotency"];
-  /** Asked with what the new one would say, before it is issued. */
+  /** Checked with the content of the new one, before it is issued. */
   readonly allow?: (template: CertificateTemplate) => Promise<void>;
-  /** Is the old key the caller's to see? */
+  /** May the caller see the old key? */
   readonly showsKey?: boolean;
   readonly requireStill?: () => Promise<unknown>;
 }
@@ -91,7 +91,7 @@ export function createRenewing(needs: RenewingNeeds) {
         friendlyName: row.details.friendlyName,
         metadata: row.details.metadata,
         renewedFromId: row.id,
-        // What was said about this one certificate holds for its successors too.
+        // The renewal setting of this certificate holds for its successors too.
         ...(row.details.autoRenewal === undefined
           ? {}
           : {
@@ -105,9 +105,9 @@ export function createRenewing(needs: RenewingNeeds) {
     };
   };
 
-  /** Renews in somebody's name: theirs when they ask, the house's when it is due. */
+  /** Renews as an actor: the caller, or the server itself when it is due. */
   const renewRow = async (actor: Actor, old: Renewable, input: RenewInput) => {
-    // A repeat finds its own renewal; whoever does not repeat may as well be told at once.
+    // A retry finds its own renewal; without an Idempotency-Key it can be refused right away.
     if (!old.idempotency) refuseIfOver(old.row);
     const issuance = await issuanceOf(actor, old, input);
     const earlier = await requests.replayed(issuance, input.removeRootsFromChain);
@@ -158,7 +158,7 @@ export function createRenewing(needs: RenewingNeeds) {
       const allow = async (template: CertificateTemplate): Promise<void> => {
         const named = namesOf(template, row.details.friendlyName);
         if (!profile) await asked("create", named);
-        // Who may read a key goes by names: under another name it would be shown to others than before.
+        // The right to read a key depends on names: under another name it would be shown to others than before.
         if (isKeyMoved && !isSameNames(named, attributes)) await asked("read-private-key", attributes);
       };
       const { view, requestId } = await renewRow(

@@ -1,5 +1,5 @@
 /**
- * How many invitations are mailed in an hour: by an organisation, to one address, and by the whole instance. Whoever
+ * Rate limit of invitation mails per hour: by an organisation, to one address, and by the whole instance. A caller who
  * may invite could otherwise have this server write to anybody as often as they like.
  */
 import { createHash } from "node:crypto";
@@ -33,7 +33,7 @@ export function createMailBudget(needs: {
     async spend(orgId, address) {
       if (most === 0) return;
       const limits = [
-        // An organisation hears of its own letters only; of others' it would learn who else writes there.
+        // An organisation learns of its own mails only; of others' it would learn who else writes there.
         { key: `to:${orgId}:${fingerprint(address)}`, limit: TO_ONE_ADDRESS, words: "this address" },
         { key: `org:${orgId}`, limit: most, words: "this organisation" },
         { key: `to:${fingerprint(address)}`, limit: TO_ONE_ADDRESS * ORGANISATIONS, words: "this server" },

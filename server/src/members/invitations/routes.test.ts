@@ -353,7 +353,7 @@ describe("invitations", () => {
       assert.equal((await accept(t, token)).status, 200);
     });
 
-    test("is swept once it has expired, and not before", async () => {
+    test("is deleted once it has expired, and not before", async () => {
       const org = await t.newTenant();
       await invite(org);
       const count = async () =>

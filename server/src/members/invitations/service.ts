@@ -1,5 +1,5 @@
 /**
- * Asking people in. The answer to an invitation never depends on whether the address has an account anywhere in the
+ * Invitations. The answer to an invitation never depends on whether the address has an account anywhere in the
  * instance; nothing looks that up before the token comes back with a password.
  *
  * What an invitation grants is checked twice: when it is written, and again by the inviter's rights at the moment
@@ -41,7 +41,7 @@ interface InvitationNeeds {
   readonly permissions: Permissions;
   readonly projects: Projects;
   readonly grants: InvitationGrants;
-  /** With one, an invitation goes to the address itself, and who invites never holds its token. */
+  /** With one, an invitation goes to the address itself, and the inviter never sees its token. */
   readonly mailer: Mailer | undefined;
   /** Where people reach this server. */
   readonly publicUrl: string;

@@ -38,7 +38,7 @@ const count = sql<{ count: number }>(
 const countSearch = searchSql<{ count: number }>(
   `SELECT count(*) AS count ${FROM} WHERE ${IN_ORG} AND ${matches("$2")}`,
 );
-// Whoever is adding this person to a project holds a share of the row: waiting for them before anything is deleted
+// A transaction that adds this person to a project holds a share lock on the row: waiting for it before anything is deleted
 // lets the deletion see what they added.
 const lockOne = sql(`SELECT id FROM memberships WHERE id = $1 AND org_id = $2 FOR UPDATE`);
 // A temporary admin is no answer to "who remains?": the role ends by itself.

@@ -1,7 +1,7 @@
 /**
- * What every way of telling someone has in common. A channel is one file: how its settings look, what may be
- * shown of them, whom a delivery would burden, and how to send. The registry lists the files; nothing else in the
- * house knows which channels there are.
+ * What all channels have in common. A channel is one file: the schema of its settings, what may be
+ * shown of them, the destination of a delivery, and how to send. The registry lists the files; nothing else
+ * knows which channels there are.
  */
 import type { z } from "zod";
 import type { Notice, DeliveryOutcome } from "../contract.ts";
@@ -20,7 +20,7 @@ export interface Channel<Settings> {
   merge(stored: Settings, given: Settings, raw: Readonly<Record<string, unknown>>): Settings;
   /** Who receives: settings with the same address are for the same channel, though nobody named it. */
   address(settings: Settings): string;
-  /** Whom a delivery burdens; deliveries to one destination are sent a few at a time. */
+  /** The destination; deliveries to one destination are sent a few at a time. */
   destination(settings: Settings): string;
   /** Why these settings cannot work here, or undefined: asked when they are stored. */
   objection(settings: Settings): { readonly field: string; readonly message: string } | undefined;

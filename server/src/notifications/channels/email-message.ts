@@ -1,5 +1,5 @@
 /**
- * The words of a mail. Mail clients read HTML of twenty years ago, so: tables, inline styles, no image, no script,
+ * The content of a mail. Mail clients render HTML of twenty years ago, so: tables, inline styles, no image, no script,
  * nothing loaded from anywhere. The text part says the same, for those who read that.
  */
 import type { Notice, NoticeCertificate } from "../contract.ts";

@@ -50,7 +50,7 @@ export function emailChannel({ mailer }: { readonly mailer: Mailer | undefined }
   };
 }
 
-/** Those who have it are not sent to again. Who never will is asked along with those who may: so all stay visible. */
+/** Recipients who have it are left out. Those who refused for good are tried again with the rest, so that all stay visible. */
 function partlyTaken(recipients: readonly string[], refusals: readonly SmtpRefusal[]): DeliveryOutcome {
   const names = refusals.map(({ address, reason }) => `${address}: ${reason}`).join("; ");
   const text = `not taken by ${names}`.slice(0, 1000);

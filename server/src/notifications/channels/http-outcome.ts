@@ -13,7 +13,7 @@ export async function postOutcome(outbound: Outbound, request: OutboundRequest):
       status >= 300 && status < 400
         ? `answered with the redirect ${status}, which is not followed`
         : `answered ${status}`;
-    // Below 200 is a change of protocol: whoever listens there is no receiver of ours.
+    // Below 200 is a change of protocol: that is not a webhook receiver.
     const isNever = status < 200 || (status >= 400 && status < 500 && !PASSING.has(status));
     if (isNever) return { kind: "refused", reason };
     return {

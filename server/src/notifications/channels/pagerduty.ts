@@ -1,7 +1,7 @@
 /**
  * PagerDuty, Events API v2. Each certificate is an incident of its own (`dedup_key` = alert and certificate), so that
- * renewing one resolves one. What a message does not show is a number in each of them: an incident for "the rest" would
- * have no end that anything could tell it of.
+ * renewing one resolves one. What a message does not show is a number in each of them: an incident for "the rest" could
+ * never be resolved.
  */
 import { z } from "zod";
 import type { Outbound } from "../../platform/outbound.ts";
@@ -140,7 +140,7 @@ export function pagerDutyChannel({
         });
         // Repeating those that went through before is harmless: the key makes PagerDuty merge them.
         if (outcome.kind === "later" || outcome.kind === "unready") return outcome;
-        // One that it cannot read must not keep it from hearing of the others.
+        // One that it refuses must not block the others.
         if (outcome.kind === "refused") refusals.push({ key: event.dedup_key, reason: outcome.reason });
       }
       return outcomeOf(events.length, refusals);

@@ -11,7 +11,7 @@ interface SlackSettings {
   readonly webhookUrl: string;
 }
 
-/** In Slack's text these three begin links, mentions and channel pings; an alert's name must not ring @channel. */
+/** In Slack's text these three begin links, mentions and channel pings; an alert's name must not ping @channel. */
 const plain = (text: string): string =>
   oneLine(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const codeSpan = (text: string): string => `\`${plain(text).replace(/`/g, "'")}\``;

@@ -1,6 +1,6 @@
 /**
  * The way to the operator's mail server: `smtp://user:password@host:587` (STARTTLS when the server offers it, and
- * demanded with `?requireTLS=true`) or `smtps://…` (TLS from the start).
+ * required with `?requireTLS=true`) or `smtps://…` (TLS from the start).
  */
 import { createTransport } from "nodemailer";
 import type { Redacted } from "../../platform/redacted.ts";
@@ -44,7 +44,7 @@ interface SmtpError {
 /** RFC 4954: a login is missing, too weak or wrong. */
 const LOGIN_CODES = new Set([530, 534, 535, 538]);
 
-/** A refusal of us, whoever the mail is for: sender, login, relaying or policy. That is the operator's to mend. */
+/** A refusal that does not depend on the recipient: sender, login, relaying or policy. The operator has to fix that. */
 const isAboutUs = ({ command, responseCode = 0, response = "" }: SmtpError): boolean =>
   command === "MAIL FROM" ||
   LOGIN_CODES.has(responseCode) ||
@@ -89,7 +89,7 @@ export function createMailer(url: Redacted<string>, from: string): Mailer {
     },
     { from },
   );
-  // One sender's thousand mails leave a connection for who sends one.
+  // One sender's thousand mails leave a connection for others.
   const turns = createFairQueue({
     what: "mails are being sent",
     places: CONNECTIONS,

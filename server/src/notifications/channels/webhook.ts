@@ -18,7 +18,7 @@ interface WebhookSettings {
   readonly signingSecret?: string | null | undefined;
 }
 
-/** The one address form all HTTP channels accept; what it may point at is the outbound's business. */
+/** The one address form all HTTP channels accept; platform/outbound.ts decides what it may point at. */
 export const targetUrl = z.string().min(1).max(2048);
 
 function cloudEvent(notice: Notice): Record<string, unknown> {

@@ -39,7 +39,7 @@ const projectViewer: readonly Rule[] = [
     action: "read",
   },
   { subject: "pki-subscribers", action: "list-certs" },
-  // The actions name the changes one may hear of; a viewer may read those secrets anyway.
+  // The actions name the events one may receive; a viewer may read those secrets anyway.
   { subject: "secret-events", action: ["read", "create", "update", "delete"] },
 ];
 

@@ -169,7 +169,7 @@ const projectSubjects: readonly SubjectEntry[] = [
     actions: [...CRUD, ...GRANT, ...AUTH],
     attributes: { identityId: "text", ...ASSIGNABLE },
   },
-  // To edit is to say how long it is kept: whoever may do that can have the past forgotten.
+  // To edit is to set the retention: a caller who may do that can have the past deleted.
   { subject: "audit-logs", actions: ["read", "edit"], attributes: {} },
   { subject: "settings", actions: CRUD, attributes: {} },
   { subject: "project", aliases: ["workspace"], actions: ["edit", "delete"], attributes: {} },

@@ -1,6 +1,6 @@
 // Which rules can apply to a thing at all. Large roles are mostly lists of "this environment", "that folder", "this
-// name": those are filed under the value they ask for, so that a decision looks at the ones about its own thing and
-// at the few that ask for something else. (A thousand rules by name cost a list of 5,000 secrets seconds otherwise.)
+// name": those are indexed by the value they require, so that a decision evaluates the ones about its own object and
+// the few that require something else. (A thousand rules by name cost a list of 5,000 secrets seconds otherwise.)
 
 import { addToGroup } from "../../platform/group-by.ts";
 import { type ConditionAttributes, type Test, isText, onlyValues } from "./conditions.ts";

@@ -293,7 +293,7 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 function checkValue(input: unknown, kind: AttributeKind, path: Path, check: RuleCheck): string | null {
   const text = checkString(input, path, check);
   if (text === null) return null;
-  // Values are compared as they stand. Saying so beats a rule that never matches, and nothing an identity
+  // Values are compared as they are. An error beats a rule that never matches, and nothing an identity
   // carries can ever widen a grant.
   if (text.includes("{{")) return complain(check, path, "templates ({{ }}) are not supported");
   // Ids arrive in small letters; a rule that names one otherwise would never match.

@@ -1,7 +1,7 @@
 /**
- * What a caller may see of a list. Judging is quick, but not free: a rule with wildcards that was made to be slow takes
- * milliseconds per name. So long lists give way to others while they are judged, and what is not worth judging any
- * further is refused instead of paid for by everybody.
+ * What a caller may see of a list. Checking is quick, but not free: a rule with wildcards that was made to be slow takes
+ * milliseconds per name. So long lists yield to other requests while they are checked, and what would take too long
+ * is refused.
  */
 import { matchingSteps } from "../../platform/glob.ts";
 import { Pace } from "../../platform/pace.ts";
@@ -15,7 +15,7 @@ const tooCostly = () =>
     "Your roles' wildcard patterns are too costly to judge so long a list by. Ask for fewer at a time, or have the patterns simplified.",
   );
 
-/** Counts what one list costs, although many are judged in turns. */
+/** Counts what one list costs, although many are checked in turns. */
 export class JudgingBudget {
   readonly #pace = new Pace();
   #left = MOST_STEPS;

@@ -1,6 +1,6 @@
 /**
- * AES-256-GCM with the context as additional data. The context names what the ciphertext belongs to (project,
- * table, row, column, version); a ciphertext moved to another row or column no longer opens. Nonces are 96 random
+ * AES-256-GCM with the context as additional data (AAD). The context names what the ciphertext belongs to (project,
+ * table, row, column, version); a ciphertext moved to another row or column cannot be decrypted. Nonces are 96 random
  * bits drawn here and nowhere else: callers cannot supply one, so a nonce cannot be repeated by mistake.
  *
  * Layout: 1 byte format (1) | 12 bytes nonce | 16 bytes tag | ciphertext.
@@ -65,6 +65,6 @@ export function decrypt(key: Buffer, box: Buffer, context: readonly string[]): B
   return body;
 }
 
-/** Independent keys from one: what a subkey is for is part of it. */
+/** Key derivation: independent subkeys from one key, each bound to its purpose. */
 export const deriveKey = (key: Buffer, purpose: string): Buffer =>
   Buffer.from(hkdfSync("sha256", key, Buffer.alloc(0), `keyward/${purpose}`, 32));

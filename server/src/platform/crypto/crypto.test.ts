@@ -13,7 +13,7 @@ const from = (ip: string): Guesser => ({ account: "owner", network: networkOf(ip
 const A = from("127.0.0.1");
 
 describe("encryption at rest", () => {
-  it("gives back what was put in, for any text and place", () => {
+  it("decrypts what was encrypted, for any text and context", () => {
     fc.assert(
       fc.property(fc.string({ unit: "grapheme" }), fc.array(fc.string(), { maxLength: 5 }), (text, place) => {
         assert.equal(decrypt(key, encrypt(key, text, place), place).toString(), Buffer.from(text).toString());
@@ -21,7 +21,7 @@ describe("encryption at rest", () => {
     );
   });
 
-  it("S-57 does not open in another place, under another key, or altered by one bit", () => {
+  it("S-57 does not decrypt in another context, under another key, or altered by one bit", () => {
     const box = encrypt(key, "value", ["secrets", "row-1", "value"]);
     assert.throws(() => decrypt(key, box, ["secrets", "row-2", "value"]));
     assert.throws(() => decrypt(randomBytes(32), box, ["secrets", "row-1", "value"]));
@@ -33,7 +33,7 @@ describe("encryption at rest", () => {
     assert.throws(() => decrypt(key, box.subarray(0, 10), []));
   });
 
-  it("keeps places apart whose parts would join to the same text", () => {
+  it("keeps contexts apart whose parts would join to the same text", () => {
     assert.notDeepEqual(contextOf(["ab", "c"]), contextOf(["a", "bc"]));
     assert.notDeepEqual(contextOf(["a|1:b"]), contextOf(["a", "b"]));
     assert.notDeepEqual(contextOf(["a|b"]), contextOf(["a", "b"]));
@@ -73,7 +73,7 @@ describe("passwords", () => {
   });
 });
 
-describe("H9 the gate of passwords", () => {
+describe("H9 the queue of password checks", () => {
   it("guesses from a hundred addresses do not keep a right password from elsewhere out", async () => {
     weakenPasswordsForTests();
     const hash = await hashPassword(redact("right"), "owner");
@@ -117,7 +117,7 @@ describe("H9 the gate of passwords", () => {
     assert.ok((await beside(v6, () => guessed("right", "2001:db8:8::1"))) <= 6);
   });
 
-  it("H-D fresh addresses of a hundred providers wait behind whoever was let in from the same place before", async () => {
+  it("H-D fresh addresses of a hundred providers wait behind somebody who logged in from the same network before", async () => {
     const ours = "203.0.113.9";
     assert.ok(await guessed("right", ours));
     const v4 = Array.from({ length: 100 }, (_none, n) => `100.${n}.2.1`);
@@ -128,7 +128,7 @@ describe("H9 the gate of passwords", () => {
 
   const accountOf = (account: string, ip: string): Guesser => ({ ...from(ip), account });
   const heldBack = (error: unknown) => (error as { status?: number }).status;
-  /** Wrong passwords that take long to look at, all of one address; there when this has answered. */
+  /** Wrong passwords that take long to check, all from one address; queued when this has answered. */
   const crowdOf = async (ip: string) => {
     const dear = `scrypt$${2 ** 14}$8$1$${Buffer.alloc(16).toString("base64")}$${Buffer.alloc(32).toString("base64")}`;
     for (let n = 0; n < 3; n += 1) await guessed("wrong", ip);
@@ -139,7 +139,7 @@ describe("H9 the gate of passwords", () => {
     return { answers: () => Promise.all(guesses) };
   };
 
-  it("typing errors among people who get in then make nobody of their range a suspect", async () => {
+  it("typing errors of people who then log in make nobody of their range a suspect", async () => {
     const stored = await hashPassword(redact("right"), "owner");
     for (const account of ["anna", "ben", "cleo", "dora"])
       for (const password of ["typo", "right"])
@@ -174,7 +174,7 @@ describe("S-08 tokens", () => {
   const [head = "", body = "", signature = ""] = token.split(".");
   const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
 
-  it("open when they are ours", () => assert.deepEqual(openToken(key, token), { sub: "x", exp: 1 }));
+  it("verify when they are ours", () => assert.deepEqual(openToken(key, token), { sub: "x", exp: 1 }));
 
   for (const [what, hostile] of [
     ["alg none", `${encode({ alg: "none", typ: "JWT" })}.${body}.`],

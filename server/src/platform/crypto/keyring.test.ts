@@ -58,7 +58,7 @@ describe("a root key that is changed while nodes run", () => {
   const tamper = (work: (tx: Tx) => Promise<unknown>) =>
     db.write(async (tx) => void (await work(tx)), { audited: false });
 
-  it("S-57 opens a wrapped key for the organisation and the project it was made for, and for no other", async () => {
+  it("S-57 unwraps a key for the organisation and the project it was made for, and for no other", async () => {
     const keyring = await openKeyring(db, old);
     const [one, two] = [await found(keyring), await found(keyring)];
     const [moved, lent, heir] = [newId(), newId(), newId()];
@@ -85,7 +85,7 @@ describe("a root key that is changed while nodes run", () => {
     assert.equal(await opens({ orgId: one }), true, "and it is the owner that counts");
   });
 
-  it("can be opened by every node throughout, if each is given both keys first", async () => {
+  it("can be unwrapped by every node throughout, if each is given both keys first", async () => {
     const before = await openKeyring(db, old);
     const orgs = [await found(before)];
     // First round: both keys, the old one in force. Second round: both keys, the new one in force.
@@ -99,7 +99,7 @@ describe("a root key that is changed while nodes run", () => {
     await assert.rejects(openKeyring(db, old), RootKeyError);
   });
 
-  it("tells of keys that a late node made with the previous one, and takes them in when it is named again", async () => {
+  it("reports keys that a late node wrapped with the previous one, and rewraps them when it is configured again", async () => {
     const last = randomBytes(32);
     const late = await openKeyring(db, next);
     await openKeyring(db, last, next);
@@ -134,7 +134,7 @@ describe("a root key that is changed while nodes run", () => {
     await own.drop();
   });
 
-  it("M7 takes over keys that were wrapped without their purpose, all together or not at all", async () => {
+  it("M7 rewraps keys that were wrapped without their purpose, all together or not at all", async () => {
     const own = await createTestDatabase();
     const database = openDatabase({
       connection: own.connection,

@@ -1,9 +1,9 @@
 /**
  * Envelope encryption. The root key never touches data: it wraps instance keys and one key per organisation;
  * an organisation's key wraps its projects' data keys; a data key encrypts rows. So a root key can change without
- * re-encrypting data, and a project can be shredded by forgetting one key.
+ * re-encrypting data, and a project can be crypto-shredded by deleting one key.
  *
- * Unwrapped keys stay in memory for as long as the process lives: unwrapping is what makes a node a node.
+ * Unwrapped keys stay in memory for as long as the process lives.
  */
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { LRUCache } from "lru-cache";
@@ -67,7 +67,7 @@ const insertInstanceKey = sql(
 const INSTANCE_PURPOSES = ["token-signing", "credential-lookup", "licence-signing"] as const;
 type InstancePurpose = (typeof INSTANCE_PURPOSES)[number];
 
-/** Proves that a root key is the right one without giving anything away about it. */
+/** Proves that a root key is the right one without revealing anything about it. */
 const checkValueOf = (rootKey: Buffer): Buffer =>
   createHmac("sha256", deriveKey(rootKey, "root-check")).update("keyward").digest();
 
@@ -94,7 +94,7 @@ const isKeyOf = (checkValue: Buffer, rootKey: Buffer): boolean =>
 
 type Wrapped = Pick<KeyRow, "id" | "orgId" | "projectId" | "purpose">;
 
-/** What a key is for is bound in: whoever can write rows cannot make the licences' key that of the tokens. */
+/** The purpose of a key is bound in: somebody who can write rows cannot use the licence key as the token key. */
 const wrapContext = ({ id, orgId, projectId, purpose }: Wrapped): string[] => [
   "data_keys",
   id,
@@ -106,7 +106,7 @@ const DATA = "data";
 
 export interface Keyring {
   /**
-   * How many keys the root key does not open: made by a node that still ran with the previous root key when the others
+   * How many keys the root key cannot unwrap: made by a node that still ran with the previous root key when the others
    * had the new one already. What is encrypted with them can be read again after a start with the previous one.
    */
   readonly unwrappableKeys: number;
@@ -115,9 +115,9 @@ export interface Keyring {
   createProjectKey(tx: Tx, orgId: string, projectId: string): Promise<void>;
   /** A new key for new rows; the old one stays for the rows that name it. Answers the old one's id. */
   rotateProjectKey(tx: Tx, orgId: string, projectId: string): Promise<string>;
-  /** A rotation happened, here or on another node: ask again which key is the active one. */
+  /** A rotation happened, here or on another node: look up the active key again. */
   forgetActive(projectId: string): void;
-  /** The database may be another one, which never heard of the latest rotations. */
+  /** The database may be another one, without the latest rotations. */
   forgetAllActive(): void;
   /** The key that new rows of this organisation or project are encrypted with. */
   dataKeyOf(owner: { readonly orgId: string } | { readonly projectId: string }, q?: Query): Promise<DataKey>;
@@ -140,7 +140,7 @@ class EnvelopeKeyring implements Keyring {
   readonly #previousKek: Buffer | undefined;
   readonly #instance = new Map<string, Buffer>();
   unwrappableKeys = 0;
-  // Keys are immutable once made, so remembering them needs no invalidation; which one is active is asked anew
+  // Keys are immutable, so caching them needs no invalidation; which one is active is looked up
   // only when it is not known, and a rotation drops it.
   readonly #plain = new LRUCache<string, Buffer>({ max: 20_000 });
   readonly #active = new LRUCache<string, string>({ max: 20_000, ttl: 60_000 });
@@ -176,7 +176,7 @@ class EnvelopeKeyring implements Keyring {
   }
 
   /**
-   * Instance keys of an older version were wrapped without their purpose. They are wrapped anew, all of them at once: one
+   * Instance keys of an older version were wrapped without their purpose. They are rewrapped, all of them at once: one
    * such key among others was put there by somebody else.
    */
   async #bindPurposes(tx: Tx): Promise<void> {

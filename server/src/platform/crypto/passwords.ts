@@ -1,6 +1,6 @@
 /**
  * Passwords are guessable, so checking one must be slow: scrypt with 32 MiB (OWASP's N=2^15, r=8, p=3), in the
- * thread pool. The parameters stand in the stored text, so that they can be raised later without a migration.
+ * thread pool. The parameters are part of the stored hash, so that they can be raised later without a migration.
  */
 import { randomBytes, scrypt, timingSafeEqual, type ScryptOptions } from "node:crypto";
 import { LRUCache } from "lru-cache";
@@ -25,13 +25,13 @@ const LENGTH = 32;
 const MAX_MEMORY = 256 * 1024 * 1024;
 
 /**
- * Two at a time, a few waiting, the rest told to come back: hashing is what a stranger can make us do most cheaply,
+ * Two at a time, a few waiting, the rest answered 429: hashing is the most expensive work that a stranger can cause,
  * and the thread pool it runs in serves signing and files too (S-56). Strangers take turns by region, the range that a
- * provider gives away as a whole, so that one who sends a crowd waits behind its own crowd; regions that sent wrong
- * passwords of late share one turn among them, and among themselves take turns as well. Right passwords make up for
- * wrong ones: people mistype. Whoever was let into this account from this network before comes first,
- * and so does whoever has shown something better than a password already: a crowd of strangers, from however many
- * regions, keeps nobody out who has been here.
+ * provider assigns as a whole, so that a flood waits behind itself; regions that sent wrong
+ * passwords recently share one turn, and take turns among themselves as well. Right passwords make up for
+ * wrong ones: people mistype. A login from a network that logged in to this account before comes first,
+ * and so does a caller who has shown more than a password already: a flood of strangers, from however many
+ * regions, does not lock out people who were here before.
  */
 const PROVEN = "proven ";
 const turns = createFairQueue({
@@ -45,11 +45,11 @@ const turns = createFairQueue({
 const SUSPECT_AFTER = 3;
 const SUSPECT_MS = 600_000;
 const KNOWN_MS = 30 * 86_400_000;
-// Counted from the first on: one error every nine minutes shall not make a suspect for ever.
+// Counted from the first on: one error every nine minutes must not make a suspect for ever.
 const failures = new LRUCache<string, number>({ max: 20_000, ttl: SUSPECT_MS, noUpdateTTL: true });
 const known = new LRUCache<string, true>({ max: 50_000, ttl: KNOWN_MS });
 const SUSPECTS = "suspects";
-/** Where suspects wait until they may stand in the line that they share: a few of each region, so that there is room for all. */
+/** Where suspects wait before the queue that they share: a few of each region, so that there is room for all. */
 const suspects = createFairQueue({
   what: "passwords are being checked",
   places: 2,
@@ -58,13 +58,13 @@ const suspects = createFairQueue({
   patienceMs: 20_000,
 });
 
-/** Who tries a password, as far as turns are concerned. */
+/** Who tries a password, for the fair queue. */
 export interface Guesser {
   readonly account: string;
   readonly network: string;
   /** The wider range that the network is part of. */
   readonly region: string;
-  /** Let in from this network before, as far as somebody remembers who is not this process. */
+  /** Logged in from this network before, according to the database. */
   readonly isKnown?: boolean;
 }
 
@@ -92,7 +92,7 @@ const derive = (password: string, salt: Buffer, options: ScryptOptions): Promise
     );
   });
 
-/** `from`: in whose turn it is done; somebody who has shown a token or an invitation. */
+/** `from`: in whose turn it is done; a caller who has shown a token or an invitation. */
 export async function hashPassword(password: Redacted<string>, from: string): Promise<string> {
   const salt = randomBytes(16);
   const { N, r, p } = cost;

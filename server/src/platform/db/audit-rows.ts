@@ -1,4 +1,4 @@
-/** A row of the audit log, as it travels: with the change it tells of, or many at once from whoever gathers them. */
+/** A row of the audit log, as it is sent: with the change it describes, or many at once in a batch. */
 import type { Actor } from "../actor.ts";
 import { newId } from "../ids.ts";
 import type { AuditEntry, SlowQuery } from "./handles.ts";
@@ -10,7 +10,7 @@ const COLUMNS =
 /** Its values in the order of the columns. */
 export type AuditRow = readonly unknown[];
 
-/** Of one row. A page may hold a thousand of them, and whoever can make large ones would make large pages. */
+/** Of one row. A page may hold a thousand of them, and large rows would make large pages. */
 const MOST_CHARACTERS = 16_384;
 const MOST_OF_A_VALUE = 1024;
 
@@ -21,7 +21,7 @@ function shortened(value: unknown): unknown {
   return typeof value === "string" ? `${value.slice(0, 200)}…` : { characters: text.length };
 }
 
-/** What does not fit is shown by its size, and said to be. */
+/** What does not fit is replaced by its size, and marked so. */
 function metadataOf(metadata: Readonly<Record<string, unknown>>): string {
   const text = JSON.stringify(metadata);
   if (text.length <= MOST_CHARACTERS) return text;

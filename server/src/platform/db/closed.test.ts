@@ -4,7 +4,7 @@ import { openTestHouse } from "../../../test/harness.ts";
 import { Problem } from "../problem.ts";
 import { slowSql, sql, MAINTENANCE_TURN } from "./index.ts";
 
-test("who comes to the database after it was closed is told that the node is leaving, not of a bug", async () => {
+test("a query after the database was closed says that the node is stopping, not that there is a bug", async () => {
   const house = await openTestHouse();
   const { database } = house.house;
   await house.close();

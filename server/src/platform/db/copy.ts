@@ -1,10 +1,10 @@
 /**
- * Carries everything that an instance keeps from one PostgreSQL into another: from the embedded one into a cluster, or
- * from one major version to the next. In one transaction of the target over one snapshot of the source, so it is there
- * as a whole or not at all. Rows travel as they are, sealed: no key is needed here.
+ * Copies everything that an instance stores from one PostgreSQL to another: from the embedded one to a cluster, or
+ * from one major version to the next. In one transaction of the target over one snapshot of the source, so it is copied
+ * completely or not at all. Rows are copied as they are, encrypted: no key is needed here.
  *
- * It needs no rights beyond those of the owner of the tables (managed databases give no more): foreign keys are taken off and
- * put back, which checks every row; triggers rest meanwhile, because what they would make is copied too.
+ * It needs no rights beyond those of the owner of the tables (managed databases give no more): foreign keys are dropped and
+ * created again, which checks every row; triggers are disabled meanwhile, because what they would make is copied too.
  */
 import pg from "pg";
 import { migrate } from "./migrate.ts";
@@ -13,7 +13,7 @@ export class CopyError extends Error {
   override readonly name = "CopyError";
 }
 
-/** What nodes tell each other in passing, or is made anew: not what users keep. */
+/** Short-lived state of nodes, or what is created again: not what users store. */
 const FLEETING = ["migrations", "outbox", "outbox_swept", "jobs"];
 /** A chunk of rows in characters: large enough to be quick, small enough for any machine. */
 const CHUNK = 4_000_000;
@@ -110,7 +110,7 @@ async function copyRows(source: pg.Client, target: pg.Client, { name, columns }:
   return copied;
 }
 
-/** Identity columns go on where they were. */
+/** Identity columns continue where they were. */
 async function copySequences(source: pg.Client, target: pg.Client, table: Table): Promise<void> {
   for (const { sequence } of table.sequences ?? []) {
     const [at] = await rowsOf<{ last: string; isCalled: boolean }>(

@@ -60,7 +60,7 @@ describe("the database", () => {
     assert.deepEqual(await database.read((q) => q.first(countAudit)), before);
   });
 
-  it("fails the whole write when a statement that travels with COMMIT fails", async () => {
+  it("fails the whole write when a statement that is sent with COMMIT fails", async () => {
     await assert.rejects(
       database.write(async (tx) => {
         await tx.rows(insertJob, ["first"]);
@@ -80,7 +80,7 @@ describe("the database", () => {
     assert.equal(await countOf("silent"), 0);
   });
 
-  it("tells of facts only after their commit, and never of a rolled-back one", async () => {
+  it("delivers facts only after their commit, and never a rolled-back one", async () => {
     const heard: string[] = [];
     database.onCommitted((facts) => heard.push(...facts.map((fact) => fact.name)));
     await database.write(async (tx) => {
@@ -151,7 +151,7 @@ describe("the database", () => {
     await Promise.all([cross(a, b), cross(b, a)]);
   });
 
-  it("serves many reads at once on its few lanes, each with its own answer", async () => {
+  it("serves many reads at once on its few read pipelines, each with its own answer", async () => {
     const echo = sql<{ n: number }>(`SELECT $1::int AS n`);
     const answers = await Promise.all(
       Array.from({ length: 500 }, (_, n) => database.read((q) => q.first(echo, [n]))),
@@ -171,14 +171,14 @@ describe("the database", () => {
     await database
       .write((tx) => tx.rows(insertJob, ["after-the-cut"]), { audited: false })
       .catch((error: unknown) => {
-        // The cut may be noticed only by the first write: it is then told that the database was away, and may try again.
+        // The cut may be noticed only by the first write: it is then answered 503, and may be retried.
         assert.ok(error instanceof Problem && error.status === 503);
         return database.write((tx) => tx.rows(insertJob, ["after-the-cut"]), { audited: false });
       });
     assert.equal(await countOf("after-the-cut"), 1);
   });
 
-  it("repeats every look that was under way on a connection that the database ended", async () => {
+  it("retries every read that was in flight on a connection that the database ended", async () => {
     const client = await database.connect();
     const held = sql<{ n: number }>(`SELECT $1::int AS n, pg_advisory_xact_lock_shared(4712)`);
     const isWaiting = `FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%4712%' AND datname = current_database()`;
@@ -256,7 +256,7 @@ describe("the database", () => {
     }
   });
 
-  it("H5 sixty slow looks of one organisation leave another's where it would be without them", async () => {
+  it("H5 sixty slow reads of one organisation do not delay another's", async () => {
     const nap = slowSql(`SELECT FROM pg_sleep(0.05)`);
     let done = 0;
     const crowd = Array.from({ length: 60 }, () =>
@@ -293,7 +293,7 @@ describe("the database", () => {
     }
   });
 
-  it("a look that would fill the memory is ended, and the next one is not", async () => {
+  it("a read that would fill the memory is ended, and the next one is not", async () => {
     const wide = slowSql<{ text: string }>(
       `SELECT repeat('x', 1000000) AS text FROM generate_series(1, $1::int)`,
     );
@@ -306,7 +306,7 @@ describe("the database", () => {
     assert.equal((await look(3)).length, 3);
   });
 
-  it("a slow look without anybody's turn is refused by the compiler, and by itself", async () => {
+  it("a slow read without a tenant is refused by the compiler, and at run time", async () => {
     const nap = slowSql(`SELECT FROM pg_sleep(0)`);
     const look = () =>
       database.read((q) => {
@@ -369,7 +369,7 @@ describe("the database", () => {
     await inPostgres(`DROP DATABASE ${name}`);
   });
 
-  it("says that it is too busy, not that we have a bug, when two changes keep standing in each other's way", async () => {
+  it("says that it is too busy, not that we have a bug, when two changes keep conflicting", async () => {
     const clash = sql(`DO $$ BEGIN RAISE EXCEPTION 'again' USING ERRCODE = '40P01'; END $$`);
     const isBusy = (error: unknown) =>
       error instanceof Problem && error.status === 503 && error.retryAfterSeconds !== undefined;

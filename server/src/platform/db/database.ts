@@ -1,5 +1,5 @@
 /**
- * The database, seen through two words. `read` lends a handle that can only look; `write` lends the one
+ * The database behind two functions. `read` lends a handle that can only read; `write` lends the one
  * transaction, which can also state facts and must leave an audit row. There is no third way in, so a query
  * cannot miss its transaction.
  */
@@ -19,22 +19,22 @@ import { asQuery, transact } from "./transaction.ts";
 import { createFairQueue } from "../fair-queue.ts";
 import { notBegun, UnconfirmedCommits, type Ask } from "./unconfirmed.ts";
 
-/** What a connection of its own is for; only migrations may take as long as they need. */
+/** What a dedicated connection is for; only migrations may take as long as they need. */
 export type Purpose = "listen" | "look" | "migrate";
 
 export interface Database extends Db {
-  /** Told of a transaction's facts right after its commit, on the node that made it. */
+  /** Called with a transaction's facts right after its commit, on the node that made it. */
   onCommitted(listener: (facts: readonly NumberedFact[], isCurrent: boolean) => void): void;
   /**
-   * The address may lead to another server than before: connections that were asked for earlier are not used again,
-   * and what is still committed on one of them is told of as not current.
+   * The address may lead to another server than before: connections that were opened earlier are not used again,
+   * and what is still committed on one of them is announced as not current.
    */
   renew(): void;
-  /** What keeps changes from being made at the moment, in words. */
+  /** Why writes cannot be made at the moment, for people. */
   obstacles(): readonly string[];
   connect(purpose?: Purpose): Promise<pg.Client>;
   readonly measures: readonly Measure[];
-  /** Are the limits in force that we connect with? Not behind a pooler that ignores them. */
+  /** Are our session settings in force? Not behind a pooler that ignores them. */
   hasOwnSettings(): Promise<boolean>;
   close(): Promise<void>;
 }
@@ -44,27 +44,27 @@ interface DatabaseOptions {
   readonly connections: number;
   readonly clock: Clock;
   readonly onError: (error: Error) => void;
-  /** A listener failed: a fault of ours, while a connection that ends is the world's. */
+  /** A listener failed: that is a bug, while a lost connection is not. */
   readonly onFault?: (error: unknown) => void;
 }
 
 const READ_PIPELINES = 4;
-/** Statements on the read pipelines are quick ones; a read pipeline that is silent for this long holds up everyone behind it. */
+/** Statements on read pipelines are quick; a read pipeline that is silent for this long delays everyone behind it. */
 const PIPELINE_SILENCE_MS = 10_000;
 /** Last uses and rate counts: each at most one at a time. */
 const CHORES = 2;
 const CHORE_LIMITS = { statement_timeout: 5000, lock_timeout: 1000 };
-/** Ended by the database before that, so that the read pipeline and whoever else is in it go on. */
+/** The database ends it before that, so that the read pipeline and its other statements go on. */
 const PIPELINE_LOOK_MS = 8000;
 const ATTEMPTS = 4;
 const STATEMENT_MS = 20_000;
 /**
- * Our own patience, a little longer than the database's. A database that is alive ends a slow statement itself; only
- * behind a wire that swallows everything (a pulled cable, a firewall that forgot us) would we wait for ever. Proxies
- * give up after thirty seconds, as a rule: who waits should hear it from us.
+ * Our own time-out, a little longer than the database's. A database that is alive ends a slow statement itself; only
+ * on a connection that drops everything (a pulled cable, a firewall that forgot us) would we wait for ever. Proxies
+ * usually give up after thirty seconds: the caller should get our answer first.
  */
 const ANSWER_MS = 22_000;
-/** Whoever has not come to write by then hears of it, instead of a proxy's time-out. */
+/** A write that has no connection by then is answered 503, before a proxy's time-out. */
 const WRITE_TURN_MS = 7000;
 const OWN_PIPELINE_MS = 10_000;
 
@@ -75,7 +75,7 @@ const UNIFORM = {
   IntervalStyle: "postgres",
   default_transaction_isolation: "read committed",
   // Nothing here runs for so long that compiling it would pay. Before PostgreSQL 18 a table that can only be read whole
-  // counts as so dear, with enable_seqscan off, that a look at a hundred roles was compiled for 300 ms.
+  // counts as so expensive, with enable_seqscan off, that reading a hundred roles was JIT-compiled for 300 ms.
   jit: "off",
 };
 const LIMITS = {
@@ -86,7 +86,7 @@ const LIMITS = {
   max_parallel_workers_per_gather: 0,
 };
 const LOOK_ONLY = { default_transaction_read_only: "on" };
-/** One that is cut off must not hold the migrations' lock for the hours that TCP takes to notice. */
+/** A lost connection must not hold the migration lock for the hours that TCP takes to notice. */
 const NOTICED = { tcp_keepalives_idle: 15, tcp_keepalives_interval: 5, tcp_keepalives_count: 3 };
 const OWN_SETTINGS = {
   listen: UNIFORM,
@@ -142,7 +142,7 @@ const sessionOf = (connection: pg.ClientConfig): SessionConfig => ({
   application_name: "keyward",
   connectionTimeoutMillis: 5000,
   keepAlive: true,
-  // Read pipelines may rest for hours; what is between us and the database forgets a silent connection within minutes.
+  // Read pipelines may be idle for hours; firewalls in between forget a silent connection within minutes.
   keepAliveInitialDelayMillis: 30_000,
   query_timeout: ANSWER_MS,
   settings: LIMITS,
@@ -179,7 +179,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     asQuery(async (statement, values) => {
       try {
         if (!statement.isSlow) return await readPipelines.rows(statement, values);
-        // The compiler keeps this from happening.
+        // The compiler prevents this.
         if (!turn) throw new Error("a slow look needs somebody's turn: db.read(look, { tenant })");
         return await slow.rows(turn, statement, values);
       } catch (error) {
@@ -188,7 +188,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     });
   const looking = lookingFor(undefined);
 
-  /** It is committed: whatever a listener makes of it, the writer is told so. */
+  /** It is committed: the writer gets that answer, even if a listener fails. */
   const tell: (typeof listeners)[number] = (facts, isCurrentOne) => {
     for (const listener of listeners) {
       try {
@@ -202,7 +202,7 @@ export function openDatabase(options: DatabaseOptions): Database {
   const transactAndTell: Db["write"] = async (change, wishes) => {
     const from = wishes?.isChore ? chores : pool;
     const transaction = transact(from, { clock, commits, ask }, change, wishes ?? {});
-    // Chores have connections of their own: what they meet says nothing about everybody else's.
+    // Maintenance has its own connections: its failures say nothing about other requests.
     const done = await (wishes?.isChore ? transaction : standstill.mind(transaction));
     if (done.facts.length > 0) tell(done.facts, done.isCurrent);
     return done.value;
@@ -211,7 +211,7 @@ export function openDatabase(options: DatabaseOptions): Database {
   const writing: Db["write"] = async (change, wishes) => {
     for (let attempt = 1; ; attempt += 1) {
       try {
-        // It could not be confirmed before the standby is back: nobody need wait to hear that.
+        // It could not be confirmed before the standby is back: answer at once.
         if (commits.heldCount > 0) throw notBegun();
         return await commits.mind(transactAndTell(change, wishes));
       } catch (error) {

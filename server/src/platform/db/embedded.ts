@@ -1,4 +1,4 @@
-/** The embedded PostgreSQL under our name, refusing in words that name our variables. */
+/** The embedded PostgreSQL under our name, with error messages that name our variables. */
 import { startEmbeddedPostgres, type EmbeddedPostgres } from "@keyward/embedded-postgres";
 
 type Options = Omit<Parameters<typeof startEmbeddedPostgres>[0], "name" | "advice">;

@@ -1,6 +1,6 @@
 import { Problem, unavailable } from "../problem.ts";
 
-/** What PostgreSQL and its client say when the database is away, full, or not ours to write to at the moment. */
+/** What PostgreSQL and its client say when the database is unreachable, full, or read-only at the moment. */
 const AWAY_CODES = new Set([
   "ECONNREFUSED",
   "ECONNRESET",
@@ -29,7 +29,7 @@ const AWAY_CODES = new Set([
   "25006", // read-only: a standby, or a disk that filled up
   "58030", // I/O error
 ]);
-/** It is there and does not let us in: a password that was changed (class 28), a certificate that ended. */
+/** It is there and refuses the connection: a changed password (class 28), an expired certificate. */
 const CLOSED_CODES = /^28...$|CERT|^ERR_(SSL|TLS)_|^UNABLE_TO_|^HOSTNAME_MISMATCH$|^INVALID_(CA|PURPOSE)$/;
 const AWAY_WORDS =
   /SSL connection|^SASL:|connection terminated|timeout expired|timeout exceeded when trying to connect|connection ended|client has encountered a connection error|not queryable|query read timeout|after calling end on the pool/i;
@@ -49,7 +49,7 @@ export function isAway(error: unknown): boolean {
   return AWAY_WORDS.test(message ?? "");
 }
 
-/** Two transactions stood in each other's way; the same work done again will pass. */
+/** Two transactions conflicted (serialisation failure, deadlock); a retry will succeed. */
 export const isRetryable = (error: unknown): boolean => ["40001", "40P01"].includes(look(error).code ?? "");
 
 export const isUniqueViolation = (error: unknown, constraint?: string): boolean =>
@@ -59,8 +59,8 @@ export const isForeignKeyViolation = (error: unknown, constraint?: string): bool
   look(error).code === "23503" && (constraint === undefined || look(error).constraint === constraint);
 
 /**
- * It is there and did not come to it in time: a lock that another holds, or a statement that took too long. Or one that
- * others stood in the way of each time it was tried; on a standby that may be what comes from its primary.
+ * It timed out: a lock that another holds, or a statement that took too long. Or one that
+ * conflicted each time it was tried; on a standby that may be what comes from its primary.
  */
 const isBusy = (error: unknown): boolean =>
   ["55P03", "57014"].includes(look(error).code ?? "") || isRetryable(error);
@@ -76,8 +76,8 @@ export const isUncertain = (error: unknown): boolean =>
   !hasAnswered(error) || (look(error).code ?? "").startsWith("57P0");
 
 /**
- * Nobody knows from it whether the database could do it: it came to nothing while it waited for a lock, for a connection,
- * or for any word at all. Whatever else has a code of PostgreSQL's own is an answer.
+ * It does not show whether the database could do it: it failed while it waited for a lock, for a connection,
+ * or for any answer at all. Any other error with a PostgreSQL code is an answer.
  */
 export function isUnanswered(error: unknown): boolean {
   const { code = "" } = look(error);
@@ -93,7 +93,7 @@ export const isFull = (error: unknown): boolean => look(error).code === "53300";
  */
 export function isWorthWaitingFor(error: unknown): boolean {
   const { code = "", message = "" } = look(error instanceof Problem ? error.cause : error);
-  // Somebody ended it on purpose, and would have to again and again.
+  // An administrator ended it on purpose; a retry would have to be ended again.
   if (code === "57014" && message.includes("user request")) return false;
   return ["53300", "25006", "55P03", "57014"].includes(code) || code.startsWith("57P0");
 }

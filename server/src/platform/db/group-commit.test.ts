@@ -10,7 +10,7 @@ const entry = { event: "test", orgId: null };
 const addJob = sql(`INSERT INTO jobs (name, next_at) VALUES ($1, now())`);
 const namesLike = sql<{ name: string }>(`SELECT name FROM jobs WHERE name LIKE $1 ORDER BY name`);
 
-describe("appended rows of many callers", () => {
+describe("a group commit of many callers' rows", () => {
   let opened: OpenedDatabase;
   let database: Database;
   const namesOf = async (prefix: string) =>
@@ -22,7 +22,7 @@ describe("appended rows of many callers", () => {
   });
   after(() => opened.close());
 
-  it("are all there, and each caller's facts were told of once", async () => {
+  it("stores all rows, and delivers each caller's facts once", async () => {
     const heard: unknown[] = [];
     database.onCommitted((facts) => heard.push(...facts.map((fact) => fact.data)));
     await Promise.all(
@@ -41,7 +41,7 @@ describe("appended rows of many callers", () => {
     );
   });
 
-  it("stand or fall by themselves: one whose name is taken does not take the others along", async () => {
+  it("lets each succeed or fail alone: one whose name is taken does not fail the others", async () => {
     const names = ["a", "b", "b", "c", "a", "d"].map((name) => `taken-${name}`);
     const outcomes = await Promise.allSettled(
       names.map((name) =>
@@ -55,7 +55,7 @@ describe("appended rows of many callers", () => {
     assert.deepEqual(await namesOf("taken-"), ["taken-a", "taken-b", "taken-c", "taken-d"]);
   });
 
-  it("wait for nobody else's lock", async () => {
+  it("waits for nobody else's lock", async () => {
     const client = await database.connect();
     const stuck = sql(`SELECT pg_advisory_xact_lock_shared(4713)`);
     await client.query("SELECT pg_advisory_lock(4713)");
@@ -82,7 +82,7 @@ describe("appended rows of many callers", () => {
     await client.end();
   });
 
-  it("are refused to the one whose change refuses, with its own reason, and to nobody else", async () => {
+  it("refuses only the caller whose change throws, with its own reason", async () => {
     const outcomes = await Promise.allSettled(
       Array.from({ length: 6 }, (_, n) =>
         database.groupCommit((pen) => {
@@ -99,7 +99,7 @@ describe("appended rows of many callers", () => {
     );
   });
 
-  it("are refused to the one who leaves no audit row, and to nobody else", async () => {
+  it("refuses only the caller who leaves no audit row", async () => {
     const outcomes = await Promise.allSettled(
       [true, true, false, true].map((isAudited, n) =>
         database.groupCommit((pen) => {

@@ -1,4 +1,4 @@
-/** New rows of many callers in one transaction: what nobody has to look at first needs no transaction of its own. */
+/** New rows of many callers in one transaction: writes that read nothing first need no transaction of their own. */
 import type { Db, WriteTx, WriteOptions } from "./handles.ts";
 import { createWriteGroups } from "./write-groups.ts";
 
@@ -7,7 +7,7 @@ interface Part {
   readonly options: WriteOptions | undefined;
 }
 
-/** A part that was refused before anything was written, whatever it refused with: the others must not hear of it. */
+/** A part that was refused before anything was written, with whatever error: the others must not be affected. */
 class Refused extends Error {}
 
 const MOST_TOGETHER = 64;

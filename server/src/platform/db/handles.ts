@@ -1,12 +1,12 @@
 /**
- * What the rest of the house may do with the database: look (`read`), change (`write`), add (`append`). There is no
+ * What other rooms may do with the database: `read`, `write`, and add rows with `groupCommit`. There is no
  * other way in, so a query cannot miss its transaction.
  */
 import type { Actor } from "../actor.ts";
 import type { Fact } from "../outbox/fact.ts";
 import type { QuickStatement, Statement } from "./statement.ts";
 
-// Properties, not methods: only so does the compiler keep a slow statement away from who may ask quick ones only.
+// Properties, not methods: only then does the compiler reject a slow statement on a handle for quick ones.
 export interface Query {
   readonly rows: <Row>(statement: QuickStatement<Row>, values?: readonly unknown[]) => Promise<Row[]>;
   readonly first: <Row>(
@@ -15,13 +15,13 @@ export interface Query {
   ) => Promise<Row | undefined>;
 }
 
-/** Also asks what may take long or bring much, and waits for somebody's turn to do so. */
+/** Also runs statements that may take long or return much; they wait for their tenant's turn. */
 export interface SlowQuery extends Query {
   readonly rows: <Row>(statement: Statement<Row>, values?: readonly unknown[]) => Promise<Row[]>;
   readonly first: <Row>(statement: Statement<Row>, values?: readonly unknown[]) => Promise<Row | undefined>;
 }
 
-/** In whose turn a slow look is taken: an organisation's, or the house's own for what it does unasked. */
+/** In whose turn a slow read runs: an organisation's, or the server's own for background jobs. */
 export interface TurnOf {
   readonly tenant: string;
 }
@@ -35,10 +35,10 @@ export interface AuditEntry {
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
-/** What a change says without looking. */
+/** Statements of a change that return no rows. */
 export interface WriteTx {
   /**
-   * For a statement whose rows nobody needs: it travels with the audit rows and COMMIT, so that a use case made of
+   * For a statement whose rows nobody needs: it is sent with the audit rows and COMMIT, so that a use case made of
    * such statements costs one round trip. If it fails, the whole write fails.
    */
   defer(statement: Statement<unknown>, values: readonly unknown[]): void;
@@ -53,13 +53,13 @@ export interface Tx extends SlowQuery, WriteTx {
 
 export interface Db {
   read<T>(look: (q: Query) => Promise<T>): Promise<T>;
-  /** With slow statements among its looks: organisations take turns. */
+  /** With slow statements: organisations take turns. */
   read<T>(look: (q: SlowQuery) => Promise<T>, turn: TurnOf): Promise<T>;
-  /** `audited: false` is for maintenance that changes nothing a person did: sweeps, counters, leases. */
+  /** `audited: false` is for maintenance that changes nothing a person did: clean-ups, counters, leases. */
   write<T>(change: (tx: Tx) => Promise<T>, options?: WriteOptions): Promise<T>;
   /**
-   * For a change that looks at nothing and whose rows nobody else writes: new rows, mostly. Those of several callers
-   * share a transaction when there is much to do, and each of them stands or falls by itself all the same.
+   * For a change that reads nothing and whose rows nobody else writes: new rows, mostly. Those of several callers
+   * share a transaction under load, and still each of them succeeds or fails alone.
    */
   groupCommit(change: (tx: WriteTx) => void, options?: WriteOptions): Promise<void>;
 }
@@ -67,12 +67,12 @@ export interface Db {
 export interface WriteOptions {
   readonly audited?: boolean;
   /**
-   * Something a node writes down now and then, and can write later as well: it has connections of its own and gives up
+   * Something a node stores now and then, and can store later as well: it has connections of its own and gives up
    * soon, so that it never takes one that somebody's change waits for.
    */
   readonly isChore?: boolean;
-  /** Whoever writes it writes it again if it fails: then what became of it is found out first (see `unlessMade`). */
+  /** The writer retries if it fails: then the outcome of the first try is looked up before (see `unlessMade`). */
   readonly isTraced?: boolean;
-  /** Whose change it is, where one organisation may send many that take long or wait for each other: it never has all connections. */
+  /** The tenant, where one organisation may send many slow or conflicting writes: it never gets all connections. */
   readonly tenant?: string;
 }

@@ -1,4 +1,4 @@
-/** A COMMIT that was done and whose answer never came: who writes in the background finds out before it writes again. */
+/** A COMMIT that was done and whose answer was lost: a background writer looks up the outcome before it retries. */
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { openProxy, type Proxy } from "../../../test/faults/proxy.ts";
@@ -71,7 +71,7 @@ describe("a background writer whose answer to COMMIT is lost", () => {
     assert.deepEqual(await ask("SELECT n FROM tally"), [{ n: 24 }]);
   });
 
-  it("tells whoever asked for a change to look before it is repeated", async () => {
+  it("tells the caller of a change to read before retrying", async () => {
     proxy.set({ kind: "cut-after-commit", every: 1 });
     await assert.rejects(
       db.write((tx) => tx.rows(raise, [0]), { audited: false }),
@@ -80,7 +80,7 @@ describe("a background writer whose answer to COMMIT is lost", () => {
     proxy.set({ kind: "fair" });
   });
 
-  it("does not take another's transaction for its own where the server is another one by now", async () => {
+  it("does not mistake another transaction for its own after a fail-over", async () => {
     const [row] = await ask<{ xid: string }>("SELECT pg_current_xact_id()::text AS xid");
     const rows: Ask = (statement, values) => db.read((q) => q.rows(statement, values));
     const xid = row?.xid ?? "";
@@ -88,7 +88,7 @@ describe("a background writer whose answer to COMMIT is lost", () => {
     assert.equal(await becameOf(rows, { xid, timeline: "00000002" }), false);
   });
 
-  it("writes a reading into the audit log once", async () => {
+  it("writes a read into the audit log once", async () => {
     const [organization] = [newId()];
     await ask(
       `INSERT INTO organizations (id, name, slug, created_at, updated_at) VALUES ('${organization}', 'x', 'x', now(), now())`,
@@ -107,7 +107,7 @@ describe("a background writer whose answer to COMMIT is lost", () => {
     await reads.flush().catch(() => undefined);
     assert.ok(proxy.cuts() > cutsBefore);
     proxy.set({ kind: "fair" });
-    // Long enough for whoever would try again.
+    // Long enough for a retry, if there were one.
     await new Promise((resolve) => setTimeout(resolve, 2500));
     await reads.flush();
     assert.deepEqual(await ask(`SELECT count(*)::int AS n FROM audit_log WHERE org_id = '${organization}'`), [

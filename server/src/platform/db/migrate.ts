@@ -53,7 +53,7 @@ async function apply(client: pg.Client, migration: Migration): Promise<void> {
 
 const OLDEST_VERSION = 15;
 
-/** Said here, because otherwise it would be a riddle: a syntax error in a migration, or a name that cannot be stored. */
+/** Checked here, because later it would be a riddle: a syntax error in a migration, or a text that cannot be stored. */
 async function checkServer(client: pg.Client): Promise<void> {
   const { rows } = await client.query<{ number: string; version: string; encoding: string }>(
     `SELECT current_setting('server_version_num') AS number, current_setting('server_version') AS version,

@@ -1,6 +1,6 @@
 /**
- * The lock under which migrations are made. It is tried for, not waited for: so whoever does not get it can say who has
- * it, and goes on without it once the work is done, even if its holder never gives it back.
+ * The lock for migrations. It is polled, not waited for: so a node that does not get it can log who has
+ * it, and goes on without it once the work is done, even if its holder never releases it.
  */
 import type pg from "pg";
 

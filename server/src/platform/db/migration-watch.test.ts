@@ -40,7 +40,7 @@ describe("a migration, which may take as long as it needs", () => {
     await stopOwnPostgres();
   });
 
-  it("is told who it waits for", async () => {
+  it("is shown which session it waits for", async () => {
     const holder = new pg.Client(test.connection);
     await holder.connect();
     const { rows } = await holder.query<{ pid: number }>("SELECT pg_backend_pid() AS pid");

@@ -1,5 +1,5 @@
 /**
- * A migration may take as long as it needs, so no time-out tells us that its wire is dead. Another connection does: it
+ * A migration may take as long as it needs, so no time-out tells us that its connection is dead. Another connection does: it
  * asks the server what ours is doing. One that the server no longer knows, or that it has answered long ago, is cut off,
  * and so it is when nobody answers at all; then the start fails with a reason instead of waiting for ever.
  */
@@ -50,7 +50,7 @@ export function watchMigration(
     isAsking = true;
     ask()
       .catch((error: unknown) => {
-        // It is there and says no: no room for another connection, most of all. Our own may well be working.
+        // The server refuses, usually because it has no free connection. Our own may well be working.
         if (hasAnswered(error)) heardAt = performance.now();
       })
       .finally(() => {

@@ -1,4 +1,4 @@
-/** A connection for a purpose of its own, which is over when that is, however the wire is. */
+/** A dedicated connection for one purpose, closed when that is done, whatever the state of the network. */
 import type pg from "pg";
 import type { Database, Purpose } from "./database.ts";
 import { translate } from "./errors.ts";
@@ -6,7 +6,7 @@ import { sever } from "@keyward/pg-pipeline";
 
 const GOODBYE_MS = 1000;
 
-/** Says goodbye; where nobody answers that, it is left without. */
+/** Closes it cleanly; if the server does not answer, closes the socket. */
 async function end(client: pg.Client): Promise<void> {
   const timer = setTimeout(() => sever(client), GOODBYE_MS);
   await client.end().catch(() => undefined);

@@ -14,7 +14,7 @@ export const isCurrent = (pool: pg.Pool, client: pg.PoolClient): boolean =>
 
 export const renewPool = (pool: pg.Pool): void => void renewals.set(pool, performance.now());
 
-/** Where there are no more connections to be had, those that we have go round: one becomes free soon. */
+/** Where the database gives no more connections, the open ones are shared: one becomes free soon. */
 export async function borrow(pool: pg.Pool): Promise<pg.PoolClient> {
   for (;;) {
     try {

@@ -13,7 +13,7 @@ const PROXY_MS = 30_000;
 const one = sql<{ one: number }>(`SELECT 1 AS one`);
 const slowOne = slowSql<{ one: number }>(`SELECT 1 AS one`);
 
-describe("a wire that swallows everything", () => {
+describe("a connection that drops everything", () => {
   let test: TestDatabase;
   let proxy: Proxy;
   let database: Database;
@@ -34,7 +34,7 @@ describe("a wire that swallows everything", () => {
     await stopOwnPostgres();
   });
 
-  it("is a 503 of ours for every look and change, at its first statement and at its last", async () => {
+  it("is a 503 of ours for every read and write, at its first statement and at its last", async () => {
     let goOn: () => void = () => undefined;
     const isSilent = new Promise<void>((resolve) => (goOn = resolve));
     const change = () => database.write((tx) => tx.first(one), { audited: false });

@@ -1,6 +1,6 @@
 /**
- * Slow looks: searches whose plan depends on their values, and answers of many megabytes. They have connections of
- * their own, for which organisations take turns: whoever asks sixty of them at once waits behind itself. Maintenance has
+ * Slow reads: searches whose plan depends on their values, and answers of many megabytes. They have connections of
+ * their own, for which organisations take turns: a caller that sends sixty at once waits behind itself. Maintenance has
  * its own connections and more time, because nobody waits for it.
  */
 import pg from "pg";
@@ -12,12 +12,12 @@ import type { Statement } from "./statement.ts";
 
 const SLOW_LOOKS = 4;
 const MAINTENANCE_LOOKS = 3;
-/** Nobody waits for longer in front of a screen, and every place is another's next. */
+/** Nobody waits for longer in front of a screen, and others need the slot. */
 const SLOW_LOOK_MS = 15_000;
 const MAINTENANCE_LOOK_MS = 30_000;
-/** See database.ts: for a wire that swallows everything. */
+/** See database.ts: for a connection that drops everything. */
 const PIPELINE_MS = 5000;
-/** With what the look itself may take, still before a proxy gives up. */
+/** Together with the read itself, still before a proxy gives up. */
 const TURN_MS = 9000;
 
 interface SlowLooks {
@@ -35,9 +35,9 @@ const tookTooLong = (cause: unknown): Problem =>
   );
 
 /**
- * Of one look, as it comes over the wire. What a page may hold is bounded by number almost everywhere, and what a row may
+ * Bytes of one read, as received. The rows of a page are bounded in number almost everywhere, and so is what a row may
  * hold; this is for the product of the two, which would fill the memory that everybody shares. The largest list of
- * secrets (64 MB, each byte as two letters) fits.
+ * secrets (64 MB, each byte as two hex digits) fits.
  */
 const MOST_BYTES = 192 * 1024 * 1024;
 const tooLarge = (): Problem =>
@@ -45,7 +45,7 @@ const tooLarge = (): Problem =>
     `The answer would be made from more than ${MOST_BYTES / 1024 / 1024} MB. Ask for less at a time: a smaller limit, a filter, one folder.`,
   );
 
-/** Ends the connection that brings more; answers whether it did. */
+/** Closes a connection that returns more; answers whether it did. */
 function boundAnswer(client: pg.PoolClient): { readonly end: () => void; readonly isPassed: () => boolean } {
   const stream = streamOf(client);
   let bytes = 0;
@@ -89,7 +89,7 @@ export function openSlowLooks(needs: SlowNeeds): SlowLooks {
     waiting: 1024,
     patienceMs: TURN_MS,
   });
-  // It waits here and not for a connection, which would be given up after a few seconds.
+  // It waits here and not for a connection, which would time out after a few seconds.
   const maintenanceTurns = createFairQueue({
     what: "looks of maintenance are under way",
     places: MAINTENANCE_LOOKS,
@@ -109,7 +109,7 @@ export function openSlowLooks(needs: SlowNeeds): SlowLooks {
       return rows as Row[];
     } catch (error) {
       if (bound.isPassed()) throw tooLarge();
-      // The session is as good as before.
+      // The session can be used again.
       const isTimeUp = (error as { readonly code?: string }).code === "57014";
       isOver = !isTimeUp;
       throw isTimeUp && from === pool ? tookTooLong(error) : error;

@@ -16,7 +16,7 @@ import { sized } from "../../../test/full-size.ts";
 const raise = sql(`UPDATE counters SET value = value + 1 WHERE name = $1`);
 const valueOf = sql<{ value: number }>(`SELECT value FROM counters WHERE name = $1`);
 
-describe("a synchronous standby that is away", () => {
+describe("a synchronous standby that is down", () => {
   const folder = mkdtempSync(join(tmpdir(), "keyward-unconfirmed-"));
   let server: EmbeddedPostgres;
   const nodes: Database[] = [];

@@ -91,7 +91,7 @@ describe("a database that fails over", () => {
     for (const made of folders) rmSync(made, { recursive: true, force: true });
   });
 
-  it("is read where it stands still, and from the primary as soon as there is one", async () => {
+  it("is read from the standby, and from the primary as soon as there is one", async () => {
     const [, primary, standby] = servers as [EmbeddedPostgres, EmbeddedPostgres, EmbeddedPostgres];
     const look = () =>
       Promise.all(

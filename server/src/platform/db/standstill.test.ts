@@ -19,7 +19,7 @@ const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const one = sql<{ one: number }>(`SELECT 1 AS one`);
 const nap = sql(`SELECT pg_sleep($1)`);
 
-describe("changes that all wait", () => {
+describe("writes that all wait", () => {
   let test: TestDatabase;
   let proxy: Proxy;
   let database: Database;
@@ -44,7 +44,7 @@ describe("changes that all wait", () => {
     await stopOwnPostgres();
   });
 
-  it("are an obstacle: where their connections go silent while one can still look, until one gets through", async () => {
+  it("are a standstill: their connections go silent while reads still work, until one succeeds", async () => {
     proxy.set({ kind: "silent-changes" });
     const asked = Promise.allSettled([change(), change(), change()]);
     await pause(1000);
@@ -55,12 +55,12 @@ describe("changes that all wait", () => {
     proxy.set({ kind: "fair" });
     proxy.cut();
     await asked;
-    // Nobody asks for a change any more, and it is noticed all the same.
+    // No client writes any more, and it is still noticed.
     await until(goesOn, 30_000);
     await change();
   });
 
-  it("are one behind a lock that every change needs, also where nobody has the patience to wait for it", async () => {
+  it("are one behind a lock that every write needs, also when all of them time out", async () => {
     await withClient(test.server, test.connection.database, async (client) => {
       await client.query("BEGIN");
       await client.query("LOCK TABLE audit_log IN EXCLUSIVE MODE");

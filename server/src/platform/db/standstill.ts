@@ -1,9 +1,9 @@
 /**
- * Changes that all wait: behind wires that swallow everything, a lock that nobody gives up, a disk that hangs. Looks may
- * be answered meanwhile, so nobody notices but those who wait. A single slow change is no standstill: where none got
- * through for a while and somebody asked for one, we make one ourselves that changes nothing and see.
+ * Writes that all wait: for connections that drop everything, a lock that nobody releases, a disk that hangs. Reads may
+ * be answered meanwhile, so nobody notices but those who wait. A single slow write is no standstill: when none got
+ * through for a while and a client asked for one, we probe with a write that changes nothing.
  *
- * A database that says no (read-only, full) has answered.
+ * A database that refuses (read-only, full) has answered.
  */
 import type pg from "pg";
 import { isUnanswered } from "./errors.ts";
@@ -12,13 +12,13 @@ import { borrow } from "./pools.ts";
 import { sever } from "@keyward/pg-pipeline";
 
 const LOOK_MS = 1000;
-/** From then on we try ourselves. */
+/** From then on we probe. */
 const SUSPECT_MS = 5000;
 const STANDSTILL_MS = 10_000;
 const TRIAL_MS = 4000;
 
 /**
- * What every change needs, and nothing that stays: a row of the audit log, in this month's partition (the outbox's lock
+ * What every write needs, and nothing that stays: a row of the audit log, in this month's partition (the outbox's lock
  * alone: its numbers leave no gaps for nothing), and something that is on disk when it is committed. It does not wait for
  * standbys: see unconfirmed.ts.
  */
@@ -48,10 +48,10 @@ async function tryOne(pool: pg.Pool): Promise<void> {
 
 export class Standstill {
   readonly #pool: pg.Pool;
-  /** While commits wait for a standby, that is said instead; one more that waits would help nobody. */
+  /** While commits wait for a standby, that is reported instead; a probe would only wait too. */
   readonly #isKnown: () => boolean;
   #underWay = 0;
-  /** When somebody first asked for a change, of those since the last one that got through. */
+  /** When the first write was requested since the last one that succeeded. */
   #since: number | undefined;
   #timer: NodeJS.Timeout | undefined;
   #isTrying = false;
@@ -69,7 +69,7 @@ export class Standstill {
       this.#underWay -= 1;
       if (isAnswered) this.#noteAnswer();
     };
-    // A refusal of ours says nothing of the database: what it looked at may have been answered and no change made.
+    // A refusal of ours says nothing about the database: its reads may have been answered and no write made.
     change.then(
       () => end(true),
       (error: unknown) => end(!(error instanceof Problem) && !isUnanswered(error)),

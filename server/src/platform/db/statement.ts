@@ -6,7 +6,7 @@ import type { PipelineStatement } from "@keyward/pg-pipeline";
  * load that is worth a factor of 1.7. The row type is what the store says it reads back.
  */
 export interface Statement<Row> extends PipelineStatement<Row> {
-  /** May take long: kept off the shared pipelined connections, where it would hold up everyone behind it. */
+  /** May take long: kept off the shared read pipelines, where it would delay everyone behind it. */
   readonly isSlow: boolean;
 }
 export interface QuickStatement<Row> extends Statement<Row> {
@@ -28,7 +28,7 @@ export function searchSql<Row = Record<string, never>>(text: string): Statement<
   return { name: undefined, text, isSlow: true };
 }
 
-/** For what may take long, or brings a large answer. Looked up in the turn of somebody: see `Db.read`. */
+/** For what may take long, or returns much. Runs in a tenant's turn: see `Db.read`. */
 export function slowSql<Row = Record<string, never>>(text: string): Statement<Row> {
   return { name: nameOf(text), text, isSlow: true };
 }

@@ -1,5 +1,5 @@
 /**
- * One transaction. BEGIN travels with its first statement, and its audit rows, outbox rows and COMMIT in one go: a use
+ * One transaction. BEGIN is sent with its first statement, and its audit rows, outbox rows and COMMIT together: a use
  * case with one statement costs two round trips, not five.
  */
 import type pg from "pg";
@@ -74,7 +74,7 @@ async function commit(pipeline: Pipeline, pending: Pending): Promise<NumberedFac
   const state = async ({ name, data }: Fact): Promise<void> => {
     const text = JSON.stringify(data);
     const [row] = await pipeline.rows(insertFact, [name, text]);
-    // Read back, so that who hears of it here is told exactly what other nodes are told.
+    // Read back, so that listeners here get exactly what other nodes get.
     if (row) facts.push({ ...row, name, data: JSON.parse(text) as Fact["data"] });
   };
   const sent: Promise<unknown>[] = [
@@ -107,16 +107,16 @@ export async function transact<T>(
   const pipeline = pipelineOf(client);
   let broken = false;
   let committing: Promise<NumberedFact[]> | undefined;
-  /** Asked for when it is known how the commit ended: an answer that was lost says nothing. */
+  /** Looked up when the answer to COMMIT was lost. */
   let isMade: Promise<boolean> | undefined;
-  // pg takes a failure of a connection that is lent out for nobody's business unless someone listens.
+  // pg reports the failure of a checked-out connection only to listeners.
   const lost = () => {
     broken = true;
   };
   client.on("error", lost);
   const pending: Pending = { statements: [], facts: [], audits: [], ends: [] };
   try {
-    // Waits for the first statement and travels with it.
+    // Waits for the first statement and is sent with it.
     const begun = pipeline.run(begin);
     begun.catch(() => undefined); // a failure shows again at the first statement; this one must not go unhandled
     // Before anything is sent that is to be committed: with the answer to COMMIT this one would be lost, too.
@@ -146,7 +146,7 @@ export async function transact<T>(
       client.removeListener("error", lost);
       for (const done of pending.ends) done();
     };
-    // It answers some time, or its connection ends; only then can the next one have it.
+    // It answers at some time, or its connection ends; only then can the next transaction use it.
     if (committing && commits.isHeld(client)) void committing.catch(() => undefined).then(release);
     else release();
   }

@@ -4,7 +4,7 @@ import { after, describe, it } from "node:test";
 import type pg from "pg";
 import { Unconfirmed, UnconfirmedCommits, unlessMade } from "./unconfirmed.ts";
 
-/** A commit of which the server says that it waits for this; answered when told to. */
+/** A commit that the server reports as waiting for this; answered on request. */
 function aCommit(event: string | null) {
   const commits = new UnconfirmedCommits(async () => [{ event }] as never[], 60_000);
   const client = { processID: 1 } as unknown as pg.ClientBase;
@@ -28,7 +28,7 @@ describe("a commit that takes long", () => {
     assert.equal(commits.heldCount, 0);
   });
 
-  it("is called uncertain where it waits for a standby, its connection is held, and what became of it is told", async () => {
+  it("is called uncertain where it waits for a standby, its connection is held, and its outcome is reported", async () => {
     for (const isMade of [true, false]) {
       const { commits, client, commit, answer } = aCommit("SyncRep");
       const error = await commits.watch(client, commit).catch((problem: unknown) => problem);

@@ -1,10 +1,10 @@
 /**
- * Commits that wait for a synchronous standby which is away. PostgreSQL lets them wait for ever, and no time-out of ours
- * ends that: so after a few seconds we ask the server what the commit waits for. If it is the standby, the caller hears
- * that nothing is certain, and the connection is kept aside until the server answers: a new one in its place would only
- * be one more that waits. While one is kept aside nobody else's change is begun, because it could not be confirmed
- * either; and who began before and waits for a lock of one that is kept aside hears of it as well, instead of waiting
- * the lock's time on top.
+ * Commits that wait for a synchronous standby which is down. PostgreSQL lets them wait for ever, and no time-out of ours
+ * ends that: so after a few seconds we ask the server what the commit waits for. If it is the standby, the caller is told
+ * that the outcome is unknown, and the connection is kept aside until the server answers: a new one in its place would only
+ * be one more that waits. While one is kept aside no other write is started, because it could not be confirmed
+ * either; and an earlier write that waits for a lock of one that is kept aside is answered as well, instead of waiting
+ * for the lock time-out on top.
  */
 import { setTimeout as pause } from "node:timers/promises";
 import type pg from "pg";
@@ -19,7 +19,7 @@ const SLOW_MS = 5000;
 const KNOWN_MS = 1000;
 /** One that is kept aside and no longer waits for the standby has its answer by then, or never. */
 const ANSWERED_MS = 5000;
-/** A question that takes longer meets the same silence, and others are to be looked at meanwhile. */
+/** A query that takes longer meets the same silence, and other commits have to be checked meanwhile. */
 const ASK_MS = 3000;
 
 const waitsFor = sql<{ event: string | null }>(
@@ -32,9 +32,9 @@ const anybodyWaits = sql<{ pid: number }>(
 
 const CAUSE = "The database's synchronous standby does not confirm changes at the moment.";
 
-/** It may be made yet: the one thing nobody may do is to send it again before that is known. */
+/** It may still be committed: it must not be sent again before that is known. */
 export class Unconfirmed extends Problem {
-  /** Was it made after all? */
+  /** Was it committed after all? */
   readonly isMade: Promise<boolean>;
 
   constructor(isMade: Promise<boolean>, cause: string = CAUSE) {
@@ -67,12 +67,12 @@ const fate = sql<{ status: string | null }>(
   `SELECT CASE WHEN ${TIMELINE} = $2 THEN pg_xact_status($1::text::xid8) ELSE 'elsewhere' END AS status`,
 );
 const FATE_MS = 500;
-/** So long the server is asked again; a transaction is over long before. */
+/** For how long the server is asked again; a transaction has ended long before. */
 const FATE_TRIES = 1200;
 
 /**
- * What became of a transaction whose COMMIT was sent and never answered: the server knows. A server that took over
- * does not; then it counts as not made: what is written down twice is better than what is not written down.
+ * The outcome of a transaction whose COMMIT was sent and never answered: the server knows. A server that took over
+ * does not; then it counts as not committed: a row written twice is better than a lost one.
  */
 export async function becameOf(ask: Ask, { xid, timeline }: TransactionId): Promise<boolean> {
   for (let tries = 0; tries < FATE_TRIES; tries += 1) {
@@ -86,7 +86,7 @@ export async function becameOf(ask: Ask, { xid, timeline }: TransactionId): Prom
 export const lostAnswer = (isMade: Promise<boolean>): Unconfirmed =>
   new Unconfirmed(isMade, "The database's answer was lost.");
 
-/** For whoever writes in the background (with `isTraced`): what failed is put back, unless it was made, or as soon as it is known that it was not. */
+/** For background writers (with `isTraced`): a failed write is queued again once it is known that it was not committed. */
 export async function unlessMade(error: unknown, putBack: () => void): Promise<void> {
   if (!(error instanceof Unconfirmed) || !(await error.isMade)) putBack();
 }
@@ -179,7 +179,7 @@ export class UnconfirmedCommits {
     this.#isLooking = false;
   }
 
-  /** Whoever is held up, by a lock of a change that waits for the standby, on whichever node. */
+  /** Writes that are blocked by a lock of a write that waits for the standby, on any node. */
   async #release(): Promise<void> {
     const olderThan = (ms: number) =>
       [...this.#underWay.values()].filter(({ since }) => performance.now() - since > ms);

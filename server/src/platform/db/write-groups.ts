@@ -1,21 +1,21 @@
 /**
- * Many callers' writes in few transactions. Whoever comes while a group is under way waits, and all who waited are written
+ * Group commit: many callers' writes in few transactions. Writes that come during a group wait, and those are written
  * together: one BEGIN, one COMMIT and one round trip for all of them. A single caller waits for nobody.
  *
  * If a group fails for a reason that lies in one of its members (a name that is taken), all of it is rolled back and each
- * is written by itself, so that only the one who is to blame hears of it.
+ * is written by itself, so that only the failing one gets the error.
  */
 import { Problem } from "../problem.ts";
 
 interface WriteGroupsNeeds<Item, Result> {
   /** Groups under way at once: while one waits for the database, the next one can be made ready. */
   readonly atOnce: number;
-  /** How many from the front of those that wait go together. */
+  /** How many from the front of the queue form a group. */
   readonly take: (waiting: readonly { readonly item: Item }[]) => number;
   readonly alone: (item: Item) => Promise<Result>;
   /** One outcome for each, in their order. */
   readonly together: (items: readonly Item[]) => Promise<readonly PromiseSettledResult<Result>[]>;
-  /** A group that takes longer waits for somebody's lock, which is nobody else's business: others go on without it. */
+  /** A group that takes longer waits for somebody's lock; other groups go on without it. */
   readonly stuck?: { readonly afterMs: number; readonly mostAtOnce: number };
   /** Nobody waits and nothing is under way. */
   readonly onIdle?: () => void;
@@ -47,7 +47,7 @@ export function createWriteGroups<Item, Result>(needs: WriteGroupsNeeds<Item, Re
         else reject(outcome.reason);
       }
     } catch (error) {
-      // The database is away, or its answer to the commit is unknown: writing it again could write it twice.
+      // The database is unreachable, or its answer to the commit is unknown: a retry could write it twice.
       if (error instanceof Problem) for (const { reject } of group) reject(error);
       else for (const one of group) await writeAlone(one);
     }

@@ -42,13 +42,13 @@ function groupsOf(address: string, count: number): string {
 }
 
 /**
- * What limits and lockouts are counted by: an IPv4 address, or the /64 of an IPv6 one. Whoever has one IPv6 address
+ * What limits and lockouts are counted by: an IPv4 address, or the /64 of an IPv6 one. A client with one IPv6 address
  * has 2^64 of them.
  */
 export const networkOf = (address: string): string => (isIPv6(address) ? groupsOf(address, 4) : address);
 
 /**
- * What strangers take turns by: the /20 of an IPv4 address, the /48 of an IPv6 one. So much is rented out to one
+ * What strangers take turns by: the /20 of an IPv4 address, the /48 of an IPv6 one. A range of this size can belong to one
  * customer, who could come from each address of it once.
  */
 export function regionOf(address: string): string {

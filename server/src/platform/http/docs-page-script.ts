@@ -1,6 +1,6 @@
 /**
  * What the documentation page does in the browser: fetch the contract, show it as a list that can be searched, and
- * open one endpoint at a time. It is text to the server, so no compiler looks at it; it is kept plain for that
+ * open one endpoint at a time. It is text to the server, so no compiler checks it; it is kept plain for that
  * reason. Every word on the page arrives through textContent: nothing in the contract can become markup.
  */
 export const DOCS_SCRIPT = String.raw`

@@ -37,14 +37,14 @@ describe("the door", () => {
     assert.deepEqual([answer.body.statusCode, answer.body.error], [404, "NotFound"]);
   });
 
-  it("checks who is calling before what they say", async () => {
+  it("authenticates before it validates", async () => {
     const answer = await house.anonymous.call("POST", `/api/v1/projects/${project.id}/identities`, {
       rawBody: "{not json",
     });
     assert.deepEqual([answer.status, answer.body.error], [401, "UnauthorizedError"]);
   });
 
-  it("tells a missing token from a bad one", async () => {
+  it("distinguishes a missing token from a bad one", async () => {
     const path = "/api/v1/organization";
     for (const header of [undefined, "", "Basic abc", "Bearer", "Bearer ", house.owner.token]) {
       const answer = await house.anonymous.get(path, {

@@ -1,5 +1,5 @@
 /**
- * The one door into the house. A request is named, limited, authenticated, parsed by its endpoint's schemas,
+ * The HTTP entry point. A request gets an id, is rate-limited, authenticated, parsed by its endpoint's schemas,
  * answered by one line of a room's routes, and its reply is picked field by field. The order of checks is fixed
  * here: authentication, then the coarse right (gate.ts), then validation, then the room's own look-up, permission and
  * rules.
@@ -49,7 +49,7 @@ interface DoorNeeds extends RightsGateNeeds {
   readonly authenticate: (header: string | undefined, caller: Caller) => MemberActor | Promise<MemberActor>;
   readonly rateLimits: RateLimits;
   readonly metrics: Metrics;
-  /** Told of whoever was let in and then refused. */
+  /** Called when an authenticated caller is refused. */
   readonly onRefused: (actor: MemberActor, endpoint: Endpoint, problem: Problem) => void;
   readonly trustedProxies: BlockList;
   readonly metricsToken: Redacted<string> | undefined;
@@ -60,9 +60,9 @@ interface RequestContext {
   caller: Caller;
   actor: MemberActor | undefined;
   bodyHasEscapes: boolean;
-  /** Looked through in chunks. */
+  /** Validated in chunks. */
   isBodyLong: boolean;
-  /** Its length says nothing about how fast we answer. */
+  /** Its duration says nothing about our response time. */
   isStream: boolean;
   startedAt: number;
 }
@@ -179,7 +179,7 @@ function countRequest(
   if (verdict) tell(reply, verdict, "The limit of requests per minute");
 }
 
-/** Its organisation's limit stands beside the caller's own: nobody multiplies a limit by making identities. */
+/** The organisation's limit applies beside the caller's own: nobody multiplies a limit by creating identities. */
 function countMember(needs: DoorNeeds, endpoint: Endpoint, actor: MemberActor, reply: FastifyReply): void {
   const { rate, rateCost } = endpoint;
   countRequest(needs, endpoint, actor.id, reply);
@@ -256,8 +256,8 @@ function addHooks(app: FastifyInstance, needs: DoorNeeds, gate: RightsGate, larg
 const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
 
 /**
- * Not part of the contract: for the operator's own Prometheus. Only by token: from where a request seems to come says
- * nothing behind a proxy on the same machine, which need not say that it is one.
+ * Not part of the contract: for the operator's own Prometheus. Only with a token: the address of a request says
+ * nothing behind a proxy on the same machine, which may not announce itself.
  */
 function mountMetrics(app: FastifyInstance, { metrics, metricsToken }: DoorNeeds): void {
   app.get("/metrics", async (request, reply) => {
@@ -281,7 +281,7 @@ const controlOf = (request: FastifyRequest, reply: FastifyReply): ReplyControl =
   },
 });
 
-/** What was asked, at once unless it is long. */
+/** Validates the input, synchronously unless it is long. */
 function inputOf(route: Route, request: FastifyRequest): Input | Promise<Input> {
   const { params, query, body } = request;
   const { bodyHasEscapes, isBodyLong } = request.requestContext;
@@ -327,7 +327,7 @@ function mount(app: FastifyInstance, route: Route, gate: RightsGate, needs: Righ
     });
     if (requestContext.isStream) return reply;
     try {
-      // Whatever it waited for (a turn, a key): who was shut out meanwhile is told nothing any more.
+      // Whatever it waited for (a turn, a key): a caller who lost access meanwhile gets no answer.
       if (endpoint.method !== "DELETE" && performance.now() - requestContext.startedAt > FRESH_MS)
         await confirm();
       if (value instanceof Raw) return reply.send(bodyOf(value, requestContext, reply, confirm));

@@ -30,7 +30,7 @@ export interface Endpoint<
   readonly reply: R;
   readonly access: "token" | "public";
   readonly rate: "read" | "write" | "login";
-  /** How many ordinary requests one of these counts for: hashing a password costs us a hundred times a look. 0 = none. */
+  /** How many ordinary requests one of these counts for: hashing a password costs a hundred times a read. 0 = none. */
   readonly rateCost: number;
   readonly acceptsForm: boolean;
   readonly maxBodyBytes: number | undefined;

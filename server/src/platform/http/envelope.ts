@@ -45,7 +45,7 @@ export function toEnvelope(reqId: string, problem: Problem): Envelope {
   return mayHaveDetails && problem.details !== undefined ? { ...base, details: problem.details } : base;
 }
 
-/** The framework's own refusals, said in our words. */
+/** The framework's own errors, in our envelope. */
 const FRAMEWORK: Record<string, () => Problem> = {
   FST_ERR_CTP_BODY_TOO_LARGE: () =>
     new Problem(413, "PayloadTooLarge", "The request body is larger than this endpoint takes."),
@@ -74,7 +74,7 @@ export function issuesOf(error: z.ZodError): Issue[] {
 
 export function asProblem(error: unknown, log: Log, reqId: string): Problem {
   if (error instanceof Problem) {
-    // The caller is told to come back; why it was so only the operator can use.
+    // The caller is told to retry; the reason is for the operator.
     if (error.status === 503 && error.cause instanceof Error)
       log.warn({ reqId, reason: reasonOf(error) }, "a request was put off");
     return error;

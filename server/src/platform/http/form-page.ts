@@ -50,7 +50,7 @@ interface FormPage {
   readonly button: string;
   /** The endpoint's path without its leading slash. */
   readonly post: string;
-  /** What is said when it worked. */
+  /** The message after success. */
   readonly done: string;
 }
 

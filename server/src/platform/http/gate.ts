@@ -1,8 +1,8 @@
 /**
- * Rights before work. Asked at the head of a request where the address says what it is about: then no byte of the body
- * is read for those who are refused. Where only the body says it, a large one is looked through for that name alone
- * before it is parsed. Where a thing has to be looked up first, its body is small, and whoever may not touch that thing
- * hears that and not what is wrong with the content.
+ * Authorisation before work. The coarse right is checked first where the URL says what it is about: then no byte of the body
+ * is read for a refused caller. Where only the body says it, a large one is scanned for that name alone
+ * before it is parsed. Where an object has to be looked up first, its body is small, and a caller without rights to it
+ * gets that refusal and not the errors of the content.
  */
 import type { FastifyRequest } from "fastify";
 import { Problem } from "../problem.ts";
@@ -18,9 +18,9 @@ import {
 } from "./rights.ts";
 import type { Route } from "./serve.ts";
 
-/** A body up to this long is parsed before anybody asks: that costs less than a look at it. */
+/** A body up to this long is parsed before the check: that costs less than scanning it. */
 export const SMALL_BODY = 64 * 1024;
-/** Whoever takes longer than this to send a request is looked at again before it is carried out. */
+/** If sending a request takes longer than this, its caller is checked again before it is carried out. */
 export const FRESH_MS = 1000;
 
 interface GuardedRoute {
@@ -31,7 +31,7 @@ interface GuardedRoute {
 
 export interface RightsGateNeeds {
   readonly judge: RightsJudge;
-  /** Throws if the actor of this header would not be let in any more. */
+  /** Throws if the token of this header is no longer valid. */
   readonly confirm: (
     actor: NonNullable<FastifyRequest["requestContext"]["actor"]>,
     header: string,
@@ -45,7 +45,7 @@ const isShort = ({ headers }: FastifyRequest): boolean =>
     ? headers["transfer-encoding"] === undefined
     : Number(headers["content-length"]) <= SMALL_BODY;
 
-/** An unknown project is not found after validation, as ever, where that costs nothing: nobody has a right there. */
+/** An unknown project is a 404 after validation, as usual, where that costs nothing: nobody has a right there. */
 const orUnknown = (judged: Promise<void>): Promise<void> =>
   judged.catch((error: unknown) => {
     if (!(error instanceof Problem) || error.status !== 404) throw error;
@@ -68,7 +68,7 @@ export function createGate({ judge, confirm }: RightsGateNeeds) {
     return entry;
   };
 
-  /** Asks as far as the address alone can tell; undefined if it cannot. */
+  /** Checks as far as the URL alone allows; undefined if it does not. */
   const atHead = (route: Route, request: FastifyRequest): Promise<void> | undefined => {
     const [entry, { actor }] = [entryOf(route), request.requestContext];
     if (!entry || !actor) return undefined;
@@ -116,27 +116,27 @@ export function createGate({ judge, confirm }: RightsGateNeeds) {
       return judgeNamed(route, request, (field) => texts.get(field));
     },
 
-    /** When everything has arrived and nothing of the body was looked at yet. */
+    /** When the whole body has arrived and nothing of it was parsed yet. */
     beforeUse(route: Route, request: FastifyRequest): Promise<void> | undefined {
       const isLate = performance.now() - request.requestContext.startedAt > FRESH_MS;
       return isLate ? again(route, request).then(() => judgeBody(route, request)) : judgeBody(route, request);
     },
 
-    /** What to answer instead of "invalid": that the caller has no business there, if that is so. */
+    /** What to answer instead of "invalid": a refusal, if the caller has no rights there. */
     async refusalOf(route: Route, request: FastifyRequest, error: unknown): Promise<unknown> {
       const [entry, { actor }] = [entryOf(route), request.requestContext];
       if (!(error instanceof Problem) || error.status !== 422 || !entry || !actor) return error;
       const { right } = entry;
       const find = right.of === "thing" ? right.find : right.of === "project" ? right.otherwise : undefined;
       const params = find && route.endpoint.params.safeParse(request.params);
-      // An address that is not even one of a thing names nothing to ask about.
+      // A URL without a valid id names nothing to check.
       if (!find || !params?.success) return error;
       try {
         const named = { params: params.data, body: fieldsOf(request.body) } as Named;
         await find(actor, named);
         return error;
       } catch (refusal) {
-        // What is unknown, or somebody else's, tells nothing either way; what is wrong comes first then, as ever.
+        // Unknown ids and those of other tenants decide nothing here; then the validation error is answered, as usual.
         return refusal instanceof Problem && refusal.status === 404 ? error : refusal;
       }
     },

@@ -2,7 +2,7 @@ import { invalidField } from "../problem.ts";
 
 type KeyReplyHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
-/** One key per request; what it looks like is the caller's business. */
+/** One `Idempotency-Key` per request; its form is up to the caller. */
 export function idempotencyKey(headers: KeyReplyHeaders): string | undefined {
   const key = headers["idempotency-key"];
   if (key === undefined || key === "") return undefined;

@@ -1,4 +1,4 @@
-/** From what arrived to what the contract promises, or to one 422 that lists everything wrong with it. */
+/** Parses a request by its contract, or answers one 422 that lists everything wrong with it. */
 import { issuesOf } from "./envelope.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { Route } from "./serve.ts";
@@ -23,7 +23,7 @@ export const UNSTORABLE_ESCAPES = /\\u(?:0000|d[89a-f])/i;
 
 /**
  * PostgreSQL cannot store these in text or in jsonb, UTF-8 would quietly turn the second into another character, and
- * nobody means to send one: refused at the door, with its place.
+ * nobody means to send one: refused here, with its position.
  */
 export function findUnstorable(value: unknown, path: (string | number)[], issues: Issue[]): void {
   if (issues.length >= MOST_ISSUES) return;

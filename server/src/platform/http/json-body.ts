@@ -1,4 +1,4 @@
-/** From the bytes of a body to what they say. */
+/** Decodes and parses a JSON body. */
 import { isUtf8 } from "node:buffer";
 import { StringDecoder } from "node:string_decoder";
 import { setImmediate } from "node:timers/promises";
@@ -10,7 +10,7 @@ import { SMALL_BODY, type RightsGate } from "./gate.ts";
 import { UNSTORABLE_ESCAPES } from "./input.ts";
 import { LARGE, type LargeBodies } from "./large-bodies.ts";
 
-/** A decoder would quietly put another character in place of what it cannot read, and a secret would be another one. */
+/** A decoder would quietly replace invalid bytes by another character, and change a secret. */
 export const notText = () => badRequest("The body is not valid UTF-8.");
 const tooManyParts = () =>
   new Problem(
@@ -19,11 +19,11 @@ const tooManyParts = () =>
     `The request body has too many keys and items: at most ${MOST_PARTS.all}, and ${MOST_PARTS.item} in one item.`,
   );
 const notJson = () => badRequest("The body is not valid JSON.");
-/** A longer text is made into objects in chunks. */
+/** A longer text is parsed in chunks. */
 const SMALL = 128 * 1024;
 /**
  * Keys and items: of all of a body, and of one of its items. Large bodies are meant to be long texts in few fields, or
- * long lists of small things; a million keys take a second to be read and looked at.
+ * long lists of small objects; a million keys take a second to parse and validate.
  */
 const MOST_PARTS = { all: 200_000, item: 50_000 };
 const FAULTS = { text: notText, parts: tooManyParts, json: notJson };
@@ -38,7 +38,7 @@ async function parseLong(text: string): Promise<unknown> {
   }
 }
 
-/** Megabytes of letters that are not ASCII take their time. */
+/** Megabytes of non-ASCII text take long to decode. */
 async function decodeInChunks(body: Buffer): Promise<string> {
   const decoder = new StringDecoder("utf8");
   const pace = new Pace();

@@ -1,6 +1,6 @@
 /**
- * Bodies of many megabytes: read only for a few callers at the same time, one for each organisation, and made into
- * objects on a thread of their own. What waits in memory is so bounded, and nobody else waits for it.
+ * Bodies of many megabytes: read only for a few callers at the same time, one per organisation, and parsed
+ * on a worker thread. So the memory is bounded, and other requests do not wait.
  */
 import { Worker } from "node:worker_threads";
 import type { ServerResponse } from "node:http";
@@ -8,7 +8,7 @@ import type { FastifyRequest } from "fastify";
 import { tooManyRequests } from "../problem.ts";
 import type { ParseAnswer } from "./large-bodies-worker.ts";
 
-/** What one can read and parse without holding up anybody. */
+/** What can be read and parsed without delaying others. */
 export const LARGE = 8 * 1024 * 1024;
 const AT_ONCE = 4;
 

@@ -1,10 +1,10 @@
-/** How a node leaves: its connections move elsewhere one by one, and at the end whatever is left is cut. */
+/** Graceful shutdown: connections move to other nodes one by one, and at the end the rest is closed. */
 import type { FastifyInstance } from "fastify";
 
-/** Whatever is connected and silent by then, or has not sent its request yet, had its time to. */
+/** Connections that are silent by then, or have not sent their request yet, are closed. */
 const LINGER_MS = 700;
 
-/** From now on whoever keeps a connection is asked to take another one next time, which leads to another node. */
+/** From now on answers carry `connection: close`, so that clients open a new connection, to another node. */
 export const sendElsewhere = (app: FastifyInstance): void =>
   void app.server.prependListener("request", (_request, response) =>
     response.setHeader("connection", "close"),

@@ -50,7 +50,7 @@ test("M2 an answer ends when its token does", async () => {
   close();
 });
 
-test("M2 a reader that takes nothing is let go", async () => {
+test("M2 a reader that reads nothing is disconnected", async () => {
   const source = () => Readable.from(Array.from({ length: 4000 }, () => Buffer.alloc(64 * 1024)));
   const { port, ended, close } = await serving(source, { confirm: async () => undefined, stalledMs: 300 });
   const socket = connect(port, "127.0.0.1");
@@ -62,7 +62,7 @@ test("M2 a reader that takes nothing is let go", async () => {
   close();
 });
 
-test("a reader that takes next to nothing and keeps the wire awake is let go", async () => {
+test("a reader that reads next to nothing and keeps the connection alive is disconnected", async () => {
   const source = () => Readable.from(Array.from({ length: 4000 }, () => Buffer.alloc(64 * 1024)));
   const { port, ended, close } = await serving(source, { confirm: async () => undefined, stalledMs: 300 });
   const socket = connect(port, "127.0.0.1");

@@ -1,16 +1,16 @@
 /**
- * Answers that are written as they are read. A token that was good at the start is looked at again while they last,
- * and a client that takes nothing for a while, or next to nothing for long, is let go: it would keep a page, a place
- * and a connection for ever. However an answer ends, begun or not, what it was read from is let go of too.
+ * Streamed answers. A token that was valid at the start is checked again while they last,
+ * and a client that reads nothing for a while, or next to nothing for long, is disconnected: it would hold a page, a slot
+ * and a connection for ever. However an answer ends, begun or not, its source is released too.
  */
 import type { ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 
 const JUDGED_MS = 1000;
 const STALLED_MS = 30_000;
-/** Whoever takes less in the long run does not read, it holds. */
+/** A client that reads less in the long run only holds resources. */
 const LEAST_PER_SECOND = 32 * 1024;
-/** No more is handed over at once, so that "took nothing" is said of little. */
+/** No more is written at once, so that "read nothing" is measured in small steps. */
 const PIECE = 64 * 1024;
 
 type Source = NodeJS.ReadableStream;
@@ -22,8 +22,8 @@ export function letGo(body: Part | Source): void {
 }
 
 /**
- * How long the reader let us wait, and for how much. Only its own time counts: a source may be slow. And only what it
- * took counts, not whether the wire was silent: a byte now and then, in either direction, is not reading.
+ * How long the reader made us wait, and for how much. Only its own time counts: a source may be slow. And only what it
+ * read counts, not whether the connection was silent: a byte now and then, in either direction, is not reading.
  */
 class Reader {
   readonly #response: ServerResponse;

@@ -1,4 +1,4 @@
-/** What a contract says of a long body, asked in chunks: item by item where it has long lists. */
+/** Validates a long body by its contract in chunks: item by item where it has long lists. */
 import { z } from "zod";
 import { Pace } from "../pace.ts";
 import type { Issue } from "../problem.ts";

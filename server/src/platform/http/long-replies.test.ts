@@ -7,7 +7,7 @@ const write = createReplyWriter(
   z.object({ items: z.array(z.object({ name: z.string(), more: z.record(z.string(), z.unknown()) })) }),
 );
 
-test("a few small items are written at once, a few large ones in bites, both to the same text", async () => {
+test("a few small items are written at once, a few large ones in chunks, both to the same text", async () => {
   const small = {
     items: Array.from({ length: 8 }, (_, n) => ({ name: `${n}`, more: { list: [n, null, "é"] } })),
   };

@@ -12,7 +12,7 @@ const gauge = (name: Measure["name"], read: Measure["read"]): Measure => ({
 });
 
 describe("measures", () => {
-  it("are read at each look, a counter as it stands and a gauge as it is", async () => {
+  it("are read at each scrape, counters and gauges alike", async () => {
     let value = 3;
     const labels = ["outcome"];
     const { registry } = createMetrics([
@@ -32,7 +32,7 @@ describe("measures", () => {
     }
   });
 
-  it("that fail or do not answer are left out, and the others are told", async () => {
+  it("that fail or do not answer are left out, and the others are shown", async () => {
     const { registry } = createMetrics([
       gauge("keyward_test_failing", () => Promise.reject(new Error("away"))),
       gauge("keyward_test_silent", () => new Promise(() => undefined)),
@@ -47,7 +47,7 @@ describe("measures", () => {
 
 const TOKEN = "a token for the metrics";
 
-describe("the metrics of a house", () => {
+describe("the metrics of a server", () => {
   let house: TestHouse;
   before(async () => {
     house = await openTestHouse({ env: { KEYWARD_METRICS_TOKEN: TOKEN } });
@@ -56,14 +56,14 @@ describe("the metrics of a house", () => {
 
   const look = () => house.anonymous.get("/metrics", { token: TOKEN });
 
-  it("M6 are for whoever has the token", async () => {
+  it("M6 need the token", async () => {
     assert.equal((await look()).status, 200);
     assert.match(String((await look()).body), /keyward_http_requests_total\{/);
     assert.equal((await house.anonymous.get("/metrics")).status, 404);
     assert.equal((await house.anonymous.get("/metrics", { token: `${TOKEN}x` })).status, 404);
   });
 
-  it("tell of streams, deliveries, jobs, the outbox and connections", async () => {
+  it("show streams, deliveries, jobs, the outbox and connections", async () => {
     await house.house.jobs.runDue();
     const { body } = await look();
     const text = String(body);

@@ -7,7 +7,7 @@ export interface Metrics {
   observe(route: string, method: string, status: number, seconds: number): void;
 }
 
-/** Less than a scrape's usual patience: what a database that is away cannot tell is left out, the rest is told. */
+/** Less than a usual scrape time-out: what an unreachable database cannot give is left out, the rest is shown. */
 const PATIENCE_MS = 2000;
 
 async function readOrNothing(measure: Measure): Promise<readonly MeasureReading[]> {

@@ -1,8 +1,8 @@
-/** A look at a few texts of a large JSON body without making objects of the rest. */
+/** Reads a few strings of a large JSON body without parsing the rest. */
 
 const [QUOTE, BACKSLASH, COMMA, COLON] = [0x22, 0x5c, 0x2c, 0x3a];
 const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
-/** A name or an id; whatever is longer is neither. */
+/** A name or an id is not longer. */
 const MAX_TEXT = 1024;
 /** A body of more is refused anyway, before it is parsed. */
 const MAX_STRINGS = 400_000;

@@ -7,8 +7,8 @@
  * So a caller's count is shared from a twentieth of the limit on. A caller can so pass the limit by at most that
  * twentieth and one second's worth, per node.
  *
- * A share that fails, or takes long, costs nobody anything: it has a connection of its own, the next one waits for it,
- * and what it did not write down is counted on here and shared later.
+ * A share that fails, or takes long, delays nobody: it has a connection of its own, the next one waits for it,
+ * and what it did not store stays counted here and is shared later.
  */
 import type { Clock } from "../clock.ts";
 import { sql, unlessMade, type Db } from "../db/index.ts";
@@ -134,7 +134,7 @@ export function createRateLimits(needs: {
       let counter = counters.get(key);
       if (!counter)
         counters.set(key, (counter = { shared: 0, fresh: 0, sharedFrom: Math.floor(limit * SHARED_FROM) }));
-      // Whatever it costs, a caller who has done nothing yet may do it once.
+      // However heavy it is, a caller who has done nothing yet may do it once.
       counter.fresh += Math.min(cost, limit);
       const used = counter.shared + counter.fresh;
       const resetSeconds = Math.max(1, Math.ceil((windowStart + WINDOW_MS - now) / 1000));

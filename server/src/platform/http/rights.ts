@@ -1,7 +1,7 @@
 /**
- * What a caller must at least be allowed to do before a request is worth any work. Each route that changes something
- * says it beside its answer; the door asks before it reads the body where the address says what it is about, and
- * otherwise as soon as it knows. This is the coarse right: possible for anything at all there. The use case still asks
+ * The right that a caller must at least have before any work is done for a request. Each route that changes something
+ * declares it; the door checks it before it reads the body where the URL says what it is about, and
+ * otherwise as soon as it knows. This is the coarse right: allowed for any object there. The use case still checks
  * the exact one.
  */
 import { z } from "zod";
@@ -13,7 +13,7 @@ interface WantedRight {
   readonly subject: string;
 }
 
-/** What a request says that it is about, as it came: nothing of it is validated yet. */
+/** What a request is about, as it came: nothing of it is validated yet. */
 export interface Named {
   readonly params: Readonly<Record<string, string>>;
   readonly body: Readonly<Record<string, unknown>>;
@@ -23,7 +23,7 @@ export interface Named {
 export type Finder = (actor: MemberActor, named: Named) => Promise<unknown>;
 
 export type Right =
-  /** In the project that path or body name; without a wish, to be a member is enough. */
+  /** In the project that path or body name; without a right, being a member is enough. */
   | {
       readonly of: "project";
       readonly wishes: readonly WantedRight[];
@@ -31,7 +31,7 @@ export type Right =
     }
   | { readonly of: "organization"; readonly wish: WantedRight }
   | { readonly of: "instance" }
-  /** Where a project is known only after a look into the database. */
+  /** Where the project is known only after a query. */
   | { readonly of: "thing"; readonly find: Finder }
   /** What callers may do to themselves. */
   | { readonly of: "caller" };
@@ -41,7 +41,7 @@ export const inProject = (action: string, subject: string, otherwise?: Finder): 
   wishes: [{ action, subject }],
   otherwise,
 });
-/** Any one of them will do. */
+/** Any one of them is enough. */
 export const inProjectAnyOf = (...wishes: readonly WantedRight[]): Right => ({
   of: "project",
   wishes,
@@ -55,11 +55,11 @@ export const byInstanceAdmin: Right = { of: "instance" };
 export const toOneself: Right = { of: "caller" };
 export const toThing = (find: Finder): Right => ({ of: "thing", find });
 
-/** Asks whoever knows about rights; throws the problem to answer. `projectRef` is an id or a slug. */
+/** Checks the right; throws the problem to answer. `projectRef` is an id or a slug. */
 export type RightsJudge = (actor: MemberActor, right: Right, projectRef: string | undefined) => Promise<void>;
 
 const uuid = z.uuid();
-/** An id in a body that nobody has looked at yet. */
+/** An id in a body that is not validated yet. */
 export function idIn(value: unknown): string | undefined {
   return uuid.safeParse(value).success ? idInOneSpelling(value as string) : undefined;
 }

@@ -9,7 +9,7 @@ import type { EventStream, EventStreamNeeds } from "./sse.ts";
 export interface ReplyControl {
   status(code: number): void;
   header(name: string, value: string): void;
-  /** Sends the head of an event stream at once and hands over its socket; the answer is then the stream itself. */
+  /** Sends the headers of an event stream (SSE) at once and hands over its socket; the answer is then the stream itself. */
   stream(needs: EventStreamNeeds): EventStream;
 }
 
@@ -22,10 +22,10 @@ interface Call<P, Q, B> {
   readonly reply: ReplyControl;
 }
 
-/** Of a call with a token: who it is, and whether it would still be let in. */
+/** Of a call with a token: who it is, and whether the token is still valid. */
 interface Member {
   readonly actor: MemberActor;
-  /** Throws what the caller would be answered now; asked between the parts of whatever is done in many. */
+  /** Throws if the caller would be refused now; called between the parts of long work. */
   readonly confirm: Confirm;
 }
 
@@ -43,7 +43,7 @@ type FaultFinder = (body: unknown) => readonly Issue[];
 
 export interface Route {
   readonly endpoint: Endpoint;
-  /** What the caller must at least hold; every route that changes something says it. */
+  /** The coarse right; every route that changes something declares it. */
   readonly right?: Right | undefined;
   readonly faultsOf?: FaultFinder | undefined;
   readonly answer: (

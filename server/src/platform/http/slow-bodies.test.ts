@@ -1,4 +1,4 @@
-/** M1: whoever was let in at the head of a request must still be welcome when its last byte has come. */
+/** M1: a caller who was authenticated by the headers must still be when the last byte of the body arrives. */
 import assert from "node:assert/strict";
 import { request } from "node:http";
 import { after, before, test } from "node:test";
@@ -73,7 +73,7 @@ test("M1 nor does one that has ended, or whose identity has lost its rights", as
   assert.equal(await slowly(ended.token, "/api/v4/secrets/A", ended.body, later), 401);
 });
 
-test("a slow body of somebody who is still welcome is taken", async () => {
+test("a slow body of a caller who is still allowed is accepted", async () => {
   const { token, body } = await someone();
   assert.equal(await slowly(token, "/api/v4/secrets/A", body, async () => undefined), 200);
 });

@@ -99,7 +99,7 @@ describe("an event stream on a socket", () => {
     assert.ok(text().endsWith('\r\n\r\nevent: ping\n\nevent: error\ndata: {"message":"bye"}\n\n'));
   });
 
-  it("E-06 keeps at most 1 MiB for a reader that stalls, and ends behind a whole frame with an error it can still read", async () => {
+  it("E-06 keeps at most 1 MiB for a reader that stalls, and ends after a whole message with an error it can still read", async () => {
     const { stream, text, socket } = await dial();
     socket.pause();
     const frame = () => new Frame({ event: "secret:create", id: 1, data: "x".repeat(30_000) });
@@ -120,7 +120,7 @@ describe("an event stream on a socket", () => {
     assert.equal(text().match(/event: secret:create/g)?.length, whole, "no frame was cut");
   });
 
-  it("counts a frame that waits for many once, and lets go of it when the last has it", async () => {
+  it("counts a message that waits for many once, and releases it when the last has it", async () => {
     const readers = [await dial(), await dial(), await dial()];
     for (const { socket } of readers) socket.pause();
     const frame = new Frame({ event: "secret:create", data: "y".repeat(30_000) });

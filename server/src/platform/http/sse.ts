@@ -1,12 +1,12 @@
 /**
- * One open event stream on one socket. The head is written here too: a response object that has sent its own keeps
- * two kilobytes of it for as long as the stream lives. A frame is rendered once, with its HTTP chunk framing around it, and the same
+ * One open event stream (SSE) on one socket. The headers are written here too: a response object that has sent its own keeps
+ * two kilobytes of them while the stream lives. A message is rendered once, with its HTTP chunk framing, and the same
  * bytes are written to every socket that wants it: the response object's own write path would frame and copy them
- * again for each. HTTP/1.0 peers (nginx speaks that to its upstreams by default) get the frame without the framing.
+ * again for each. HTTP/1.0 peers (nginx speaks that to its upstreams by default) get the message without the framing.
  *
- * A reader that does not keep up must cost neither memory nor others' time. What the socket does not take waits in
+ * A slow reader must cost neither memory nor others' time. What the socket does not take waits in
  * a queue of references; when too much waits, the queue is dropped and the stream ends with an error event right
- * behind the last whole frame, so that a reader that comes back learns why.
+ * after the last whole message, so that the reader learns why.
  */
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
@@ -20,7 +20,7 @@ const STREAM_HEADERS = {
 /** How much may wait for one reader, and for how long without any of it being taken. */
 export const MAX_WAITING_BYTES = 1024 * 1024;
 export const MAX_STILL_MS = 30_000;
-/** Distinct bytes that may wait for all readers together; beyond it a reader may be this far behind and no more. */
+/** Distinct bytes that may wait for all readers together; beyond it each reader may have only the second figure. */
 export const MAX_HELD_BYTES = 256 * 1024 * 1024;
 export const SCARCE_WAITING_BYTES = 64 * 1024;
 
@@ -53,7 +53,7 @@ export class Frame {
 const linesOf = ({ event, id, data }: FrameText): string =>
   `${id === undefined ? "" : `id: ${id}\n`}event: ${event}\n${data === undefined ? "" : `data: ${data}\n`}\n`;
 
-/** What waits for slow readers, over all streams of this node. A frame that waits for many is counted once. */
+/** The backlog of slow readers, over all streams of this node. A message that waits for many is counted once. */
 export class Backlog {
   readonly behind = new Set<EventStream>();
   heldBytes = 0;
@@ -90,7 +90,7 @@ export interface EventStreamNeeds {
   readonly backlog: Backlog;
   readonly elapsed: () => number;
   readonly onClose: () => void;
-  /** More waits than is allowed; the stream goes on waiting to be ended. */
+  /** The backlog is too large; the stream will be ended. */
   readonly onOverflow: () => void;
 }
 
@@ -111,7 +111,7 @@ export class EventStream {
     this.#needs = needs;
     this.#isChunked = request.httpVersion === "1.1";
     socket.write(headOf(headers, this.#isChunked));
-    // A peer that vanished without a word is noticed by the kernel, not by a timer of ours.
+    // A peer that vanished silently is noticed by the kernel (TCP keep-alive), not by a timer of ours.
     socket.setKeepAlive(true, 30_000);
     socket.on("drain", () => this.#drain());
     socket.once("close", () => this.#closed());
@@ -129,7 +129,7 @@ export class EventStream {
 
   /**
    * Answers how many bytes wait for this reader now. Nearly always none did and none do: that way is one write and
-   * one look, because what is asked of a socket here is asked for every event of every stream.
+   * one check, because this runs for every event of every stream.
    */
   send(frame: Frame): number {
     if (this.#isEnding) return 0;
@@ -171,7 +171,7 @@ export class EventStream {
     return this.#needs.elapsed() - this.#progressAt >= MAX_STILL_MS;
   }
 
-  /** Says goodbye behind the last whole frame; whoever does not read it within `lingerMs` is cut off. */
+  /** Sends the error event after the last whole message; a reader that does not read it within `lingerMs` is cut off. */
   end(frame: Frame, lingerMs: number): void {
     if (!this.isOpen) return;
     this.#isEnding = true;

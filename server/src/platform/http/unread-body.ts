@@ -1,5 +1,5 @@
 /**
- * A request that was answered before its body was read. A short rest is taken off the wire, so that the connection can
+ * A request that was answered before its body was read. A short rest is read and dropped, so that the connection can
  * go on; of a long one nothing more is read. The connection is then closed gently: closing at once, with bytes still
  * unread, would make the kernel reset it, and the client would lose the answer.
  */
@@ -17,7 +17,7 @@ const lengthOf = (request: IncomingMessage): number => {
 };
 
 const leaving = new WeakSet<Socket>();
-/** Whatever else comes along such a connection is not for anybody: its caller has been told that it ends. */
+/** Anything else on such a connection is ignored: its caller has been told that it closes. */
 export const isLeaving = (socket: Socket): boolean => leaving.has(socket);
 
 /** Before the answer is sent. */

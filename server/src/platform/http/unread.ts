@@ -1,6 +1,6 @@
 /**
- * Large answers that were made and not taken yet, by whom they are for: who asks for much and reads nothing, or very
- * slowly, fills nobody's memory. Who takes nothing at all for a while is let go.
+ * Large answers that were made and not sent yet, by caller: a client that asks for much and reads nothing, or very
+ * slowly, must not fill the memory. A client that reads nothing at all for a while is disconnected.
  */
 import type { ServerResponse } from "node:http";
 import { tooManyRequests } from "../problem.ts";
@@ -41,7 +41,7 @@ export class UnreadBytes {
 }
 
 interface Unread {
-  /** Counts an answer until it is sent or given up; throws if too much of theirs is waiting already. */
+  /** Counts an answer until it is sent or dropped; throws if too much of this caller's is waiting already. */
   hold(whose: string, bytes: number, response: ServerResponse): void;
 }
 

@@ -116,7 +116,7 @@ describe("jobs", () => {
     assert.equal(heirRuns, 1, "what was cut off is free for the next node");
   });
 
-  it("do large clean-ups in bites until nothing is left", async () => {
+  it("do large clean-ups in chunks until nothing is left", async () => {
     const chunks: number[] = [];
     let left = 12_000;
     await inBatches(async (batch) => {

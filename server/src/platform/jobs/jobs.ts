@@ -1,5 +1,5 @@
 /**
- * What the house does unasked. A job is a name, an interval and a function; the table `jobs` holds when each is
+ * Background jobs. A job is a name, an interval and a function; the table `jobs` holds when each is
  * next due, and a claim with a lease makes sure that of all nodes exactly one runs it. A node that dies in the
  * middle loses its lease and another takes over, so a job must be safe to run again.
  */
@@ -15,7 +15,7 @@ export interface Job {
   readonly everySeconds: number;
   /** How long a run may take before another node may assume that this one died. */
   readonly leaseSeconds?: number;
-  /** Whatever takes long asks now and then whether the node is about to stop. */
+  /** Long jobs check now and then whether the node is about to stop. */
   run(isStopping?: () => boolean): Promise<void>;
 }
 
@@ -25,14 +25,14 @@ export interface Jobs {
   start(): void;
   /** Runs whatever is due now and answers the names; tests call it instead of waiting. */
   runDue(): Promise<string[]>;
-  /** Takes no more turns, and asks what is under way to come to an end: others can take them. */
+  /** Starts no more runs, and asks running ones to end: other nodes can take them. */
   rest(): void;
   stop(): Promise<void>;
 }
 
-/** Before the first turn, and the least that a node waits after it was told that a job is not due. */
+/** Before the first run, and the least that a node waits after a job was not due. */
 const TICK_MS = 1000;
-/** After a turn that the database was away for. */
+/** After a run that failed because the database was unreachable. */
 const TRY_AGAIN_MS = 10_000;
 /** For how long a stop waits for a job. It is safe to run again, so it is also safe to be cut off. */
 const STOP_PATIENCE_MS = 500;
@@ -112,8 +112,8 @@ export function createJobs(needs: { readonly db: Db; readonly clock: Clock; read
   };
 
   /**
-   * In how many milliseconds to ask for a job again: when it is due, which the one who ran it last has written down.
-   * Not simply an interval after we asked: that is a moment too early, and the turn would be in vain.
+   * In how many milliseconds to try a job again: when it is due, as the node that ran it last has stored.
+   * Not simply an interval after we tried: that is a moment too early, and the try would be in vain.
    */
   const pauseOf = async (job: Job): Promise<number> => {
     const due = await db.read((q) => q.first(whenDue, [job.name]));
@@ -131,7 +131,7 @@ export function createJobs(needs: { readonly db: Db; readonly clock: Clock; read
     }
   };
 
-  /** Each job has turns of its own: one that takes an hour (thousands of renewals) holds up no other. */
+  /** Each job has its own loop: one that takes an hour (thousands of renewals) delays no other. */
   const takeTurnIn = (job: Job, ms: number): void => {
     const begin = (): void => {
       const turn = takeTurn(job).then((pauseMs) => {

@@ -1,6 +1,6 @@
 /**
  * Work of many tenants, a chunk of each at a time: one tenant's year of backlog does not hold up another's minute. A
- * walk yields after each chunk. One that fails ends by itself; the others go on, and the first failure is told at the end.
+ * walk yields after each chunk. One that fails ends by itself; the others go on, and the first failure is thrown at the end.
  */
 export async function takingTurns(
   walks: Iterable<AsyncGenerator<void>>,

@@ -91,7 +91,7 @@ describe("a cache that facts keep true", () => {
     assert.ok(kept >= 495, `${kept} of 500 loads were kept`);
   });
 
-  it("F5 does not keep what was read before its group, its like or everything was invalidated", async () => {
+  it("F5 does not keep what was read before its group, its key or everything was invalidated", async () => {
     let reconnect: () => void = () => undefined;
     const cache = createFactCache<{ group: string }>(
       { isFresh: () => true, onReconnect: (listener) => (reconnect = listener) },

@@ -3,13 +3,13 @@ import type { Tail } from "./tail.ts";
 import { Touches, type TopicWatch } from "./touches.ts";
 
 /**
- * Remembers what was read from the database for as long as that is known to be true. An entry is dropped by the
- * fact that changes it, and nothing is served while the tail is not fresh: then every look goes to the database,
- * and if that is away too, the request fails. A revocation is so effective everywhere within the tail's freshness.
+ * Caches what was read from the database for as long as that is known to be true. An entry is dropped by the
+ * fact that changes it, and nothing is served while the tail is not fresh: then every read goes to the database,
+ * and if that is unreachable too, the request fails. So a revocation is effective everywhere within the tail's freshness.
  */
 export interface FactCache<Value extends {}> {
   get(key: string, load: () => Promise<Value | undefined>): Promise<Value | undefined>;
-  /** What is remembered and still true, without going to the database. */
+  /** The cached value if it is still true, without going to the database. */
   peek(key: string): Value | undefined;
   drop(key: string): void;
   /** Everything that belongs to a group, found by index: what other tenants have cached costs nothing. */
@@ -97,7 +97,7 @@ export function createFactCache<Value extends {}>(
 
   return {
     async get(key, load) {
-      // Also what to keep: while we do not hear, what we read may come from a database that is no longer the one.
+      // Nor is anything kept: while the tail is cut off, a read may come from a database that is no longer the primary.
       if (!tail.isFresh()) return load();
       return entries.get(key) ?? loadAndKeep(key, load);
     },

@@ -1,4 +1,4 @@
-/** Something that happened, in the past tense, that other rooms and other nodes may care about. */
+/** A domain event: something that happened, in the past tense, for other rooms and other nodes. */
 export interface Fact<Data = unknown> {
   readonly name: string;
   readonly data: Data;
@@ -9,7 +9,7 @@ export interface NumberedFact extends Fact {
   readonly seq: number;
   /** The transaction that stated it: with a snapshot, this tells what was committed before and what after. */
   readonly xid: number;
-  /** When it was stated, in microseconds by the database's clock: with its number, what tells it from any other. */
+  /** When it was stated, in microseconds by the database's clock: with its number, this identifies it. */
   readonly at: number;
 }
 

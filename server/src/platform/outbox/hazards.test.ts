@@ -1,4 +1,4 @@
-/** What other nodes, other roles, other servers and our own faults may do to a tail. */
+/** What other nodes, other roles, other servers and our own bugs may do to a tail. */
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
 import pg from "pg";
@@ -154,7 +154,7 @@ describe("a tail among others", () => {
     await slow.end();
   });
 
-  it("P-05 reads on where it was after its connection broke, and says that what is remembered is to be forgotten", async () => {
+  it("P-05 reads on where it was after its connection broke, and says that caches have to be cleared", async () => {
     await announce(1);
     await until(() => heard.length === 1, "the first");
     await cutTail();
@@ -166,7 +166,7 @@ describe("a tail among others", () => {
     assert.ok(reconnects > 0);
   });
 
-  it("P-05 is sure of its place however long ago the last fact was swept", async () => {
+  it("P-05 is sure of its position however long ago the last fact was deleted", async () => {
     await announce(1);
     await until(() => heard.length === 1, "the fact");
     await inDatabase((client) => client.query("UPDATE outbox SET at = at - interval '1 hour'"));
@@ -188,7 +188,7 @@ describe("a tail among others", () => {
     assert.equal(gaps, 0);
   });
 
-  it("F2 finds out that a fact it told is gone or another, though the numbers went on", async () => {
+  it("F2 finds out that a fact it delivered is gone or another, though the numbers went on", async () => {
     await announce(1);
     await until(() => heard.length === 1, "the fact");
     const lost = heard[0] as NumberedFact;
@@ -209,7 +209,7 @@ describe("a tail among others", () => {
     assert.equal(gaps, 1);
   });
 
-  it("F2 takes nothing for told that was committed on a connection from before", async () => {
+  it("F2 does not count as delivered what was committed on an old connection", async () => {
     const slow = reader.write(async (tx) => {
       await tx.rows(sql("SELECT pg_sleep(0.5)"));
       tx.emit({ name: "numbered", data: { n: 1 } });
@@ -228,7 +228,7 @@ describe("a tail among others", () => {
     assert.deepEqual(numbers(), [1, 2]);
   });
 
-  it("lets no listener that fails keep the others from hearing, and calls it an error", async () => {
+  it("calls all listeners though one fails, and logs it as an error", async () => {
     const faults: unknown[] = [];
     const database = open(faults);
     const fragile = createTail({ database, clock: systemClock, log });

@@ -4,7 +4,7 @@ import { RETENTION_SECONDS } from "./tail.ts";
 import { SUM_MODULUS } from "./told.ts";
 
 // The database's own clock on both sides: this is maintenance, and the rows' times are the database's too. By number, so
-// that what is gone is exactly what is below a number; and what it said in sum is kept (see told.ts).
+// that exactly the rows below a number are deleted; and their count and sum are kept (see told.ts).
 const sweep = sql(`
   WITH old AS (SELECT max(seq) AS seq FROM outbox WHERE at < clock_timestamp() - make_interval(secs => $1)),
        gone AS (DELETE FROM outbox USING old WHERE outbox.seq <= old.seq RETURNING outbox.at),

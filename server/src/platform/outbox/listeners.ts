@@ -1,6 +1,6 @@
 import type { Log } from "../log.ts";
 
-/** Those who are told something. Whatever one of them makes of it, the others are told, too. */
+/** A list of listeners. If one of them throws, the others are still called. */
 export class Listeners<Said> {
   readonly #log: Pick<Log, "error">;
   readonly #listeners: ((said: Said) => void)[] = [];
@@ -13,7 +13,7 @@ export class Listeners<Said> {
     this.#listeners.push(listener);
   }
 
-  /** Answers whether all of them took it. */
+  /** Answers whether none of them threw. */
   tell(said: Said): boolean {
     let isWell = true;
     for (const listener of this.#listeners) {

@@ -78,7 +78,7 @@ describe("many tails on one database", () => {
     await stopOwnPostgres();
   });
 
-  it("P-09 ring when activity begins and look by the clock while it lasts, and rest when it is over", async (t) => {
+  it("P-09 notify when activity begins, poll while it lasts, and rest when it is over", async (t) => {
     const ear = new pg.Client(test.connection);
     await ear.connect();
     let bells = 0;
@@ -109,7 +109,7 @@ describe("many tails on one database", () => {
     t.diagnostic(JSON.stringify({ seconds, looksPerSecond: looks, rung, p99, ...counts }));
     assert.ok(rung <= 50, `${rung} bells a second`);
     assert.ok(looks <= 2000, `${looks} looks a second`);
-    // That everybody hears it is held here, how soon is not: that depends on how busy the machine is. The p99 in the
+    // That every tail gets it is asserted here, how soon is not: that depends on how busy the machine is. The p99 in the
     // diagnostic above is P-09's figure (60 ms at most) when nothing else runs.
     for (const deadline = Date.now() + 120_000; told < FACTS * TAILS && Date.now() < deadline;)
       await pause(10);

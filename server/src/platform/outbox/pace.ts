@@ -1,18 +1,18 @@
 /**
- * When to look, and when to ring for the others. Quiet nodes wait for a notification, with a slow poll for the notification that was
- * never rung; busy ones look by the clock. A node that has seen another's fact just now looks again soon, so whoever
- * commits shortly after somebody else need not ring: bells come when activity begins, not with each commit. The more
- * nodes there are the less often each of them looks, so that all together ask the database a bounded number of times.
+ * When to poll, and when to notify the peers (NOTIFY). Idle nodes wait for a notification, with a slow poll for one that was
+ * never sent; busy ones poll often. A node that has just seen another's fact polls again soon, so a node that
+ * commits shortly after another need not notify: notifications come when activity begins, not with each commit. The more
+ * nodes there are the less often each of them polls, so that all together send a bounded number of queries.
  */
 export const POLL_MS = 200;
-/** Between the beginnings of two looks of one node, and its share of what all nodes may ask. */
+/** Between the beginnings of two polls of one node, and its share of what all nodes may send. */
 const SHORTEST_MS = 3;
 const SHARE_MS = 0.5;
 const LONGEST_MS = 50;
-/** After another's fact, for so long by the clock: at first often, then less and less. */
+/** For how long to poll after another's fact: at first often, then less and less. */
 const BUSY_MS = 600;
 const SLOWER_PER_MS = 1 / 8;
-/** After any fact that the others look out for, they need no notification for so long; well below `BUSY_MS`. */
+/** After any fact the peers poll, and need no notification for this long; well below `BUSY_MS`. */
 const AWAKE_MS = 250;
 
 export interface Timers {
@@ -31,7 +31,7 @@ export class PollSchedule {
   #foreignAt = Number.NEGATIVE_INFINITY;
   #activeAt = Number.NEGATIVE_INFINITY;
 
-  /** Between the beginnings of two looks. */
+  /** Between the beginnings of two polls. */
   get shortest(): number {
     return Math.min(LONGEST_MS, Math.max(SHORTEST_MS, (this.peers + 1) * SHARE_MS));
   }
@@ -45,7 +45,7 @@ export class PollSchedule {
     return this.peers > 0 && now - this.#foreignAt < BUSY_MS;
   }
 
-  /** Something was committed here: does anybody have to be woken for it? */
+  /** Something was committed here: do peers have to be notified? */
   mustRing(now: number): boolean {
     const areAwake = now - this.#activeAt < AWAKE_MS;
     this.#activeAt = now;
@@ -56,13 +56,13 @@ export class PollSchedule {
     this.#activeAt = Number.NEGATIVE_INFINITY;
   }
 
-  /** After how long to look again where nothing is waited for. */
+  /** After how long to poll again when no gap is waited for. */
   next(now: number): number {
     if (!this.isBusy(now)) return POLL_MS;
     return Math.max(5, this.#after(now - this.#foreignAt));
   }
 
-  /** Behind a hole that has been there for so long. */
+  /** While a gap has been there for this long. */
   atHole(ms: number): number {
     return this.#after(ms);
   }

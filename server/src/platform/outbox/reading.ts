@@ -1,15 +1,15 @@
 /**
- * What a node has read of the outbox and may tell of: decisions only, no clock of its own and no connection, so that
- * a million histories can be tried on it (see simulation.test.ts).
+ * What a node has read of the outbox and may deliver: decisions only, no clock of its own and no connection, so that
+ * a million histories can be tried on it (see server/test/jar).
  *
- * A transaction draws its number before it commits, so number 7 may be seen before number 6. Telling of 7 would lose 6
- * for ever. So facts behind a hole wait, each read once, while the hole is asked for with every look; and once every
- * transaction has ended that was writing to the outbox when the hole was known, it is either filled or was rolled back.
+ * A transaction draws its number before it commits, so number 7 may be seen before number 6. Delivering 7 would lose 6
+ * for ever. So facts behind a gap wait, each read once, while the gap is queried with every poll; and once every
+ * transaction has ended that was writing to the outbox when the gap was found, it is either filled or was rolled back.
  */
 import type { NumberedFact } from "./fact.ts";
 import { Told, type Claim, type Mark, type Sum } from "./told.ts";
 
-/** More than this does not wait in memory behind a hole: then nothing further is read, and what is cached not used. */
+/** More than this does not wait in memory behind a gap: then nothing further is read, and caches are not used. */
 const MOST_WAITING = 50_000;
 export const BATCH = 2000;
 
@@ -28,23 +28,23 @@ export interface OutboxQuestion {
 
 /** What one snapshot of the outbox says. */
 export interface OutboxPage {
-  /** The highest number that was swept: nothing up to it will ever be seen again. */
+  /** The highest number that was deleted: nothing up to it will ever be seen again. */
   readonly swept: number;
   /** The last number that was drawn. */
   readonly drawn: number | null;
   readonly facts: readonly NumberedFact[];
   /** Those that were in holes. */
   readonly late: readonly NumberedFact[];
-  /** All that was swept. */
+  /** All that was deleted. */
   readonly gone: Sum;
   /** About the claimed numbers. */
   readonly claimed: Sum;
 }
 
-/** How the server's story and ours go together; `unsaid` if it has swept what it was asked about. */
+/** Whether the server's history agrees with ours; `unsaid` if it has deleted what it was asked about. */
 type PageVerdict = "same" | "unsaid" | "other";
 
-/** The holes there were at a moment, and who was writing to the outbox then and may still fill them. */
+/** The gaps at a moment, and the transactions that were writing to the outbox then and may still fill them. */
 interface Inquest {
   readonly holes: readonly Hole[];
   readonly suspects: Set<string>;
@@ -52,12 +52,12 @@ interface Inquest {
 
 export class Reading {
   readonly #told = new Told();
-  /** Told up to here. */
+  /** Delivered up to here. */
   #last = 0;
-  /** Read up to here, except for the holes. */
+  /** Read up to here, except for the gaps. */
   #read = 0;
   #holes: Hole[] = [];
-  /** Passed over because our patience ended, not because it is known that nobody fills them. */
+  /** Skipped after a time-out, not because it is known that nobody fills them. */
   #givenUp: Hole[] = [];
   readonly #waiting = new Map<number, NumberedFact>();
   #inquest: Inquest | undefined;
@@ -66,7 +66,7 @@ export class Reading {
     return this.#last;
   }
 
-  /** Is there something that may not be told of yet? */
+  /** Is there something that may not be delivered yet? */
   get isBlocked(): boolean {
     return this.#waiting.size > 0;
   }
@@ -82,7 +82,7 @@ export class Reading {
     this.#told.startAt(mark);
   }
 
-  /** Another connection, perhaps another server: what was not told yet is read anew. */
+  /** Another connection, perhaps another server: what was not delivered yet is read again. */
   reconnect(): void {
     this.#read = this.#last;
     this.#forgetWaiting();
@@ -103,12 +103,12 @@ export class Reading {
     };
   }
 
-  /** About everything that was ever told, for a server of which nothing is known. */
+  /** About everything that was ever delivered, for a server of which nothing is known. */
   wholeQuestion(): OutboxQuestion {
     return { above: null, holes: [], claim: this.#told.everything };
   }
 
-  /** Does the server tell the same story as we did, and has it kept everything for us that we have not told yet? */
+  /** Does the server have the same history as we delivered, and everything that we have not delivered yet? */
   judge({ swept, drawn, claimed }: OutboxPage, claim: Claim): PageVerdict {
     if (swept > this.#last || (claim.to > 0 && (drawn ?? 0) < claim.to)) return "other";
     if (claim.from !== null && claim.count > 0 && swept > claim.from) return "unsaid";
@@ -125,7 +125,7 @@ export class Reading {
     return true;
   }
 
-  /** Answers what was not known yet; undefined if a number was used after it had been given up. */
+  /** Answers what was not known yet; undefined if a number was used after its gap had been given up. */
   take({ facts, late }: OutboxPage): NumberedFact[] | undefined {
     const fresh: NumberedFact[] = [];
     for (const fact of late) {
@@ -134,7 +134,7 @@ export class Reading {
       this.#fill(fact.seq);
     }
     for (const fact of facts) {
-      if (fact.seq <= this.#read) continue; // told of while the look was under way
+      if (fact.seq <= this.#read) continue; // delivered while the poll was in flight
       if (fact.seq > this.#read + 1) this.#holes.push(...this.#unseen(this.#read + 1, fact.seq - 1));
       this.#read = fact.seq;
       this.#keep(fact, fresh);
@@ -148,7 +148,7 @@ export class Reading {
     fresh.push(fact);
   }
 
-  /** Our own may be known there already: a commit that came while the look was under way. */
+  /** Our own may be known already: a commit that came while the poll was in flight. */
   #unseen(first: number, last: number): Hole[] {
     const known = [...this.#waiting.keys()]
       .filter((seq) => seq >= first && seq <= last)
@@ -173,7 +173,7 @@ export class Reading {
     this.#holes.splice(at, 1, ...rest);
   }
 
-  /** What may be told of now, in order; it counts as told. */
+  /** What may be delivered now, in order; it counts as delivered. */
   advance(): NumberedFact[] {
     const ready: NumberedFact[] = [];
     for (;;) {
@@ -198,7 +198,7 @@ export class Reading {
     this.#inquest = { holes: [...this.#givenUp, ...this.#holes], suspects: new Set(suspects) };
   }
 
-  /** Those who still write, asked before a look: whoever is not among them has ended, and that look shows it. */
+  /** The open writers, queried before a poll: a transaction that is not among them has ended, and that poll shows it. */
   narrow(stillThere: ReadonlySet<string>): void {
     for (const suspect of this.#inquest?.suspects ?? [])
       if (!stillThere.has(suspect)) this.#inquest?.suspects.delete(suspect);
@@ -208,7 +208,7 @@ export class Reading {
     return this.#inquest?.suspects.size === 0;
   }
 
-  /** After a look at all holes that began when the inquest was over: what is still a hole remains one for ever. */
+  /** After a poll of all gaps that began when the inquest was over: what is still a gap remains one for ever. */
   closeInquest(): void {
     const dead = this.#inquest?.holes ?? [];
     this.#inquest = undefined;
@@ -217,7 +217,7 @@ export class Reading {
     this.#givenUp = survive(this.#givenUp);
   }
 
-  /** Goes on without what was asked after; but should a number of it be used after all, something was lost. */
+  /** Goes on without these gaps; but should one of their numbers be used after all, something was lost. */
   giveUp(): void {
     const asked = this.#inquest?.holes ?? [];
     this.#inquest = undefined;

@@ -1,6 +1,6 @@
 /**
- * The outbox as the tail sees it: a connection that can be asked a few things and may ring. Everything that the tail
- * knows of PostgreSQL stands here.
+ * The outbox as the tail sees it: a connection for a few queries and for notifications. Everything that the tail
+ * knows of PostgreSQL is here.
  */
 import type pg from "pg";
 import { sever, type Database } from "../db/index.ts";
@@ -29,11 +29,11 @@ export interface Outlook {
   /** How many other nodes listen. */
   peers(): Promise<number>;
   end(): Promise<void>;
-  /** Not asked to end, which could wait for ever on a host that is gone: cut. */
+  /** Cut, not closed cleanly, which could wait for ever on a host that is gone. */
   cut(): void;
 }
 
-/** What may happen to an outlook while nobody asks it anything. */
+/** What may happen on the connection between two queries. */
 export interface OutlookEvents {
   readonly onLost: () => void;
   /** Another node says that there is something to read. */
@@ -65,9 +65,9 @@ const PAGE = `
          gone.count AS "goneCount", gone.sum AS "goneSum", told.count AS "toldCount", told.sum AS "toldSum"
   FROM outbox_swept gone, (SELECT ${SUM} FROM outbox WHERE seq > $4 AND seq <= $5) told`;
 
-// Whoever has drawn a number holds this lock on the table until its commit can be seen by all: taken before the row's
-// number is drawn, and given back after the transaction has ended, whatever its role and also if it was prepared. So
-// whoever may still fill a hole is in this list.
+// A transaction that has drawn a number holds this lock on the table until its commit is visible: taken before the row's
+// number is drawn, and released after the transaction has ended, whatever its role and also if it was prepared. So
+// every transaction that may still fill a gap is in this list.
 const WRITERS = `
   SELECT DISTINCT virtualtransaction AS writer FROM pg_locks
   WHERE locktype = 'relation' AND relation = 'outbox'::regclass AND mode = 'RowExclusiveLock' AND granted
@@ -82,7 +82,7 @@ const IDENTITY = `
   FROM pg_control_system()`;
 const UNKNOWN: ServerIdentity = { system: null, timeline: null };
 
-// Whoever listens holds this lock for as long as its connection lives, shared with all others that do: its holders
+// A node that listens holds this lock for as long as its connection lives, shared with its peers: its holders
 // are the nodes there are, without a table that a crash would leave wrong.
 const [LISTENERS, OF_OUTBOX] = [0x6b657977, 1];
 const JOIN = `SELECT pg_advisory_lock_shared(${LISTENERS}, ${OF_OUTBOX})`;
@@ -180,7 +180,7 @@ class PostgresOutbox implements OutboxSource {
     client.on("error", events.onLost);
     client.on("end", events.onLost);
     client.on("notification", ({ processId, payload }) => {
-      // Our own notification tells us nothing: we looked when we committed.
+      // Our own notification is not news: we polled when we committed.
       if (processId === pidOf(client) || processId === pidOf(this.#notifier)) return;
       if (payload === HELLO) events.onPeers();
       else events.onNotify();
@@ -197,7 +197,7 @@ class PostgresOutbox implements OutboxSource {
   }
 
   async notify(): Promise<void> {
-    // One, however many ring while it is being opened.
+    // One, however many notify while it is being opened.
     this.#opening ??= this.#notifier
       ? undefined
       : this.#openNotifier().finally(() => {
@@ -208,7 +208,7 @@ class PostgresOutbox implements OutboxSource {
     try {
       await client.query(`NOTIFY ${CHANNEL}`);
     } catch (error) {
-      // It may be waiting for an answer that never comes; the next ring takes a new one.
+      // It may be waiting for an answer that never comes; the next notification uses a new one.
       if (this.#notifier === client) this.#notifier = undefined;
       sever(client);
       throw error;

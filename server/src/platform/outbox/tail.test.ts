@@ -58,7 +58,7 @@ describe("the tail of the outbox", () => {
     await stopOwnPostgres();
   });
 
-  it("hears of another node's commits without a bell, by its poll", async () => {
+  it("reads another node's commits without a notification, by its poll", async () => {
     heard = [];
     await announce(writer, 1);
     await until(() => heard.length === 1, "the fact");
@@ -114,7 +114,7 @@ describe("the tail of the outbox", () => {
     }
   });
 
-  it("tells two nodes the same facts in the same order, their own and each other's, with holes of every kind between", async () => {
+  it("delivers the same facts in the same order to two nodes, their own and each other's, with gaps of every kind between", async () => {
     heard = [];
     const second = createTail({ database: writer, clock: systemClock, log: silentLog });
     const heardBySecond: NumberedFact[] = [];
@@ -159,7 +159,7 @@ describe("the tail of the outbox", () => {
     await second.stop();
   });
 
-  it("rings for others only while another node listens, and each still hears everything", async () => {
+  it("notifies only while another node listens, and each still gets everything", async () => {
     const ear = new pg.Client(test.connection);
     await ear.connect();
     const rings: string[] = [];
@@ -178,7 +178,7 @@ describe("the tail of the outbox", () => {
       seen = bells();
       return isQuiet;
     };
-    // More in a row than bells are coalesced over.
+    // More in a row than one notification covers.
     const MANY = 60;
     let quiet = 0;
     for (const deadline = Date.now() + 120_000; quiet < MANY && Date.now() < deadline;)
@@ -201,7 +201,7 @@ describe("the tail of the outbox", () => {
     await ear.end();
   });
 
-  it("notices that facts were swept before it saw them, also when nothing is left of them", async () => {
+  it("notices that facts were deleted before it saw them, also when nothing is left of them", async () => {
     let gaps = 0;
     const away = createTail({ database: reader, clock: systemClock, log: silentLog });
     away.onGap(() => (gaps += 1));
@@ -209,7 +209,7 @@ describe("the tail of the outbox", () => {
     assert.equal(gaps, 0, "what was swept before it came is no gap");
     const admin = new pg.Client(test.connection);
     await admin.connect();
-    // As if this node had slept through a fact and its sweep: both happen in one instant.
+    // As if this node had been paused during a fact and its deletion: both happen in one instant.
     await admin.query(`BEGIN; INSERT INTO outbox (name, data) VALUES ('numbered', '{"n": 1}');
       WITH gone AS (DELETE FROM outbox RETURNING seq) UPDATE outbox_swept SET seq = (SELECT last_value FROM outbox_seq_seq); COMMIT`);
     await admin.end();
@@ -227,7 +227,7 @@ describe("the tail of the outbox", () => {
     late.onFacts((facts) => {
       if (facts.length < 2000) return;
       freshAtPage.push(late.isFresh());
-      // Five seconds pass with the first page: what was known before is old, and only a complete look makes it new.
+      // Five seconds pass with the first page: what was known before is old, and only a complete poll makes it fresh.
       if (freshAtPage.length === 1) ahead = 5000;
     });
     await late.start();
@@ -243,7 +243,7 @@ describe("the tail of the outbox", () => {
     await late.stop();
   });
 
-  it("is fresh while it can look, and says so no longer once its connection is cut for good", async () => {
+  it("is fresh while it can poll, and no longer once its connection is cut for good", async () => {
     assert.ok(tail.isFresh());
     const other = openDatabase({
       connection: test.connection,

@@ -1,21 +1,21 @@
 /**
- * Every node reads the outbox from its end, in one order, each fact once. What may be told of when is decided in
- * reading.ts; here is what has to be done for it: connecting, looking at the right time, telling.
+ * Every node tails the outbox, in one order, each fact once. What may be delivered when is decided in
+ * reading.ts; here is the rest: connecting, polling at the right time, delivering.
  *
- * NOTIFY inside a write transaction takes a global lock and halves the write rate. So the doorbell is rung after the
- * commit, from outside, and only for those who may sleep (see pace.ts). A slow poll is the net for a notification that was
- * never rung: because its node died right after COMMIT, or did not know yet that it has peers.
+ * NOTIFY inside a write transaction takes a global lock and halves the write rate. So the peers are notified after the
+ * commit, outside the transaction, and only if they may be idle (see pace.ts). A slow poll covers a notification that was
+ * never sent: because its node died right after COMMIT, or did not know yet that it has peers.
  *
- * What this node committed itself it need not read back: if it is the very next number, it is told of at once. Only
- * at a hole (another node's fact, or a transaction of our own that is about to end) does it take a look.
+ * What this node committed itself it need not read back: if it is the very next number, it is delivered at once. Only
+ * at a gap (another node's fact, or a transaction of our own that is about to end) does it poll.
  *
  * The tail is also what makes caches safe: a cached decision may be used only while the tail is fresh, that is while
- * we know of every change that was committed until less than a second ago. For that a look has to have seen all there
- * was to see; that it could not tell of everything yet, because of a hole, does not matter.
+ * we know of every change that was committed until less than a second ago. For that a poll has to have read all there
+ * was; that not all of it could be delivered yet, because of a gap, does not matter.
  *
- * A connection that was lost may come back to another server, and that one may never have heard of what the old one
- * committed last. So with every new connection all that is remembered is forgotten, and the server is asked about
- * what we have told (told.ts). If it does not tell the same story, whoever promised to see all must start over.
+ * After a lost connection the next one may lead to another server, and that one may not have what the old one
+ * committed last. So with every new connection all caches are cleared, and the server is asked about
+ * what we have delivered (told.ts). If its history differs, listeners that promised to see all must start over.
  */
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/index.ts";
@@ -33,17 +33,17 @@ export interface Tail {
   /** Facts as soon as this node knows of them: its own at commit, others' when they are read. May repeat. */
   onInvalidate(listener: (fact: Fact) => void): void;
   /**
-   * The database was connected to anew, and may be another one that has not all of what was committed: what was read
-   * before is to be read again. Whoever hears all facts has missed none.
+   * The database connection is new, and may lead to a server that lacks some commits: what was read
+   * before has to be read again. A listener to all facts has missed none.
    */
   onReconnect(listener: () => void): void;
-  /** Facts may be lost to this node: whoever promised to see all must start over. Comes after `onReconnect`. */
+  /** This node may have missed facts: a listener that promised to see all must start over. Comes after `onReconnect`. */
   onGap(listener: () => void): void;
   isFresh(): boolean;
   /** For how many milliseconds the outbox could not be read. */
   lagMs(): number;
   readonly measures: readonly Measure[];
-  /** The newest fact that the listeners have been told of. */
+  /** The newest fact that was delivered to listeners. */
   position(): number;
   start(): Promise<void>;
   stop(): Promise<void>;
@@ -51,10 +51,10 @@ export interface Tail {
 
 export const RETENTION_SECONDS = 120;
 const FRESH_MS = 1000;
-/** Nearly always a hole's transaction is just committing: looking again is cheaper than asking who is writing. */
+/** Nearly always a gap's transaction is just committing: polling again is cheaper than asking who is writing. */
 const HUNCH_MS = 20;
 const PEERS_MS = 30_000;
-/** Holes are filled or dead within milliseconds; this bounds the wait for a lingering transaction, beyond any of ours. */
+/** Gaps are filled or dead within milliseconds; this bounds the wait for a lingering transaction, beyond any of ours. */
 const PATIENCE_MS = 60_000;
 
 interface TailNeeds {
@@ -155,7 +155,7 @@ export class OutboxTail implements Tail {
   async start(): Promise<void> {
     const { outlook, use } = await this.#open();
     const beginning = await outlook.begin();
-    // Everything that is under way now must have ended before we say "from here on I see all".
+    // Every transaction that is open now must have ended before we say "from here on I see all".
     const writers = await outlook.writers();
     const deadline = this.#needs.clock.elapsed() + PATIENCE_MS;
     while (writers.size > 0 && this.#needs.clock.elapsed() < deadline) {
@@ -183,7 +183,7 @@ export class OutboxTail implements Tail {
     await Promise.all([this.#outlook?.end().catch(() => undefined), this.#needs.source.stop()]);
   }
 
-  /** To be used only when all is known about it: until then, what we commit ourselves may be somebody else's number. */
+  /** Used only once the server is known: until then, the number of our own commit may be another fact's. */
   async #open(): Promise<{ readonly outlook: Outlook; use(): void }> {
     let isLost = false;
     // It may be lost before it is there.
@@ -209,7 +209,7 @@ export class OutboxTail implements Tail {
 
   #committed(facts: readonly NumberedFact[], isCurrent: boolean): void {
     for (const fact of facts) {
-      // On a connection to who knows which server: whether it is there is for a look to find out.
+      // On a connection to an unknown server: a poll will find out whether the fact is there.
       const isNew = this.#isStarted && isCurrent && this.#outlook ? this.#reading.own(fact) : true;
       if (isNew) this.#hint(fact);
     }
@@ -217,19 +217,19 @@ export class OutboxTail implements Tail {
     const { clock } = this.#needs;
     if (this.#pace.mustRing(clock.elapsed())) void this.#ring();
     if (!isCurrent) return this.#wake();
-    // Nearly always the missing one is ours too and commits within the millisecond; a look would be for nothing.
+    // Nearly always the missing one is ours too and commits within the millisecond; a poll would be for nothing.
     if (!this.#reading.isBlocked || this.#polling || this.#isLookDue) return;
     this.#isLookDue = true;
     this.#pollIn(this.#pace.shortest);
   }
 
   async #ring(): Promise<void> {
-    // The others' poll is the net.
+    // The peers' poll is the safety net.
     await this.#needs.source.notify().catch(() => this.#pace.notifyFailed());
   }
 
   #hint(fact: Fact): void {
-    // A listener that failed may remember what is no longer so; nobody can say what, so nothing is kept.
+    // A listener that failed may have stale entries; nobody knows which, so all caches are cleared.
     if (!this.#hints.tell(fact)) this.#reconnects.tell();
   }
 
@@ -243,7 +243,7 @@ export class OutboxTail implements Tail {
     if (!this.#polling) this.#pollIn(0);
   }
 
-  /** Not sooner than a moment after the last look began. */
+  /** Not sooner than a moment after the last poll began. */
   #pollIn(ms: number): void {
     const { timers, clock } = this.#needs;
     timers.clear(this.#timer);
@@ -280,8 +280,8 @@ export class OutboxTail implements Tail {
   }
 
   /**
-   * Order matters: first nobody is sent along old connections any more, then what was read on them is forgotten, and
-   * only then does a look make us fresh again.
+   * Order matters: first old connections are not used any more, then what was read on them is dropped, and
+   * only then does a poll make us fresh again.
    */
   async #reconnect(): Promise<Outlook> {
     const { outlook, use } = await this.#open();
@@ -301,7 +301,7 @@ export class OutboxTail implements Tail {
     return outlook;
   }
 
-  /** Is this the server whose facts we have told, or one that has all of them? */
+  /** Is this the server whose facts we have delivered, or one that has all of them? */
   async #prove(outlook: Outlook): Promise<void> {
     const beginning = await outlook.begin();
     const isOther = beginning.system !== this.#identity.system;
@@ -312,7 +312,7 @@ export class OutboxTail implements Tail {
     this.#identity = beginning;
   }
 
-  /** One look; answers after how many milliseconds to look again. */
+  /** One poll; answers after how many milliseconds to poll again. */
   async #look(outlook: Outlook): Promise<number> {
     const startedAt = this.#needs.clock.elapsed();
     const wasOver = await this.#pursueInquest(outlook, startedAt);
@@ -325,17 +325,17 @@ export class OutboxTail implements Tail {
     const fresh = verdict === "same" ? this.#reading.take(page) : undefined;
     if (!fresh && verdict !== "unsaid") {
       this.#gap(page, "facts are missing");
-      // Perhaps what we committed went to another server, and this is the one that is left behind: ask the address anew.
+      // Perhaps our commit went to another server, and this one is the old primary: resolve the address again.
       throw new Error("the server tells another story than before");
     }
-    // Invalidations first: whoever reacts to a fact must not find what it made stale in a cache.
+    // Invalidations first: a listener that reacts to a fact must not find stale entries in a cache.
     for (const fact of fresh ?? []) this.#hint(fact);
     if (fresh && fresh.length > 0) this.#pace.sawForeign(this.#needs.clock.elapsed());
     const isComplete = fresh !== undefined && isWhole(page, question);
-    // All holes were looked into, whatever else there is to read: behind a dead one more may wait than we take in.
+    // All gaps were queried, whatever else there is to read: behind a dead one more may wait than we hold.
     if (wasOver && fresh !== undefined && page.late.length < BATCH) this.#reading.closeInquest();
     this.#advance();
-    // Only who has read everything may call itself fresh. What may not be told of yet has done its work in caches.
+    // Only a complete poll makes us fresh. What may not be delivered yet has invalidated caches already.
     if (isComplete) this.#syncedAt = startedAt;
     await this.#countPeers(outlook);
     if (!isComplete && question.above !== null) return 0;
@@ -344,7 +344,7 @@ export class OutboxTail implements Tail {
       : this.#pace.next(this.#needs.clock.elapsed());
   }
 
-  /** Before a look: whoever has ended by now is seen by it. Answers whether nobody is left who could fill a hole. */
+  /** Before a poll: it sees every transaction that has ended by now. Answers whether none is left that could fill a gap. */
   async #pursueInquest(outlook: Outlook, now: number): Promise<boolean> {
     if (!this.#reading.hasInquest) return false;
     if (!this.#reading.isInquestOver && now - this.#narrowedAt >= HUNCH_MS) {
@@ -374,7 +374,7 @@ export class OutboxTail implements Tail {
       : this.#pace.next(now);
   }
 
-  /** Rarely, and never while nothing happens: it is only about how often to look and whether to ring. */
+  /** Rarely, and never while nothing happens: it only decides how often to poll and whether to notify. */
   async #countPeers(outlook: Outlook): Promise<void> {
     const now = this.#needs.clock.elapsed();
     const isKnown = now - this.#peersAt < PEERS_MS;
@@ -383,7 +383,7 @@ export class OutboxTail implements Tail {
     this.#peersAt = now;
   }
 
-  /** All that is still there is told again: a number below the newest may be in the hands of a transaction. */
+  /** All that is still there is delivered again: a number below the newest may belong to an open transaction. */
   #gap({ swept, gone }: OutboxPage, why: string): void {
     this.#needs.log.warn(
       { why, told: this.#reading.last },

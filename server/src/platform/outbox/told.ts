@@ -1,6 +1,6 @@
 /**
- * What this node has told its listeners, in two numbers, so that a server can be asked whether it tells the same
- * story: how many facts there were up to a place, and a sum over the times at which they were stated. A server that
+ * What this node has delivered to its listeners, in two numbers, so that a server can be asked whether it has the same
+ * history: how many facts there were up to a number, and a sum over the times at which they were stated. A server that
  * lost one of them, or has another in its place, answers something else; that its numbers go further than ours says
  * nothing, because a sequence runs ahead of what was committed with it.
  */
@@ -24,7 +24,7 @@ export interface Mark extends Sum {
   readonly seq: number;
 }
 
-/** What a server that tells our story says about the numbers above `from`, up to and with `to`. */
+/** What a server with our history says about the numbers above `from`, up to and with `to`. */
 export interface Claim extends Sum {
   /** Null: from the very first. */
   readonly from: number | null;
@@ -34,7 +34,7 @@ export interface Claim extends Sum {
 
 export class Told {
   #now: Mark = { seq: 0, count: 0, sum: 0 };
-  /** The server that we look at has said so. */
+  /** The current server has confirmed it. */
   #confirmed: Mark = this.#now;
 
   startAt(mark: Mark): void {
@@ -46,7 +46,7 @@ export class Told {
     this.#now = { seq, count: count + 1, sum: (sum + at) % SUM_MODULUS };
   }
 
-  /** What was told since the server last confirmed something; what was read there, and what we committed. */
+  /** What was delivered since the server last confirmed something; what was read there, and what we committed. */
   get latest(): Claim {
     const { seq, count, sum } = this.#confirmed;
     const end = this.#now;

@@ -1,15 +1,15 @@
 /**
- * What was touched since somebody began to look, by topic. Whoever reads from the database and wants to rely on what it
- * read asks afterwards whether any of the topics it turned out to be about was touched meanwhile. What happens to
- * other topics, other tenants' mostly, is not its business. Nothing is kept while nobody looks.
+ * What was invalidated since a read began, by topic. A caller that reads from the database and wants to cache what it
+ * read asks afterwards whether any of its topics was invalidated meanwhile. What happens to
+ * other topics, other tenants' mostly, does not matter. Nothing is kept while nobody reads.
  */
 
-/** More topics than this are not kept apart: whoever has been looking for so long has to look again. */
+/** More topics than this are not kept apart: a read that has lasted for so long has to be repeated. */
 const MOST_TOPICS = 100_000;
-/** Below this it is not worth while to clear away what nobody asks for any more. */
+/** Below this a clean-up of unused entries is not worth while. */
 const FEW_TOPICS = 1000;
 
-/** From when on somebody looks. */
+/** When a read began. */
 export interface TopicWatch {
   readonly since: number;
 }
@@ -18,7 +18,7 @@ export class Touches {
   readonly #watches = new Set<TopicWatch>();
   readonly #topics = new Map<string, number>();
   #count = 0;
-  /** Up to here, everything counts as touched. */
+  /** Up to here, everything counts as invalidated. */
   #floor = 0;
   #clearAt = FEW_TOPICS;
 
@@ -55,7 +55,7 @@ export class Touches {
   }
 
   #clearAway(): void {
-    // In the order in which they began: the first one has been looking for longest.
+    // In the order in which they began: the first one has been reading for longest.
     const [oldest] = this.#watches;
     for (const [topic, at] of this.#topics) if (at <= (oldest?.since ?? at)) this.#topics.delete(topic);
     if (this.#topics.size > MOST_TOPICS) this.touchAll();

@@ -1,7 +1,7 @@
 /**
- * A project is its members' alone, until the last of its admins has left: then nobody could give anybody a right in it
+ * A project belongs to its members alone, until the last of its admins has left: then nobody could grant a right in it
  * any more, and what is kept there would be lost. So an admin of the organisation can become its admin, knowingly and
- * in the project's own audit trail.
+ * in the project's own audit log.
  */
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";

@@ -20,7 +20,7 @@ import {
   type EnvironmentRow,
 } from "./store.ts";
 
-/** Every look at a project brings all of them along. */
+/** Every read of a project includes all of them. */
 const room = createBound({
   most: 1000,
   words: ["A project has at most", "environments"],
@@ -34,7 +34,7 @@ interface EnvironmentNeeds {
   readonly projects: Projects;
 }
 
-/** Told inside the transaction, before an environment goes: whoever keeps things in it clears them out and says so. */
+/** Called inside the transaction, before an environment is deleted: rooms that store things in it delete and announce them. */
 type BeforeEnvironmentDelete = (
   tx: Tx,
   actor: MemberActor,
@@ -43,7 +43,7 @@ type BeforeEnvironmentDelete = (
 ) => Promise<void>;
 
 /**
- * Told inside the transaction, before an environment's slug changes; what it answers is called once it has. Names that
+ * Called inside the transaction, before an environment's slug changes; the returned function is called once it has. Names that
  * others use for what is in it mean something else from then on.
  */
 type EnvironmentRename = (
@@ -66,7 +66,7 @@ const slugTaken = (slug: string) =>
   conflict(`An environment with the slug ${slug} exists in this project already.`);
 
 /**
- * Rights name an environment by its slug, so another slug is another set of rights for everything in it. Whoever may
+ * Rights name an environment by its slug, so another slug is another set of rights for everything in it. A caller who may
  * not do everything under both could read, or be rid of a denial, by renaming.
  */
 const everythingIn = (slugs: readonly string[]): Rule[] =>
@@ -96,7 +96,7 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
     return row;
   };
 
-  /** Rights go by the slug: whoever was judged by another one has to ask again. */
+  /** Rights depend on the slug: a check by another slug has to be repeated. */
   const changedMeanwhile = async (tx: Tx, project: ProjectRow, id: string) =>
     (await findEnvironment(tx, project.id, id))
       ? conflict("The environment has just been given another slug; try again.")
@@ -130,7 +130,7 @@ export function createEnvironments({ db, clock, permissions, projects }: Environ
     onDelete: (beforeDelete: BeforeEnvironmentDelete) => void beforeDeletes.push(beforeDelete),
     onRename: (rename: EnvironmentRename) => void renames.push(rename),
 
-    /** For whoever is about to make many, one after the other. */
+    /** For a caller that creates many, one after the other. */
     requireRoom: (projectId: string, more: number) => db.read((q) => room.check(q, projectId, more)),
 
     async create(

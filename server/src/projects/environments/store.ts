@@ -45,7 +45,7 @@ export const insertEnvironment = (
 ) => tx.first(insert, [row.id, row.projectId, row.name, row.slug, row.position ?? null, row.at]);
 export const makeRoomAt = (tx: Tx, projectId: string, position: number) =>
   tx.rows(makeRoom, [projectId, position]);
-/** Only while it still has the slug that the caller was judged by. */
+/** Only while it still has the slug that the rights were checked with. */
 export const updateEnvironment = (
   tx: Tx,
   before: Pick<EnvironmentRow, "id" | "slug">,

@@ -1,5 +1,5 @@
 /**
- * What a project's file holds. It must pass the same rules as if it had been typed in: whoever knows a passphrase can
+ * What a project's file holds. It must pass the same rules as any request: anyone who knows a passphrase can
  * make a file.
  */
 import { z } from "zod";

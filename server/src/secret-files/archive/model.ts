@@ -1,6 +1,6 @@
 /**
  * A project's file in small pieces. It may hold one secret of a hundred thousand versions, or a role of five hundred
- * rules: whatever is written, sent to another thread or taken in piece by piece keeps nobody waiting.
+ * rules: it is written, sent to another thread and imported piece by piece, so that no other request waits.
  */
 import type { Archive, ArchivedRole, ArchivedSecret, ArchivedVersion } from "./contract.ts";
 

@@ -1,4 +1,4 @@
-/** H2: whatever a file holds, reading it leaves room for others; measured in processor time of the reading thread. */
+/** H2: whatever a file holds, parsing it yields to other requests; measured in CPU time of the parsing thread. */
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { test } from "node:test";

@@ -53,7 +53,7 @@ export function* dotenvLines(entries: FileEntries): Writing {
 }
 export const writeDotenv = (entries: FileEntries): string => [...dotenvLines(entries)].join("");
 
-/** So many lines without an entry, or escapes in a value, are looked at in one go. */
+/** Lines without an entry, or escapes in a value, that are parsed in one go. */
 const BREATH = 1000;
 const LINE_BREAK = 0x0a;
 
@@ -65,7 +65,7 @@ class Reader {
     this.#text = text.replace(/^\uFEFF/, "");
   }
 
-  /** Lines are counted only for a complaint, from one. */
+  /** Lines are counted only for an error message, from one. */
   #fail(what: string, at = this.#at): never {
     let line = 1;
     for (let look = 0; look < at; look += 1) if (this.#text.charCodeAt(look) === LINE_BREAK) line += 1;

@@ -1,12 +1,12 @@
 /**
  * Names and values in the order in which they stand in a file. Files are large and come from anybody, so they are read
- * entry by entry: whoever reads can stop at the first one too many, and let others have a turn in between.
+ * entry by entry: the caller can stop at the first one too many, and yield in between.
  */
 import { Pace } from "../../platform/pace.ts";
 
 export type FileEntries = ReadonlyMap<string, string>;
 type FileEntry = readonly [key: string, value: string];
-/** Undefined where nothing was found for a while: a place to draw breath. */
+/** Undefined where nothing was found for a while: the caller may yield. */
 export type EntryReading = Generator<FileEntry | undefined, void>;
 
 /** From a thread of its own. */
@@ -23,7 +23,7 @@ export function withoutComment(line: string): string {
 /** A file, a line or so at a time. */
 export type Writing = Generator<string, void>;
 
-/** What is wrong with a file, in words for the person who sent it. Never quotes a value. */
+/** What is wrong with a file, for the person who sent it. Never quotes a value. */
 export class FormatError extends Error {
   override readonly name = "FormatError";
 }

@@ -57,14 +57,14 @@ const entriesOf = (key: fc.Arbitrary<string>): fc.Arbitrary<FileEntries> =>
 
 const same = (a: FileEntries, b: FileEntries) => assert.deepEqual([...a], [...b]);
 
-test("S-44 a .env file says after reading what was said before writing", () => {
+test("S-44 a .env file survives a round trip", () => {
   fc.assert(
     fc.property(entriesOf(simpleKey), (entries) => same(readDotenv(writeDotenv(entries)), entries)),
     { numRuns: sized(400, 2000) },
   );
 });
 
-test("S-44 a JSON file says after reading what was said before writing", () => {
+test("S-44 a JSON file survives a round trip", () => {
   fc.assert(
     fc.property(entriesOf(anyKey), (entries) => {
       const back = readJson(writeJson(entries));
@@ -74,7 +74,7 @@ test("S-44 a JSON file says after reading what was said before writing", () => {
   );
 });
 
-test("S-44 a YAML file says after reading what was said before writing", () => {
+test("S-44 a YAML file survives a round trip", () => {
   fc.assert(
     fc.property(entriesOf(anyKey), (entries) => same(readYaml(writeYaml(entries)), entries)),
     { numRuns: sized(400, 2000) },

@@ -1,8 +1,8 @@
 /**
- * Carrying out a plan. What it needs is asked for before anything is done, in a dry run too; then it is a walk through
- * the ordinary use cases, roles first (they are the likeliest to be refused). It is safe to repeat: what is there
- * already is no longer part of the next plan. Each part of it asks anew whether the caller is still welcome and may do
- * it: a large project takes minutes, and whoever is shut out meanwhile is shut out of the rest.
+ * Carrying out a plan. Its rights are checked before anything is done, in a dry run too; then it is a sequence of
+ * the ordinary use cases, roles first (they are the likeliest to be refused). It is safe to retry: what is there
+ * already is no longer part of the next plan. Each part checks again whether the caller still has access and may do
+ * it: a large project takes minutes, and a caller who loses access meanwhile does not get the rest done.
  */
 import type { Confirm, MemberActor } from "../../platform/actor.ts";
 import type { Clock } from "../../platform/clock.ts";
@@ -120,7 +120,7 @@ async function requireToCreate({ ability }: ProjectScope, batch: readonly Archiv
   }
 }
 
-/** Whether the caller may do all of it. What the use cases ask besides is asked again when they are called. */
+/** Whether the caller may do all of it. Other checks of the use cases are made when they are called. */
 export async function requireFor({ ability }: ProjectScope, plan: ImportPlan): Promise<void> {
   const at = ({ environment, path }: { environment: string; path: string }) => ({
     environment,

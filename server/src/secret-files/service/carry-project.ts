@@ -1,8 +1,8 @@
 /**
- * A whole project in one file and out of it again. Everything that one can see of a project's secrets travels: folders,
+ * Export and import of a whole project. The file has everything that one can see of a project's secrets: folders,
  * tags, comments, metadata, reminders, imports and, if asked for, custom roles and history. Personal overrides stay:
  * their owners are not known elsewhere. Imports from other projects are named by the project's slug; where nothing of
- * that name can be read, they are left out and said to be.
+ * that name can be read, they are left out and reported.
  */
 import type { Confirm, MemberActor } from "../../platform/actor.ts";
 import { inChunks, mapInChunks, Pace } from "../../platform/pace.ts";
@@ -27,7 +27,7 @@ import { requireCapacity } from "./require-capacity.ts";
 import { sealArchive } from "./seal-archive.ts";
 import { requireRight, type ProjectScope, refuseUnread, findFolder } from "../../secrets/index.ts";
 
-/** A whole project in memory, read and looked through: a few at once, one of each organisation. */
+/** Whole projects in memory: a few at once, one of each organisation. */
 const turns = createFairQueue({
   what: "whole projects are being exported or compared with a file",
   places: 3,
@@ -38,8 +38,8 @@ const turns = createFairQueue({
 });
 
 /**
- * Those that are under way, from the opening of the file to the last of its parts: each holds a whole project in
- * memory, so an organisation has two. Whoever waits holds what it sent, unopened. Taken before all other turns.
+ * Running imports, from the opening of the file to the last of its parts: each holds a whole project in
+ * memory, so an organisation has two. A waiting import holds its encrypted file. Taken before all other turns.
  */
 const arrivals = createFairQueue({
   what: "project files of this organisation are being taken in",
@@ -53,7 +53,7 @@ const arrivals = createFairQueue({
 type ProjectFileNeeds = ApplyNeeds & GatherNeeds;
 export type ProjectFiles = ReturnType<typeof createProjectFiles>;
 
-/** An import on its way: what it is to do, and whether its caller is still welcome. */
+/** A running import: its plan, and whether its caller still has access. */
 interface Cargo {
   readonly from: string;
   readonly plan: ImportPlan;
@@ -61,7 +61,7 @@ interface Cargo {
 }
 
 const HALFWAY = "The import was stopped; what it had taken in by then stays.";
-/** What is wrong with the file or with what is there would be wrong again. */
+/** An error of the file or of the project would come again in a retry. */
 const REPEATS = [400, 413, 422];
 const adviceOn = ({ status }: Problem): string =>
   REPEATS.includes(status) ? HALFWAY : `${HALFWAY} To complete it, import the file again.`;
@@ -142,7 +142,7 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
     );
   };
 
-  /** The trail says of every import how far it came, and so does the answer to one that was stopped. */
+  /** The audit log says of every import how far it came, and so does the answer to one that was stopped. */
   const carryOut = async (
     { actor, project }: ProjectScope,
     { from, plan, confirm }: Cargo,
@@ -157,7 +157,7 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
       await applying.apply({ actor, projectId, confirm, done }, plan);
     } catch (error) {
       if (!isAnything(done)) throw error;
-      // Why it was stopped is what the caller must hear, whether or not this can be written down.
+      // The caller gets the reason, whether or not the audit row can be written.
       await tell({ isComplete: false, ...done }).catch(() => undefined);
       throw error instanceof Problem ? stoppedAfter(error, adviceOn(error)) : error;
     }
@@ -170,7 +170,7 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
       refuseUnread(orgId);
       const file = await turns.run(orgId, async () => {
         refuseUnread(orgId);
-        // Rights may have gone while this waited.
+        // Rights may have been lost while this waited.
         const scope = await access.scope(actor, projectId);
         return sealArchive(await gathering.whole(actor, scope, wanted), wanted.passphrase);
       });
@@ -192,7 +192,7 @@ export function createProjectFiles(needs: ProjectFileNeeds) {
   };
 
   async function takeIn(actor: MemberActor, projectRef: string, input: ProjectToImport, confirm: Confirm) {
-    // Whoever waited for this may have lost the right to come in.
+    // A caller that waited for this may have lost the right to import.
     const { orgId, id, slug } = (await access.scope(actor, projectRef)).project;
     const opened = await openApart(orgId, input);
     // What came from this very project comes from here.

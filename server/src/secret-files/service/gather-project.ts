@@ -1,6 +1,6 @@
 /**
- * A project as it is, in the words of its file. Whoever exports must be able to read every value in it; whoever
- * imports needs to know what is there already, as far as it may see it.
+ * A project as it is, in the format of its file. An exporter must be able to read every value in it; an
+ * importer needs to know what is there already, as far as it may see it.
  */
 import type { MemberActor } from "../../platform/actor.ts";
 import type { Keyring } from "../../platform/crypto/index.ts";
@@ -59,7 +59,7 @@ interface WantedProject {
   readonly includeRoles: boolean;
 }
 
-/** What an older version is judged by. */
+/** What the rights to an older version are checked with. */
 interface ArchivedPast {
   readonly now: ReadSecret;
   readonly known: ReadonlyMap<string, TagRef>;
@@ -206,7 +206,7 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
         if (!now) continue;
         const versions = histories.get(row.id) ?? [];
         histories.set(row.id, versions);
-        // Those before were forgotten meanwhile.
+        // Earlier ones were deleted by retention meanwhile.
         if (versions.at(-1)?.version !== row.version - 1) versions.length = 0;
         versions.push(await toVersion(scope, row, { now, ...page }));
         if (versions.length > MOST_VERSIONS) throw tooManyVersions(now.row.key);
@@ -216,7 +216,7 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
     }
   };
 
-  /** The next older versions of these secrets, and what they are judged by. */
+  /** The next older versions of these secrets, and what their rights are checked with. */
   const pageAfter = async (
     { project }: ProjectScope,
     byId: ReadonlyMap<string, ReadSecret>,
@@ -332,7 +332,7 @@ export function createGathering({ db, keyring, access, tags, roles, reads }: Gat
         for (const { path, description } of await foldersIn(scope.project.orgId, environment)) {
           if (budget.isDue()) await budget.giveWay();
           const isReadable = canAt(scope, "secret-folders", environment, path);
-          // Whoever sees a secret knows of the folders it is in, but not what is said about them.
+          // A reader of a secret may know its folders, but not their descriptions.
           if (isReadable || above.has(path))
             found.folders.push({
               environment: environment.slug,

@@ -1,5 +1,5 @@
 /**
- * Opens a project's file on a thread of its own: fifty megabytes of JSON hold up for a second whoever reads them. It
+ * Opens a project's file on a worker thread: parsing fifty megabytes of JSON would block the event loop for a second. It
  * comes back in chunks, one asked for after the other, so that nobody waits long here either. One file at a time
  * on a node, organisations in turn; each may take so much memory and no more.
  */
@@ -38,7 +38,7 @@ function readFrom(worker: Worker): Promise<Archive> {
       if (said.pieces.length === 0) return resolve(archive.whole);
       worker.postMessage("more");
     });
-    // Out of memory is the file's fault too: whoever exports so much in one file is told to split it.
+    // Out of memory is the file's fault too: the message says to split the export.
     worker.on("error", (error: NodeJS.ErrnoException) =>
       reject(error.code === "ERR_WORKER_OUT_OF_MEMORY" ? tooManyParts() : error),
     );

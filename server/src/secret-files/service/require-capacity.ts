@@ -1,5 +1,5 @@
 /**
- * Whether there is room for all that a plan makes, asked before anything is done and in a dry run too: an import that
+ * Whether quotas have room for all that a plan creates, checked before anything is done and in a dry run too: an import that
  * meets a bound halfway would meet it again each time it is repeated.
  */
 import type { ImportPlan } from "../model.ts";

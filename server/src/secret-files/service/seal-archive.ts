@@ -1,5 +1,5 @@
 /**
- * The file that a whole project travels in: one line that says how the key is made from the passphrase, then one
+ * The file of a whole project: one line that says how the key is derived from the passphrase, then one
  * authenticated ciphertext. A wrong passphrase, a cut or a flipped bit anywhere refuses the whole file.
  */
 import { randomBytes, scrypt } from "node:crypto";
@@ -48,7 +48,7 @@ const SLICE_BYTES = 1024 * 1024;
 
 /** Of the document inside: some two hundred thousand secrets. */
 const MOST_PARTS = 5_000_000;
-/** So many secrets are looked through at once; then others get their turn. */
+/** Secrets that are checked at once, before yielding. */
 const SLICE = 1000;
 
 const CHUNK_LETTERS = 64 * 1024;
@@ -69,7 +69,7 @@ async function write(content: NewArchive): Promise<Buffer> {
 }
 const unread = archive.extend({ secrets: z.array(z.unknown()).max(1_000_000) });
 
-/** Whatever the file says is as if it had been typed in; so what is wrong with it is said in the same way. */
+/** The content of a file is treated like a request, and its errors are reported in the same way. */
 function inFile<T>(place: readonly (string | number)[], read: () => T): T {
   try {
     return read();

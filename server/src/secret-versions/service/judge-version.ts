@@ -11,8 +11,8 @@ export interface Then {
 }
 
 /**
- * An old version is judged by what the secret is today and by what it was then, and neither may open what the other
- * closes: a secret that an admin changed, untagged or moved into the open keeps its past to itself.
+ * Rights to an old version are checked by what the secret is today and by what it was, and neither may allow what the other
+ * denies: a secret that an admin changed, untagged or moved to an open folder keeps its past protected.
  */
 export async function learnThen(
   q: Query,

@@ -33,7 +33,7 @@ export function createVersions({ db, tags }: { readonly db: Db; readonly tags: T
       const row = await db.read((q) => findVersion(q, secret.id, version));
       if (!row || row.value === null) throw versionUnknown(version, secret.key);
       const [then] = await db.read((q) => learnThen(q, tags, folder, [row]));
-      // The refusal names today's place only: the one of then is what must not be told.
+      // The refusal names today's path only: the old one must not be revealed.
       if (!then || !mayAll(ability, "describeSecret", then.attributes))
         return deny(ability, { action: "describeSecret", subject: "secrets", attributes: place });
       return {

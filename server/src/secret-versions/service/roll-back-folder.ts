@@ -101,7 +101,7 @@ export function createRollbacks(needs: RollbackNeeds) {
     const paths = new Map(then.map((folder) => [folder.folderId, folder.path]));
     if ((await weighAt(q, [...paths.keys()], input.at)) > MAX_ANSWER_BYTES) throw rollbackTooLarge();
     const rows = await secretsAt(q, [...paths.keys()], input.at);
-    // Asked after the rows were read: what was cleared away before that has been noted by now.
+    // Queried after the rows were read: what retention deleted before that has been recorded by now.
     const wholeFrom = await horizonOf(q, [...paths.keys()]);
     if (wholeFrom && wholeFrom > input.at) throw beforeHistory(wholeFrom);
     return rows.flatMap((row) => {
@@ -199,7 +199,7 @@ export function createRollbacks(needs: RollbackNeeds) {
       );
       if (step.kind !== "update") {
         requireRight(scope.ability, step.kind, "secrets", after);
-        // What was moved or tagged out of somebody's reach does not come back into it by going back.
+        // What was moved or tagged out of a caller's reach does not come back by a rollback.
         if (step.kind === "create") requireNoGain(scope.ability, attributesOfLast(step.origin, known), after);
         continue;
       }
@@ -210,7 +210,7 @@ export function createRollbacks(needs: RollbackNeeds) {
     return known;
   };
 
-  /** A folder that has to be made again is made by whoever goes back, and needs the same right as any other. */
+  /** A folder that has to be created again needs the caller's right to create it. */
   const requireFolders = async (
     q: Query,
     { scope, environment }: RollbackScope,

@@ -74,7 +74,7 @@ export function createExplanations({ access, permissions }: ExplainNeeds) {
     const rules = await permissions.rulesOf({ id: identityId, orgId: project.orgId }, project.id);
     if (rules.length === 0) throw notFound("The identity", identityId);
     const ability = compileRules(rules);
-    // A thousand rules were made ready; they will be asked in another stretch.
+    // A thousand rules were compiled; yield before they are evaluated.
     await new Pace().rest();
     return ability;
   }

@@ -1,4 +1,4 @@
-/** Worlds that are made to hurt: many imports, many names that nobody has, sources that are gone. */
+/** Hostile projects: many imports, many unknown names, deleted sources. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { aProject } from "../../../test/builders.ts";
@@ -41,7 +41,7 @@ async function manyFolders(
   );
 }
 
-test("names that nobody has are looked for through many imports, and stay as they are written", async () => {
+test("unknown names are searched for through many imports, and stay as they are written", async () => {
   const { id: projectId } = await aProject(house.owner);
   await manyFolders(projectId, 50, "root-imports");
   const secretValue = Array.from({ length: 1000 }, (_, n) => `\${NONE_${n}}`).join("");
@@ -123,7 +123,7 @@ test("what cannot be the name of a secret is text between braces", async () => {
   assert.equal(taken.status, 200, JSON.stringify(taken.body));
 });
 
-test("a source project that is gone when its secrets are looked for brings nothing, and refuses nothing", async () => {
+test("a source project that is deleted when its secrets are searched brings nothing, and fails nothing", async () => {
   const [{ id: projectId }, { id: source }] = [await aProject(house.owner), await aProject(house.owner)];
   await house.owner.post("/api/v4/secrets/OWN", {
     projectId,

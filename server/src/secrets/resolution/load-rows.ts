@@ -1,4 +1,4 @@
-/** Rows that imports and references lead to: with everybody's looks if they are few, else in the organisation's turn. */
+/** Rows that imports and references lead to: on shared read pipelines if few, else in the organisation's turn. */
 import type { Db } from "../../platform/db/index.ts";
 import {
   listInFolders,
@@ -34,6 +34,6 @@ const inTurnOf = (db: Db, tenant: string): Loader => ({
   byKeys: (reach, keys) => db.read((q) => manyByKeys(q, reach, keys), { tenant }),
 });
 
-/** Unless it is the turn for a large answer, `IsLarge` is thrown where much would come. */
+/** Unless it is the turn for a large answer, `IsLarge` is thrown when there is too much to load. */
 export const createLoader = (db: Db, orgId: string, isLarge: boolean): Loader =>
   isLarge ? inTurnOf(db, orgId) : quickly(db);

@@ -116,7 +116,7 @@ test("a key is found where the slow rules find it", () => {
   );
 });
 
-test("a value expands to what the slow rules expand it to, cycles and closed secrets included", () => {
+test("a value expands to what the slow rules expand it to, cycles and unreadable secrets included", () => {
   fc.assert(
     fc.property(trees, (tree) => {
       const expander = new Expander(worldOf(tree));
@@ -179,7 +179,7 @@ test("once no steps are left nothing is looked up any more", () => {
   assert.equal(looks, 10);
 });
 
-test("what a value refers to is told once each, and no more of it than shows that it is too much", () => {
+test("references of a value are listed once each, and only as many as show that they are too many", () => {
   assert.deepEqual(
     referencesIn("${A}${A} ${ A }${dev.A}${dev.A}").map(({ environment, key }) => [environment, key]),
     [

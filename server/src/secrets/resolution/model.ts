@@ -1,6 +1,6 @@
 /**
- * Imports and references, decided. docs/secret-resolution.md states the rules in prose; this is the same in code,
- * pure: it asks a SecretLookup and never loads anything. What the SecretLookup does not know yet is noted, loaded
+ * How imports and references resolve. docs/secret-resolution.md states the rules in prose; this is the same in code,
+ * pure: it asks a SecretLookup and never loads anything. What the SecretLookup does not have yet is noted, loaded
  * by the caller, and the question asked again.
  *
  * Everything is decided for one reader. What the reader may not read does not exist here, so nothing can be seen
@@ -54,9 +54,9 @@ const MAX_CHAIN = 64;
 interface Allowance {
   /** References followed. */
   readonly steps: number;
-  /** Characters put in for references: many small values may all refer to one large one. */
+  /** Characters inserted for references: many small values may all refer to one large one. */
   readonly characters: number;
-  /** Folders looked into: a name that nobody has is looked for in everything that is imported. */
+  /** Folders searched: an unknown name is searched for in everything that is imported. */
   readonly looks: number;
 }
 export const ALLOWANCE: Allowance = { steps: 10_000, characters: 16 * 1024 * 1024, looks: 250_000 };
@@ -83,7 +83,7 @@ export const tooManyReferences = (key: string) =>
     `The value of ${JSON.stringify(key)} refers to more than ${MAX_REFERENCES} different secrets; that is the most one value may.`,
   );
 
-/** What a value refers to, each once; of a value with too many no more than shows that they are too many. */
+/** What a value refers to, each once; if there are too many, only as many as show that. */
 export function referencesIn(value: string): Reference[] {
   if (!mayRefer(value)) return [];
   const read = new Set<string>();
@@ -102,8 +102,8 @@ export function referencesIn(value: string): Reference[] {
 }
 
 /**
- * A folder's secret by name as the reader sees it: its own, else that of the first import that has it. Whoever counts
- * says with `mayLook` whether there is to be another look; where there is not, nothing is found.
+ * A folder's secret by name as the reader sees it: its own, else that of the first import that has it. The caller
+ * bounds the search with `mayLook`; where it says no, nothing is found.
  */
 export function findEffective(
   lookup: SecretLookup,
@@ -153,7 +153,7 @@ interface Expansion {
 export class Expander {
   readonly #lookup: SecretLookup;
   readonly #known = new Map<string, string>();
-  /** What a name means in a folder, by both: a thousand references to one secret look for it once. */
+  /** Results by folder and name: a thousand references to one secret search for it once. */
   readonly #found = new Map<string, FoundReference>();
   readonly wants: Want[] = [];
   #steps: number;
@@ -199,10 +199,10 @@ export class Expander {
       if (part === "cut") isCut = true;
       if (part === null || part === "cut") return whole;
       isCut ||= part.isCut;
-      // A value that grows without measure (a doubling chain) stays as it is written.
+      // A value that grows without bound (a doubling chain) stays as it is written.
       const grown = length + part.text.length - whole.length;
       const fits = grown <= MAX_EXPANDED && part.text.length <= this.#characters;
-      // What was cut is worked out anew each time: it costs even where it is not put in.
+      // What was cut is computed again each time: it costs even where it is not inserted.
       if (fits || part.isCut) this.#characters -= part.text.length;
       if (!fits) return whole;
       length = grown;

@@ -166,7 +166,7 @@ test("a reader sees nothing through an import or a reference that it could not r
   assert.equal((await house.owner.get(listAt(id, "dev"))).body.secrets[0].secretValue, "hush-hello");
 });
 
-test("an import from another project is judged by the rights in that project, and its changes count", async () => {
+test("an import from another project is checked by the rights in that project, and its changes count", async () => {
   const [a, b] = [await aProject(house.owner), await aProject(house.owner)];
   await put(house.owner, b.id, "dev", ["FROM_B", "${INNER}"]);
   await put(house.owner, b.id, "dev", ["INNER", "b"]);
@@ -234,7 +234,7 @@ test("the tag of an answer changes with everything that changes the answer, and 
   );
 });
 
-test("whoever shows a changed secret through imports or references, at any depth, hears of it once", async () => {
+test("a folder that shows a changed secret through imports or references, at any depth, is announced once", async () => {
   const { id } = await aProject(house.owner);
   const other = await aProject(house.owner);
   await put(house.owner, id, "prod/base", ["K", "1"]);
@@ -273,7 +273,7 @@ async function inDatabase(text: string, values: unknown[]): Promise<unknown[]> {
   return rows;
 }
 
-test("an answer grows by a bounded amount, however many secrets refer to a large one; it is told by what stays as written", async () => {
+test("an answer grows by a bounded amount, however many secrets refer to a large one; references beyond that stay as written", async () => {
   const { id } = await aProject(house.owner);
   const big = "x".repeat(900_000);
   await put(house.owner, id, "dev", ["BIG", big]);
@@ -302,7 +302,7 @@ test("what is too large for one answer is refused before it is loaded; names, an
     secretPath: "/",
     secrets,
   });
-  // Nothing of this opens: it must not come so far.
+  // None of this can be decrypted: it must not come so far.
   await inDatabase(
     "UPDATE secrets SET value = convert_to(repeat('x', 1024 * 1024), 'UTF8') WHERE project_id = $1",
     [id],
@@ -334,7 +334,7 @@ test("what is too large for one answer is refused before it is loaded; names, an
   assert.equal((await reader.client.get(listAt(id, "dev"))).status, 200);
 });
 
-test("each import is judged with the tags of its own secrets, also where several folders of a project have tags", async () => {
+test("each import is checked with the tags of its own secrets, also where several folders of a project have tags", async () => {
   const { id } = await aProject(house.owner);
   await put(house.owner, id, "dev", ["OWN", "own"]);
   for (const [environment, slug] of [

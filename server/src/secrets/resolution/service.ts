@@ -91,7 +91,7 @@ export class Resolution implements SecretLookup {
     this.#scopes.set(scope.project.id, scope);
   }
 
-  /** Another project as this session judged it, null if it was gone; undefined if it never came there. */
+  /** Another project as this session saw it, null if it was deleted; undefined if it never got there. */
   scopeIn(projectId: string): ProjectScope | null | undefined {
     return this.#scopes.get(projectId);
   }
@@ -154,7 +154,7 @@ export class Resolution implements SecretLookup {
     return this.#scopes.get(folder.projectId)?.ability.can(action, "secrets", attributes) ?? false;
   }
 
-  /** Keys and tags for rows that are about to be judged and opened; one look each, however many rows. */
+  /** Data keys and tags for rows that are about to be checked and decrypted; one query each, however many rows. */
   async prepare(projectId: string, rows: readonly SecretRow[]): Promise<void> {
     for (const row of rows) {
       if (!this.#vaults.has(row.keyId))
@@ -163,7 +163,7 @@ export class Resolution implements SecretLookup {
     if (rows.some((row) => row.tagIds.length > 0)) {
       const known = this.#tags.get(projectId) ?? new Map<string, TagRef>();
       this.#tags.set(projectId, known);
-      // Added to those of other folders: a secret without its tags would be judged by the wrong rules.
+      // Added to those of other folders: a secret without its tags would be checked by the wrong rules.
       const found = await this.#needs.tags.lookUp(
         projectId,
         rows.map((row) => row.tagIds),
@@ -172,7 +172,7 @@ export class Resolution implements SecretLookup {
     }
   }
 
-  /** Rows that were loaded for this answer elsewhere: what they take is not there for imports. */
+  /** Rows that were loaded for this answer elsewhere: their size is not available for imports. */
   count(rows: readonly Weighed[]): void {
     this.#listingRoom -= weightOf(rows);
   }
@@ -185,7 +185,7 @@ export class Resolution implements SecretLookup {
     const attributes = attributesOf(folder, row.key, tags);
     if (!ability.can("describeSecret", "secrets", attributes)) return null;
     if (row.isLeftOut) throw answerTooLarge();
-    // Encrypted metadata goes with the value: opened only where that is wanted too, and then noted as a reading.
+    // Encrypted metadata goes with the value: decrypted only where that is wanted too, and then audited as a read.
     const isReadable = wantsValue && ability.can("readValue", "secrets", attributes);
     const dataKey = this.#dataKey(row);
     const metadata = isReadable
@@ -210,7 +210,7 @@ export class Resolution implements SecretLookup {
     if (found.length > MAX_FOLDERS) throw tooManyFolders();
     for (const spot of fresh) this.#folders.set(spotKey(spot), null);
     for (const folder of found) this.#folders.set(spotKey(folder), folder);
-    // A place that an import names but that has no folder (any more) is known to be empty.
+    // A path that an import names but that has no folder (any more) is known to be empty.
     for (const folder of found) {
       for (const [, environmentId, path] of folder.imports ?? []) {
         const key = spotKey({ environmentId, path });
@@ -304,7 +304,7 @@ export class Resolution implements SecretLookup {
     }
   }
 
-  /** One secret by name through the imports of a folder, its own secrets left out of the question. */
+  /** One secret by name through the imports of a folder, without its own secrets. */
   async findImported(folder: FolderPlace, key: string, wantsValue: boolean): Promise<ReadSecret | null> {
     await this.#learnFolders([folder]);
     const ids = [...this.#folders.values()].flatMap((known) =>
@@ -338,7 +338,7 @@ export class Resolution implements SecretLookup {
           return text === undefined ? secret : { ...secret, value: redact(text) };
         });
       }
-      // Looking around costs in each round; what is put in is put in once, in the last.
+      // Searching costs in each round; values are inserted once, in the last.
       this.#allowance = { ...this.#allowance, looks: expander.left.looks };
       await this.#satisfy(expander.wants);
     }

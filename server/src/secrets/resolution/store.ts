@@ -11,7 +11,7 @@ export interface ReachedFolder extends FolderPlace {
 
 export const MAX_FOLDERS = 20_000;
 
-// Every folder that the given ones lead to through imports, loops included once.
+// Every folder that the given ones lead to through imports, each once, also in cycles.
 const reached = sql<ReachedFolder>(`
   WITH RECURSIVE reach (environment_id, path) AS (
     SELECT e, p FROM unnest($1::uuid[], $2::text[]) AS s (e, p)
@@ -50,12 +50,12 @@ export const secretsInFolders = (q: SlowQuery, folderIds: readonly string[], own
 export interface Reach {
   readonly folderIds: readonly string[];
   readonly ownerId: string | null;
-  /** So many bytes may come. */
+  /** How many bytes may be loaded. */
   readonly room: number;
 }
 const least = (room: number): number => Math.min(room, QUICK_BYTES);
 
-/** All of them, or, if they are more than there is room for, their names only. Undefined = many: look with the large one. */
+/** All of them, or, if they are too large, their names only. Undefined = many: use the large statement. */
 export const listInFolders = async (
   q: Query,
   { folderIds, ownerId, room }: Reach,
@@ -70,7 +70,7 @@ export const listManyInFolders = (
   wantsValue: boolean,
 ): Promise<WeighedRow[]> => q.rows(largeInFolders, [folderIds, ownerId, room, wantsValue, null]);
 
-/** As many as there is room for; of the others only that they are there. Undefined = many: look with the large one. */
+/** As many as fit; of the others only that they exist. Undefined = many: use the large statement. */
 export const secretsByKeys = async (
   q: Query,
   { folderIds, ownerId, room }: Reach,

@@ -141,7 +141,7 @@ export function requireDistinct(keys: readonly string[]): void {
 
 const MAX_AUDITED = 100;
 
-/** What the audit log says about a change: names and versions, never a value. */
+/** The audit row of a change: names and versions, never a value. */
 export function auditOf(
   place: { readonly environment: string; readonly path: string },
   changes: readonly SecretChangeStep[],

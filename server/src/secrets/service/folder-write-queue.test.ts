@@ -85,7 +85,7 @@ test("many updates of one secret at once all happen, each as a version of its ow
   );
 });
 
-test("of many writers at once each is told of, whoever shared a transaction with whom", async () => {
+test("each of many concurrent writers is announced, whichever of them shared a transaction", async () => {
   const { id: projectId } = await aProject(house.owner);
   const near = await openStream(house.base, house.owner.token, { projectId });
   const far = await openStream(other.base, house.owner.token, { projectId });
@@ -130,7 +130,7 @@ test("of many who create the same name at once, also on two nodes, one succeeds"
   assert.equal((await versionsOf(projectId)).length, 1);
 });
 
-test("one who is refused does not hold up or undo the others", async () => {
+test("a refused request does not delay or undo the others", async () => {
   const { id: projectId } = await aProject(house.owner);
   await house.owner.post("/api/v4/secrets/THERE", body(projectId, { secretValue: "x" }));
   const answers = await Promise.all([
@@ -268,7 +268,7 @@ for (const [what, write] of INTO_FOLDER)
     const mover = new pg.Client(house.database.connection);
     await mover.connect();
     try {
-      // As a move does it: the tree for itself first, then the paths.
+      // As a move does it: an exclusive lock on the tree first, then the paths.
       await mover.query("BEGIN");
       await mover.query("SELECT pg_advisory_xact_lock(project_lock_key($1))", [projectId]);
       let isAnswered = false;

@@ -1,8 +1,8 @@
 /**
- * The queue in which writers of one folder are served. All who waited are served in one transaction: their rows are locked
+ * The queue of write requests for one folder. All that waited share one transaction (group commit): their rows are locked
  * by one statement, decided on one after the other (each sees what the ones before it did), and written by one. A busy
  * folder so costs a fraction of a transaction per write, and sixteen updates of one secret do not queue for its row lock.
- * Each is refused, audited and told of by itself.
+ * Each is refused, audited and announced by itself.
  */
 import type { Clock } from "../../platform/clock.ts";
 import type { DataKey, Keyring } from "../../platform/crypto/index.ts";
@@ -40,15 +40,15 @@ interface FolderWriteQueueNeeds {
 
 type WriteOutcome = PromiseSettledResult<readonly ReadSecret[]>;
 
-/** Together; a larger single request is served alone. */
+/** Of all requests in one transaction; a larger single request gets one of its own. */
 const MOST_KEYS = 200;
-/** Up to so many are loaded without asking how large they are. */
+/** Up to this many are loaded without asking for their size first. */
 const FEW_KEYS = 64;
 
 /** They do not fit into one transaction together; each may by itself. */
 class TooMuchTogether extends Error {}
 
-/** Nobody got anything done: there is nothing to commit. */
+/** Every request was refused: there is nothing to commit. */
 class AllRefused extends Error {
   readonly outcomes: readonly WriteOutcome[];
   constructor(outcomes: readonly WriteOutcome[]) {
@@ -85,7 +85,7 @@ const refusable = <T>(plan: Promise<T>): Promise<PromiseSettledResult<T>> =>
     },
   );
 
-/** As many from the front of the line as go together. */
+/** As many from the front of the queue as fit into one transaction. */
 function goTogether(waiting: readonly { readonly item: WriteRequest }[]): number {
   let keys = 0;
   const end = waiting.findIndex(({ item }, n) => {
@@ -118,7 +118,7 @@ export function createFolderWriteQueue({ db, clock, keyring, tags }: FolderWrite
     return { changeSet, shown };
   };
 
-  /** The rows as a use case looks at them. */
+  /** The locked rows as a use case sees them. */
   const look = async (
     projectId: string,
     rows: readonly SecretRow[],
@@ -160,7 +160,7 @@ export function createFolderWriteQueue({ db, clock, keyring, tags }: FolderWrite
         const { changeSet, shown } = plan.value;
         changeSets.push(changeSet);
         outcomes.push({ status: "fulfilled", value: shown });
-        // Whoever comes after and asks for one of these names goes on from here.
+        // A later request for one of these names continues from here.
         if (request.keys.every((key) => lastUse.get(key) === turn)) continue;
         for (const version of changeSet.versions) noteVersion(present, version, at);
         seen = await look(project.id, [...present.values()]);

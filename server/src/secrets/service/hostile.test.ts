@@ -21,7 +21,7 @@ const valueOf = async (projectId: string, key: string, more = "") =>
 const aTag = async (projectId: string, slug: string): Promise<string> =>
   (await house.owner.post(`/api/v1/projects/${projectId}/tags`, { slug, color: "" })).body.tag.id;
 
-test("a batch creates only names that its sender may create, whatever it looked for", async () => {
+test("a batch creates only names that its sender may create, whatever names it searched for", async () => {
   const { id: projectId } = await aProject(house.owner);
   const role = await aRole(house.owner, projectId, [
     { subject: "secrets", action: "describeSecret" },

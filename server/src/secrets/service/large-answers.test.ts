@@ -85,7 +85,7 @@ test("H5 eight large lists at once: no stretch of the event loop holds more than
     if (!isOver) setImmediate(look);
   };
   look();
-  // Fetched without a word about their content: taking it apart here would count as ours.
+  // Fetched without parsing: parsing here would count as the server's work.
   const sizes = await Promise.all(
     Array.from({ length: 8 }, async () => {
       const ask = () =>
@@ -105,11 +105,11 @@ test("H5 eight large lists at once: no stretch of the event loop holds more than
   isOver = true;
   assert.equal(new Set(sizes).size, 1);
   assert.ok((sizes[0] ?? 0) > COUNT * 8000);
-  // With what the collector of garbage does beside; in one piece it was 300.
+  // Including garbage collection; in one piece it was 300.
   assert.ok(longest < 180, `${Math.round(longest)} ms of work in one stretch`);
 });
 
-test("H5 whoever asked and left while waiting is not worked for", async () => {
+test("H5 no work is done for a caller that disconnected while waiting", async () => {
   const countReadings = async () => {
     const { rows } = await withClient(house.database.server, house.database.connection.database, (client) =>
       client.query<{ count: string }>(
@@ -121,7 +121,7 @@ test("H5 whoever asked and left while waiting is not worked for", async () => {
   };
   const readings = async () => {
     let count = await countReadings();
-    // Readings are written down together, a moment later.
+    // Reads are audited together, a moment later.
     await until(async () => {
       const before = count;
       await new Promise((resolve) => setTimeout(resolve, 500));
@@ -144,7 +144,7 @@ test("H5 whoever asked and left while waiting is not worked for", async () => {
   await new Promise((resolve) => setTimeout(resolve, 100));
   leaving.abort();
   await Promise.all(left);
-  // Whoever stays has the turn after them.
+  // The remaining caller has the turn after them.
   const stayed = await house.owner.get(list());
   assert.equal((stayed.body.secrets as Listed[]).length, COUNT);
   const made = (await readings()) - before;

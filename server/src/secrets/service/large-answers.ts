@@ -1,6 +1,6 @@
 /**
- * Large answers. What is read for one, opened and written down takes hundreds of megabytes and seconds, so few are made
- * at once and organisations take turns; each is made in chunks, and everybody else's request comes in between.
+ * Large answers. To read, decrypt and serialise one takes hundreds of megabytes and seconds, so few are made
+ * at once and organisations take turns; each is made in chunks, and other requests are served in between.
  */
 import { Readable } from "node:stream";
 import { LRUCache } from "lru-cache";
@@ -20,7 +20,7 @@ const CHUNK_BYTES = 64 * 1024;
 interface LargeAnswers {
   /**
    * Does it the quick way; if that finds much, does it again in the organisation's turn, with the rights that the
-   * caller has by then. `what` tells answers apart.
+   * caller has by then. `what` identifies the answer.
    */
   either<T>(
     scope: ProjectScope,
@@ -34,12 +34,12 @@ export function createLargeAnswers(access: Access): LargeAnswers {
     what: "large lists of secrets are being answered",
     places: 3,
     perTenant: 1,
-    // Whoever waits holds nothing: a fleet that starts together is served one after the other, not refused.
+    // A waiting request holds nothing: a fleet that starts together is served one after the other, not refused.
     waitingPerTenant: 1000,
     waiting: 5000,
     patienceMs: 30_000,
   });
-  /** What was large before is not tried the quick way first. */
+  /** What was large before skips the quick way. */
   const known = new LRUCache<string, true>({ max: 10_000, ttl: KNOWN_MS });
   return {
     async either(scope, what, work) {
@@ -54,7 +54,7 @@ export function createLargeAnswers(access: Access): LargeAnswers {
       }
       refuseUnread(orgId);
       return turns.run(orgId, async () => {
-        // Hundreds may have asked and left while they waited; each would be a second of work for nobody.
+        // Hundreds may have disconnected while they waited; each would be a second of work for nobody.
         if (scope.actor.caller?.isGone?.()) throw badRequest("This connection was closed.");
         refuseUnread(orgId);
         return work(await access.scope(scope.actor, id), true);
@@ -119,7 +119,7 @@ export const refuseUnread = (orgId: string): void => unsent.requireRoom(orgId);
 /** What is counted of an organisation, in bytes. */
 export const unreadBytes = (orgId: string): number => unsent.of(orgId);
 
-/** Let go of piece by piece, as they are sent. */
+/** Released piece by piece, as they are sent. */
 export function streamOf(orgId: string, chunks: Buffer[]): Readable {
   const left = chunks.reverse();
   unsent.add(orgId, lengthOf(left));
@@ -136,7 +136,7 @@ export function streamOf(orgId: string, chunks: Buffer[]): Readable {
   });
 }
 
-/** All of it stays until its end, so all of it counts until then; what is on the wire is a copy and holds no more than itself. */
+/** The whole buffer stays until its end is sent, so all of it counts until then; what is in the socket is a copy. */
 export function streamOfOne(orgId: string, file: Buffer): Readable {
   let whole: Buffer | undefined = file;
   let at = 0;

@@ -1,5 +1,5 @@
 /**
- * Moving and copying. Whoever takes a value elsewhere must be able to read it here and to create it there, and to edit
+ * Moving and copying. The caller must be able to read the value here and to create it there, and to edit
  * what is there already if it is overwritten.
  */
 import type { MemberActor } from "../../platform/actor.ts";
@@ -88,14 +88,14 @@ export function createSecretMoves(needs: WriteNeeds) {
       requireRight(ability, "create", "secrets", there);
       const taken = takenBy(trip, row);
       if (!taken || !input.shouldOverwrite) continue;
-      // What is there goes under with its own tags: they may protect it although the newcomer's would not.
+      // The overwritten secret is checked with its own tags: they may protect it although the new one's would not.
       const before = attributesOf(destination, taken.key, tagsFor(known, taken.tagIds));
       for (const attributes of [before, there]) requireRight(ability, "edit", "secrets", attributes);
       requireNoGain(ability, before, there);
     }
   };
 
-  /** A secret that is there already takes over the state and keeps its own id; else the moved one keeps its. */
+  /** A secret that exists there takes over the state and keeps its own id; else the moved one keeps its id. */
   const changesFor = async (trip: Move, row: SecretRow): Promise<SecretChangeStep[]> => {
     const { tx, source, destination, input, isMove } = trip;
     const state = await stateOf(tx, row);

@@ -1,5 +1,5 @@
 /**
- * What becomes of each secret that a request names, decided on rows that are read and locked: whether the caller may, what
+ * The plan for each secret that a request names, made on rows that are read and locked: whether the caller may, what
  * is refused, what is written and what the caller is shown. Nothing here has an effect.
  */
 import type { Keyring } from "../../platform/crypto/index.ts";
@@ -31,7 +31,7 @@ import {
   type NewFields,
 } from "./drafts.ts";
 
-/** A place that the caller asked about, before it is known whether the folder exists. */
+/** A path that the caller named, before it is known whether the folder exists. */
 export interface Target {
   readonly scope: ProjectScope;
   readonly at: FolderAddress;
@@ -66,20 +66,20 @@ type WriteKind =
   | {
       readonly kind: "update";
       readonly items: readonly SecretToChange[];
-      /** What is done about names that are not there. */
+      /** What is done about names that do not exist. */
       readonly mode: UpdateMode;
     }
   | { readonly kind: "delete"; readonly items: readonly SecretToRemove[] };
 
 export type WriteRequest = WriteKind & {
   readonly target: Target;
-  /** Every name that is looked at or written. */
+  /** Every name that is read or written. */
   readonly keys: readonly string[];
   /** For the audit log. */
   readonly event: string;
 };
 
-/** What a plan is made on: everything was read under its locks. */
+/** The input of a plan: everything was read under its locks. */
 export interface LockedFolder {
   readonly tx: Tx;
   readonly folder: WatchedFolder | undefined;
@@ -121,7 +121,7 @@ function planNew(
   };
 }
 
-/** The row of that name, or the refusal that gives nothing away to someone who may not ask. */
+/** The row of that name, or a refusal that tells a caller without rights nothing. */
 function pick(context: PlanContext, { key, type }: SecretToRemove, action: string): SecretRow {
   const { scope, place } = context.target;
   const ownerId = type === "personal" ? scope.actor.id : null;
@@ -168,7 +168,7 @@ async function planRemoval(context: PlanContext, item: SecretToRemove): Promise<
   const folder = context.folder as FolderPlace;
   const tags = context.tagsOf(row);
   requireRight(ability, "delete", "secrets", attributesOf(folder, row.key, tags));
-  // Overrides of a secret that is gone would override nothing.
+  // Overrides of a deleted secret would override nothing.
   const gone = row.ownerId === null ? context.rowsOf(row.key) : [row];
   const dataKey = await context.keyring.dataKeyById(row.keyId, context.tx);
   return {
@@ -177,7 +177,7 @@ async function planRemoval(context: PlanContext, item: SecretToRemove): Promise<
   };
 }
 
-/** Made because it is not there: under the name that it is going to have, not the one it was looked for by. */
+/** Created because it does not exist: under its new name, not the one it was searched by. */
 function planUpsert(context: PlanContext, { key: asked, fields, tags = [] }: SecretToChange): SecretPlan {
   const { scope, place } = context.target;
   const key = fields.newSecretName ?? asked;
@@ -194,7 +194,7 @@ function planUpsert(context: PlanContext, { key: asked, fields, tags = [] }: Sec
   return planNew(context, { ...made, key, tags }, null);
 }
 
-/** Undefined: it is not there, and that is fine. */
+/** Undefined: it does not exist, and that is fine. */
 function planUpdate(
   context: PlanContext,
   item: SecretToChange,
@@ -203,7 +203,7 @@ function planUpdate(
   const isThere = context.rowsOf(item.key).some((row) => row.ownerId === null);
   if (isThere || mode === "failOnNotFound") return planChange(context, item);
   if (mode === "upsert") return planUpsert(context, item);
-  // Whoever may not change it is not told that it is not there.
+  // A caller who may not change it does not learn that it does not exist.
   const { scope, place } = context.target;
   requireRight(scope.ability, "edit", "secrets", attributesOf(place, item.key, []));
   return undefined;

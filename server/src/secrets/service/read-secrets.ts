@@ -42,7 +42,7 @@ export interface NotModified {
   readonly etag: string;
   readonly isNotModified: true;
 }
-/** The same answer as last time, in the very bytes. */
+/** The same answer as last time, byte for byte. */
 export interface SameAnswer {
   readonly etag: string;
   readonly isNotModified: false;
@@ -52,11 +52,11 @@ export interface SecretList {
   readonly etag: string;
   readonly isNotModified: false;
   readonly body?: never;
-  /** For the door, which alone knows the bytes: to be given again while the tag is current. */
+  /** For routes.ts, which has the bytes: to be sent again while the ETag is current. */
   readonly keep: (body: Buffer) => void;
   readonly secrets: readonly ReadSecret[];
   readonly imports: readonly ImportBlock[];
-  /** Nothing that is there was kept from the reader. */
+  /** Nothing was hidden from the reader. */
   readonly isWhole: boolean;
   readonly isLarge: boolean;
 }
@@ -79,7 +79,7 @@ export function createSecretReads(needs: ReadNeeds) {
   const answers = createAnswers();
   const large = createLargeAnswers(access);
 
-  /** With `seen`: the tag of what that session resolved, under the very rights it judged with. */
+  /** With `seen`: the ETag of what that session resolved, under the rights it was checked with. */
   const tagOf = async (
     scope: ProjectScope,
     shape: unknown,
@@ -92,7 +92,7 @@ export function createSecretReads(needs: ReadNeeds) {
       const known = met === undefined ? await access.neighbour(scope.actor, id) : met;
       if (known) scopes.push(known);
     }
-    // Environments are remembered and may lag behind the revision for a moment, in every project: then the tag says so.
+    // Environments are cached and may lag behind the revision for a moment, in every project: then the ETag says so.
     return etagOf(
       [shape, scopes.map(({ project }) => project.environments)],
       revision,
@@ -103,7 +103,7 @@ export function createSecretReads(needs: ReadNeeds) {
   const currentTag = async (scope: ProjectScope, shape: unknown): Promise<string> =>
     tagOf(scope, shape, await db.read((q) => readRevision(q, scope.project.id)));
 
-  /** Whoever may see nothing anywhere gets the full treatment, and its refusal. */
+  /** A caller who may see nothing anywhere takes the full path, and gets its refusal. */
   const mayLook = ({ ability }: ProjectScope): boolean => ability.can("describeSecret", "secrets");
 
   return {
@@ -264,7 +264,7 @@ export function createSecretReads(needs: ReadNeeds) {
     readonly note: (metadata: Noted) => Promise<void>;
   }
 
-  /** What can be said without reading a single row, once the database has said which tag is current. */
+  /** What can be answered without reading a single row, once the database has said which ETag is current. */
   async function answerAgain(
     scope: ProjectScope,
     shape: unknown,
@@ -329,7 +329,7 @@ export function createSecretReads(needs: ReadNeeds) {
         ? await resolution.findImported(folder, name, query.viewSecretValue)
         : null;
     if (imported) return imported;
-    // Unknown or not for this reader: the same refusal, so that neither gives the other away.
+    // Unknown or forbidden: the same refusal, so that they cannot be told apart.
     if (found.id !== null)
       return deny(scope.ability, { action: "describeSecret", subject: "secrets", attributes });
     requireRight(scope.ability, "describeSecret", "secrets", attributes);
@@ -372,7 +372,7 @@ async function seeAll(
   return seen;
 }
 
-/** Whoever sees nothing must at least be somebody who may look here; else an empty folder and a closed one differ. */
+/** A caller who sees nothing must at least be allowed to read here; else an empty and a forbidden folder would differ. */
 function requireSight({ ability }: ProjectScope, environment: EnvironmentRef, path: string): void {
   requireRight(ability, "describeSecret", "secrets", { environment: environment.slug, secretPath: path });
 }

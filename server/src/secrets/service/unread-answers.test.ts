@@ -1,4 +1,4 @@
-/** What is made and not read is counted for its organisation, for as long as it is held and no longer. */
+/** Answers that are made and not read count for their organisation, for as long as they are held and no longer. */
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { setTimeout as wait } from "node:timers/promises";
@@ -29,7 +29,7 @@ async function large(tenant: Tenant): Promise<string> {
   return projectId;
 }
 
-test("whoever goes away before the answer leaves nothing behind that counts", async () => {
+test("a caller that disconnects before the answer leaves nothing that counts", async () => {
   const tenant = await house.newTenant();
   const id = await large(tenant);
   const headers = { authorization: `Bearer ${tenant.token}`, "content-type": "application/json" };
@@ -84,7 +84,7 @@ test("a file comes whole", async () => {
   assert.equal(unreadBytes("whole"), 0);
 });
 
-test("who loses the right while a large list waits for its turn is not told it", async () => {
+test("a caller who loses the right while a large list waits for its turn does not get it", async () => {
   const tenant = await house.newTenant();
   const id = await large(tenant);
   const reader = await anIdentity(tenant, house.base, id, { roles: [{ role: "admin" }] });

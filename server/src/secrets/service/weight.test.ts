@@ -32,7 +32,7 @@ const listed = async (projectId: string, path: string) =>
   ).secrets as { secretKey: string; secretValue: string; version: number; tags: unknown[] }[];
 
 test(
-  "a folder is moved, a tag taken away and a key changed in bites, however much there is",
+  "a folder is moved, a tag removed and a key rotated in chunks, however much there is",
   { skip: fullOnly },
   async () => {
     const { id: projectId } = await aProject(house.owner);

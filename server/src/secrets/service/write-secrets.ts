@@ -1,5 +1,5 @@
 /**
- * Creating, changing and deleting, one or many. A write reads from the top down: what the caller means (here), the folder's
+ * Creating, changing and deleting, one or many. A write reads from the top down: the write request (here), the folder's
  * queue with its locks (folder-write-queue.ts), what becomes of each secret (plan-writes.ts), and how it is written and
  * announced (changes.ts).
  */

@@ -1,6 +1,6 @@
 /**
- * Labels on secrets, by which people find them and roles may judge them. Looked up whenever they matter and not
- * remembered: a role may depend on a tag, and an answer must not be newer in its revision than in its tags.
+ * Labels on secrets, for searching and for conditions of roles. Looked up whenever they matter and not
+ * cached: a role may depend on a tag, and an answer must not be newer in its revision than in its tags.
  */
 import type { MemberActor } from "../../platform/actor.ts";
 import { createBound } from "../../platform/bound.ts";
@@ -47,7 +47,7 @@ interface TagNeeds {
 
 export type Tags = ReturnType<typeof createTags>;
 
-/** They are listed all at once, and a project file takes no more. */
+/** They are listed in one answer, and a project file holds no more. */
 const room = createBound({ most: 10_000, words: ["A project has at most", "tags"], count: countTags });
 const NONE: readonly TagRef[] = [];
 const NO_TAGS: KnownTags = new Map();
@@ -105,9 +105,9 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
   };
 
   /**
-   * A tag may be what keeps values closed, so only somebody who can read all that carries it takes it away or gives it
-   * another meaning: every secret, and every older version, which is judged by the tags it had. The caller holds the
-   * tree alone, so nothing gets the tag meanwhile.
+   * A tag may be what protects values, so only a caller who can read everything that carries it may remove it or give it
+   * another meaning: every secret, and every older version, which is checked by the tags it had. The caller holds the
+   * exclusive lock on the tree, so nothing gets the tag meanwhile.
    */
   const requireReadable = async (tx: Tx, { ability, project }: ProjectScope, id: string): Promise<void> => {
     let last: TaggedVersion | undefined;
@@ -126,7 +126,7 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
     } while (last);
   };
 
-  /** Each secret changes as if somebody had taken the tag off it: a version, and a fact for whoever listens. */
+  /** Each secret changes as if the tag had been removed by hand: a version, and a fact. */
   const untag = async (tx: Tx, { actor, project }: ProjectScope, id: string): Promise<void> => {
     const { orgId, id: projectId } = project;
     const dataKey = await keyring.dataKeyOf({ projectId }, tx);
@@ -190,7 +190,7 @@ export function createTags({ db, clock, keyring, access }: TagNeeds) {
       if (!row) throw unknownTag(slug);
       return row;
     },
-    /** For whoever is about to make many, one after the other. */
+    /** For a caller that creates many, one after the other. */
     requireRoom: (projectId: string, more: number) => db.read((q) => room.check(q, projectId, more)),
 
     async create(actor: MemberActor, projectRef: string, input: NewTag): Promise<TagRow> {

@@ -92,7 +92,7 @@ export const versionsWithTag = (
   tag: { projectId: string; id: string },
   after: { secretId: string; version: number } | undefined,
 ) => q.rows(carriers, [tag.projectId, tag.id, after?.secretId ?? NIL, after?.version ?? 0, PAGE]);
-/** The next shared secrets and overrides with a tag; for somebody who holds the tree alone. */
+/** The next shared secrets and overrides with a tag; the caller holds the exclusive lock on the tree. */
 export const nextTagged = (
   tx: Tx,
   tag: { projectId: string; id: string },

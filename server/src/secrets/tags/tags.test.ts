@@ -1,4 +1,4 @@
-/** What a tag keeps closed, no handling of the tag itself opens. */
+/** What a tag protects stays protected, whatever is done to the tag itself. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { aProject, anIdentity, aRole } from "../../../test/builders.ts";
@@ -38,7 +38,7 @@ async function aClosedTag() {
   return { projectId, at, tag, client, url: `${url}/${tag.id}` };
 }
 
-test("whoever cannot read what a tag is on neither renames nor deletes it; its colour is anybody's", async () => {
+test("a caller who cannot read what carries a tag can neither rename nor delete it, but may change its colour", async () => {
   const { projectId, at, tag, client, url } = await aClosedTag();
   ok(await client.patch(url, { slug: "restricted-too", color: "" }));
   ok(await client.patch(url, { slug: "restricted", color: "" }));

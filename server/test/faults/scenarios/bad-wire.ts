@@ -17,7 +17,7 @@ import { dice, judge, judgeTables, startLoad, type Place } from "../load.ts";
 import type { Proxy } from "../proxy.ts";
 import { startWitness } from "../witness.ts";
 
-/** the wire to the database is slow, cut, or cut after COMMIT; then the database is away, then read-only. */
+/** the database connection is slow, cut, or cut after COMMIT; then the database is unreachable, then read-only. */
 export async function badWire({ seed, seconds, say }: ScenarioOptions): Promise<Outcome> {
   const roll = dice(seed);
   const cluster = await openCluster(1, () => ({ KEYWARD_ALLOW_PRIVATE_TARGETS: "127.0.0.0/8" }));
@@ -31,7 +31,7 @@ export async function badWire({ seed, seconds, say }: ScenarioOptions): Promise<
   const witness = await startWitness({ place, base, listenAt: [node.base], mayEnd: true });
   const load = startLoad({ seed, generation: 0, writers: 4, place, ledger, base });
   const phases: Record<string, number> = {};
-  // Until a silent wire is given up as dead half a minute passes.
+  // Until a silent connection times out half a minute passes.
   const PHASES = process.env["KEYWARD_FAULTS_PHASE"]?.split(",") ?? [
     "slow",
     "cuts",

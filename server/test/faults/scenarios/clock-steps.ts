@@ -60,7 +60,7 @@ async function offsetOf({ base }: ServerProcess): Promise<number> {
 
 /**
  * R-07: the clock of one of two running nodes steps, by a day and by a month, ahead and back. Requests, events and
- * deliveries go on; the node notices, and whether a token is over is judged by the database's time; when the clock is
+ * deliveries go on; the node notices, and whether a token has expired is decided by the database's time; when the clock is
  * right again so is everything, jobs included.
  */
 export async function clockSteps({ seed, seconds, say }: ScenarioOptions): Promise<Outcome> {
@@ -83,7 +83,7 @@ export async function clockSteps({ seed, seconds, say }: ScenarioOptions): Promi
   const licence = { organizationId: place.orgId, plan: "enterprise", notBefore, notAfter };
   const granted = await at(still).post("/api/v1/admin/licences", licence);
   if (granted.status !== 200) throw new Error(`no licence: ${JSON.stringify(granted.body)}`);
-  // An authority that is not valid yet, by the clock of the node that is behind, issues nothing there.
+  // A CA that is not valid yet, by the clock of the node that is behind, issues nothing there.
   const witness = await startWitness({ place, base, listenAt: bases, allowed: [400] });
   const load = startLoad({
     ...{ seed, generation: 0, writers: 4, place, ledger, base },

@@ -61,7 +61,7 @@ export async function crashes({ seed, seconds, say }: ScenarioOptions): Promise<
   let witness: Witness | undefined;
   try {
     const place = await furnish(server.base);
-    // Streams end with their server; what is told of by webhooks must come all the same.
+    // Streams end with their server; webhooks must still be sent.
     witness = await startWitness({ place, base: () => server?.base ?? "http://127.0.0.1:9", listenAt: [] });
     const until = performance.now() + seconds * 1000;
     // Only those that the present server process has seen: it counts from its start.

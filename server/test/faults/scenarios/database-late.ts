@@ -1,4 +1,4 @@
-/** P-13: a database that answers each time five seconds late. What a node does unasked must not take everybody's connections. */
+/** P-13: a database that answers each time five seconds late. Background jobs must not take all connections. */
 import { clientOf, type Answer } from "../../harness.ts";
 import { withClient } from "../../postgres.ts";
 import type { ServerProcess } from "../../process.ts";

@@ -85,7 +85,7 @@ async function look(database: pg.Client, seq = -1): Promise<Snapshot> {
 function difference(before: Snapshot, after: Snapshot, except: readonly string[] = []): string {
   const told: string[] = [];
   for (const [name, { rows, print }] of after) {
-    // Facts are counted from the first look on, and swept behind it.
+    // Facts are counted from the first read on, and deleted behind it.
     const was = name === "facts" ? { rows: 0, print } : before.get(name);
     const isSame = rows === was?.rows && (TOUCHED.has(name) || print === was.print);
     if (isSame || except.includes(name)) continue;

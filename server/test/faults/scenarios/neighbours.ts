@@ -177,7 +177,7 @@ interface Neighbour {
   close(): Promise<void>;
 }
 
-/** The other one: reads, writes, logs in and issues at a steady pace, and waits for the news of each certificate. */
+/** The other one: reads, writes, logs in and issues at a steady pace, and waits for the notification of each certificate. */
 async function openNeighbour({ nodes, place }: Cluster): Promise<Neighbour> {
   const [{ base }] = nodes as [ServerProcess];
   const client = clientOf(base, place.token);

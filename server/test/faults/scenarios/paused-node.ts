@@ -119,7 +119,7 @@ export async function pausedNode({ seed, seconds, say }: ScenarioOptions): Promi
     faults.push(...(await judgeTables(cluster.database.connection, ledger)));
     if (longestMs > STANDSTILL_MS)
       faults.push(`while a node slept nobody could change anything for ${Math.round(longestMs / 1000)} s`);
-    // Each stream heard each change once, or was closed with a reason; none is open and deaf.
+    // Each stream got each change once, or was closed with a reason; none is open and cut off.
     await claimsRunOut(cluster.database.connection);
     faults.push(...(await witness.judge(nodes[0]?.base ?? "", 60)));
   } finally {

@@ -13,7 +13,7 @@ const NODES = 3;
 const CLIENTS = 4;
 const STREAMS = 6;
 const AWAY_MS = 5000;
-/** What is committed in the last moment of a stream may be told to whoever comes next, by a look at what is there. */
+/** What is committed in the last moment of a stream may be missing there: the client reads the state after its reconnect. */
 const PARTING_MS = 1000;
 
 interface Session {

@@ -9,7 +9,7 @@ import * as store from "../store.ts";
 import type { MessageRow, UrgentRow, WaitingAlert } from "../store.ts";
 import { MAINTENANCE, type NoticeNeeds } from "./ready.ts";
 
-/** Gathered in one transaction: enough to hide its round trips, few enough not to hold alerts from their editors. */
+/** Alerts per transaction: enough to hide its round trips, few enough not to block people who edit alerts. */
 const ALERTS_AT_ONCE = 50;
 const NOTICES_AT_ONCE = 5000;
 /** Transactions side by side; the others of the connections are for requests. */

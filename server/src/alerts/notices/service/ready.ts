@@ -1,4 +1,4 @@
-/** What the three steps share: what they need, and alerts made ready to be asked about certificates. */
+/** What the three steps share: their dependencies, and alerts compiled for matching. */
 import type { Clock } from "../../../platform/clock.ts";
 import type { Db } from "../../../platform/db/index.ts";
 import { Pace } from "../../../platform/pace.ts";
@@ -11,11 +11,11 @@ export interface NoticeNeeds {
   readonly db: Db;
   readonly clock: Clock;
   readonly publicUrl: string;
-  /** Kinds of channel that can be told that something is over. */
+  /** Kinds of channel that can resolve what they reported. */
   readonly resolvingTypes: readonly string[];
 }
 
-/** Maintenance: the changes are the house's own, nobody asked for them. */
+/** Maintenance: the changes are the server's own, without a caller. */
 export const MAINTENANCE = { audited: false } as const;
 
 /** Those of some alerts that a certificate concerns. */

@@ -1,8 +1,8 @@
 /**
- * From the passing of time to pending notices: the index of live ends, from the last look until now. Organisations take turns:
- * everybody's first slice of time comes before anybody's second, whoever was served longest ago is first, and a look ends
- * after a while, in the midst of a page if need be: who has a million due certificates and hundreds of alerts for them
- * goes on in the next look, and the others are told in time.
+ * Scans the index of live `notAfter` from the last scan until now for pending notices. Organisations take turns:
+ * everybody's first slice of time comes before anybody's second, the one served longest ago is first, and a scan ends
+ * after a while, in the middle of a page if need be: an organisation with a million due certificates and hundreds of alerts
+ * goes on in the next scan, and the others are notified in time.
  */
 import { MAINTENANCE_TURN } from "../../../platform/db/index.ts";
 import { Pace } from "../../../platform/pace.ts";
@@ -22,11 +22,11 @@ const NOTICES_A_ROUND = 5000;
 /** Of one organisation in one round. */
 const SLICE_MS = 200;
 /**
- * Values of filters that one certificate is held against in one step: a slice ends between steps only. Most projects have
+ * Values of filters that one certificate is matched with in one step: a slice ends between steps only. Most projects have
  * fewer than that in all of their alerts.
  */
 const VALUES_A_STEP = 2000;
-/** Nodes' clocks differ a little; looking back this far finds what another node's clock skipped. */
+/** Nodes' clocks differ a little; scanning back this far finds what another node's clock skipped. */
 const OVERLAP_MS = 5 * 60_000;
 const GREATEST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 
@@ -36,23 +36,23 @@ interface ExpiryWatch {
   readonly alerts: readonly AlertRow[];
   readonly window: DueWindow;
   readonly alertBefore: string;
-  /** Made when the first certificate asks for it: most looks find none. */
+  /** Made for the first certificate that is found: most scans find none. */
   readonly audience: () => Promise<AlertAudience>;
 }
 
-/** Where a look that took too long stopped, and for which alerts as they were then. */
+/** Where a scan that took too long stopped, and for which alerts as they were then. */
 interface Bookmark {
   readonly of: string;
   readonly low: Date;
   readonly lowId: string;
-  /** How many looks have not come to the end. */
+  /** How many scans have not come to the end. */
   readonly looks: number;
 }
 
-/** After so many looks what has been found is told, though there is more: an hour is too long to wait for all of it. */
+/** After this many scans what was found is reported, though there is more: an hour is too long to wait for all of it. */
 const PATIENT_LOOKS = 90;
 
-/** Another day is another pending notice for those that speak daily. */
+/** Another day is another pending notice for daily alerts. */
 const versionOf = (alerts: readonly AlertRow[], now: Date): string =>
   [
     alerts.some(({ isDaily }) => isDaily) ? utcDay(now) : "",
@@ -100,7 +100,7 @@ function* stepsOf(alerts: readonly AlertRow[]): Generator<AlertRow[]> {
   if (step.length > 0) yield step;
 }
 
-/** One round of a look: who has had how much of it. */
+/** One round of a scan: how much time each organisation had. */
 class Round {
   readonly #spent = new Map<string, number>();
   readonly #elapsed: () => number;
@@ -115,7 +115,7 @@ class Round {
     return (this.#spent.get(ownerOf(watch)) ?? 0) >= SLICE_MS;
   }
 
-  /** Work in steps, until it, the organisation's slice or the whole look is over. */
+  /** Work in steps, until it, the organisation's slice or the whole scan is over. */
   async serve(watch: ExpiryWatch, step: () => Promise<boolean>): Promise<void> {
     let before = this.#elapsed();
     for (let isMore = true; isMore && !this.isOverFor(watch) && before < this.#endsAt;) {
@@ -131,9 +131,9 @@ const idsOf = (watches: readonly ExpiryWatch[]): ReadonlySet<string> =>
   new Set(watches.flatMap(({ alerts }) => alerts.map(({ id }) => id)));
 
 interface ScanLimits {
-  /** For how long one look may go on; what is left is for the next one. */
+  /** For how long one scan may go on; what is left is for the next one. */
   readonly budgetMs: number;
-  /** Called when everybody's first page is done, and between rounds, with those who have more: told when all is found. */
+  /** Called when everybody's first page is done, and between rounds, with those who have more. */
   readonly onRound: (unfinished: ReadonlySet<string>) => Promise<void>;
 }
 
@@ -147,7 +147,7 @@ export function createExpiryScan({ db, clock }: NoticeNeeds) {
     }
   };
 
-  /** Whoever was served longest ago comes first: organisations, and what is watched for one. */
+  /** The one served longest ago comes first: organisations, and windows of one organisation. */
   const served = new Map<string, number>();
   let turn = 0;
   const servedAt = (key: string): number => served.get(key) ?? 0;
@@ -311,7 +311,7 @@ export function createExpiryScan({ db, clock }: NoticeNeeds) {
     bookmarks.clear();
     const unfinished = await walk(watches, now, limits);
     await lookAtAuthorities(alerts, now);
-    // Not to its end: looked at from the beginning again, or from the bookmark if this node does it.
+    // Not to its end: scanned from the beginning again, or from the cursor if this node does it.
     const late: ExpiryWatch[] = [];
     for (const watch of unfinished) {
       const [key, looks] = [watch.key.replace(/ false$/, " true"), (earlier.get(watch.key)?.looks ?? 0) + 1];

@@ -29,7 +29,7 @@ import {
 } from "../../../certificates/events.ts";
 
 const FACT_BATCH = 200;
-/** So many pending notices are written in one transaction, and whatever the last fact adds. */
+/** Pending notices per transaction, plus what the last fact adds. */
 const WRITTEN_AT_ONCE = 5000;
 /** For how long one batch is gone through; others' facts wait for it, and the database ends transactions that idle. */
 const BATCH_MS = 1000;
@@ -46,7 +46,7 @@ const EVENT_OF: ReadonlyMap<string, AlertEventType> = new Map<string, AlertEvent
   [certificateRenewalFailed.factName, "renewal-failed"],
 ]);
 
-/** The alerts of a project, filed by what they wait for, so that a fact does not walk past all the others. */
+/** The alerts of a project, indexed by event type, so that a fact does not walk past all the others. */
 interface Roster {
   readonly stamp: number;
   readonly audiences: ReadonlyMap<string, AlertAudience>;
@@ -62,8 +62,8 @@ async function rosterOf(stamp: number, alerts: readonly AlertRow[]): Promise<Ros
 }
 
 /**
- * Facts come by the hundred per second, alerts change rarely: they are read and compiled once and remembered for as
- * long as their stamp, which is asked in the very transaction that uses them, stays the same.
+ * There are hundreds of facts per second, and alerts change rarely: they are read and compiled once and cached for as
+ * long as their revision, which is read in the transaction that uses them, stays the same.
  */
 function rememberAlerts() {
   const remembered = new LRUCache<string, Roster>({ max: 500 });
@@ -95,13 +95,13 @@ interface TakenCertificate {
   readonly now: Date;
 }
 
-/** What follows from some facts, before it is written down. */
+/** What follows from some facts, before it is stored. */
 class Consequences {
   waiting: PendingNotice[] = [];
   readonly #told = new Map<AlertRow, TakenCertificate[]>();
   readonly #over = new Map<AlertRow, TakenCertificate[]>();
 
-  /** `over`: what was told of needs no more attention. */
+  /** `over`: what was reported needs no more attention. */
   tell(alert: AlertRow, found: TakenCertificate, over = false): void {
     addToGroup(over ? this.#over : this.#told, alert, found);
   }
@@ -169,13 +169,13 @@ function messagesOf(
 async function follow({ audiences }: Roster, found: TakenCertificate, into: Consequences): Promise<void> {
   const { fact, certificate, now } = found;
   const type = EVENT_OF.get(fact.name);
-  // Facts of this kind wait to be told together: one broken authority has thousands of them.
+  // Facts of this kind are reported together: one broken CA has thousands of them.
   for (const alert of type === undefined ? [] : await (audiences.get(type) ?? nobody)(certificate)) {
     if (alert.eventType === "renewal-failed") into.wait(alert, failureNotice(now), found);
     else if (alert.digest === null) into.tell(alert, found);
     else into.wait(alert, factNotice(alert.eventType, fact.id), found);
   }
-  // Also one that was imported, or let go from hold: it may be past the moment at which a look would find it.
+  // Also one that was imported, or released from hold: it may be past the moment at which a scan would find it.
   const isNew = type !== "revocation" && type !== "renewal-failed" && certificate.revokedAt === null;
   for (const alert of isNew ? await (audiences.get("expiration") ?? nobody)(certificate) : [])
     if (isDue(certificate.notAfter, alert.alertBefore, now))
@@ -186,8 +186,8 @@ export function createFactReader({ clock, publicUrl, resolvingTypes }: NoticeNee
   const alertsOf = rememberAlerts();
 
   /**
-   * Who was told of certificates that are now replaced or revoked, by certificate. Also if nobody may be told at this
-   * moment: what is said then waits, as everything does, and an incident must not stay open for good.
+   * Alerts that reported certificates which are now replaced or revoked, by certificate. Also those disabled at this
+   * moment: the resolution waits, as everything does, and an incident must not stay open for good.
    */
   const findNotified = async (tx: Tx, overIds: readonly string[]): Promise<Map<string, AlertRow[]>> => {
     if (overIds.length === 0 || resolvingTypes.length === 0) return new Map();
@@ -217,7 +217,7 @@ export function createFactReader({ clock, publicUrl, resolvingTypes }: NoticeNee
     return messages.length + resolutions.length + what.waiting.length;
   };
 
-  /** Takes in some of a project's facts; answers how many, and how much followed from them. */
+  /** Handles some of a project's facts; answers how many, and how much followed from them. */
   return async (tx: Tx, projectId: string): Promise<{ readonly taken: number; readonly written: number }> => {
     const facts = await store.takeFacts(tx, projectId, FACT_BATCH);
     if (facts.length === 0) return { taken: 0, written: 0 };

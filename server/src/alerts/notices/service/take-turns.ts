@@ -1,4 +1,4 @@
-/** Whose facts are taken next: one batch of one project of each organisation in turn, and a rest after much work. */
+/** Whose facts are handled next: one batch of one project of each organisation in turn, and a pause after much work. */
 import { MAINTENANCE_TURN } from "../../../platform/db/index.ts";
 import { groupBy } from "../../../platform/group-by.ts";
 import { createFactReader } from "./take-facts.ts";
@@ -7,8 +7,8 @@ import * as store from "../store.ts";
 import type { WaitingProject } from "../store.ts";
 
 /**
- * So many messages and pending notices an organisation may cause at once, and so many per second in the long run; who has caused
- * more rests until that is made up for. Five hundred alerts that wait for every certificate speak every ten seconds then, of
+ * A token bucket: messages and pending notices that an organisation may cause at once, and per second in the long run; after
+ * more it pauses until that is made up for. Five hundred alerts for every certificate then send every ten seconds, about
  * all certificates since, and issuing does not feel it.
  */
 const AT_ONCE = 1000;
@@ -16,7 +16,7 @@ const PER_SECOND = 50;
 
 export interface Taken {
   readonly taken: number;
-  /** When the first of those who rest has its turn, from now; undefined if nobody waits. */
+  /** When the first paused organisation has its turn, from now; undefined if none waits. */
   readonly nextMs: number | undefined;
 }
 
@@ -26,7 +26,7 @@ export function createFactTurns(needs: NoticeNeeds) {
   const { db, clock } = needs;
   const takeSome = createFactReader(needs);
   const restsUntil = new Map<string, number>();
-  /** What each has caused and not made up for, as of when. Forgotten once it is nothing. */
+  /** What each has caused and not made up for, as of when. Removed once it is zero. */
   const caused = new Map<string, { readonly count: number; readonly at: number }>();
   /** By organisation, so that its projects take turns, too. */
   const lastProject = new Map<string, string>();
@@ -46,7 +46,7 @@ export function createFactTurns(needs: NoticeNeeds) {
       return projects.find(({ projectId }) => projectId > last) ?? projects[0] ?? [];
     });
 
-  /** Takes in waiting facts until there are none, or only of those who rest; `isPatient: false` lets nobody rest. */
+  /** Handles waiting facts until there are none, or only of paused organisations; `isPatient: false` pauses nobody. */
   return async ({ isPatient = true } = {}): Promise<Taken> => {
     for (let taken = 0; ;) {
       const now = clock.elapsed();
@@ -65,7 +65,7 @@ export function createFactTurns(needs: NoticeNeeds) {
         note(ownerOf(one), some.written);
       }
       taken += nowTaken;
-      // Nothing: all is taken, or others are at it.
+      // Nothing: all is handled, or other nodes are at it.
       if (nowTaken > 0) continue;
       const rests = waiting.flatMap((one) => restsUntil.get(ownerOf(one)) ?? []);
       return {
