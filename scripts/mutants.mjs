@@ -1,0 +1,155 @@
+// npm run test:mutants [-- --count 300] [--seed 1] [--only part/of/path] [--resume] [--again] [--near] [--list] [--show id] [--seconds 60]
+// Changes the compiled code in one small way after another and asks the tests that run it whether they notice.
+// `--near` asks only the tests beside the code, without learning first which test runs what: a first look.
+// `--resume` goes on where a run stopped, `--again` tries what survived once more; `--list` and `--show` run nothing.
+import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { build, ROOT } from "./build.mjs";
+import { learn, testsFor, testsNear } from "./mutants/coverage.mjs";
+import { equivalentOf, readEquivalents, staleAmong } from "./mutants/equivalents.mjs";
+import { makeLane, mayEndProcesses, sweep } from "./mutants/lane.mjs";
+import { compiled, mutated, placesIn } from "./mutants/places.mjs";
+import { differenceOf, figuresOf, tableOf, unnoticed } from "./mutants/report.mjs";
+import { sampleOf } from "./mutants/sample.mjs";
+import { sourcesOf, testsOf, workspacesOf } from "./mutants/workspaces.mjs";
+
+const args = process.argv.slice(2);
+const has = (name) => args.includes(`--${name}`);
+const value = (name, fallback) => (has(name) ? args[args.indexOf(`--${name}`) + 1] : fallback);
+const say = (line) => console.log(line);
+
+const CACHE = join(ROOT, "node_modules/.cache/keyward-mutants");
+const seed = Number(value("seed", 1));
+const count = Number(value("count", 300));
+const patience = { seconds: Number(value("seconds", 60)), files: Number(value("files", 12)) };
+const results = join(CACHE, `results-${seed}.jsonl`);
+
+const workspaces = workspacesOf(ROOT);
+const sources = new Map(
+  sourcesOf(ROOT, workspaces).map((path) => [path, readFileSync(join(ROOT, path), "utf8")]),
+);
+const files = [...sources].map(([path, text]) => ({
+  path,
+  lines: text.split("\n").length,
+  places: mayEndProcesses(path) ? [] : placesIn(path, text),
+}));
+const only = value("only", "");
+const sample = sampleOf(files, { seed, count }).filter(({ path }) => path.includes(only));
+const equivalents = readEquivalents();
+
+if (has("list") || has("show")) {
+  const wanted = sample.filter(({ id }) => !has("show") || id === value("show"));
+  for (const mutant of wanted)
+    say(`${mutant.id} ${mutant.kind} ${differenceOf(sources.get(mutant.path), mutant)}\n`);
+  process.exit(0);
+}
+
+build();
+const { SERVER_VARIABLE, startTestPostgres, withClient } = await import("../server/dist/test/postgres.js");
+const postgreses = [await startTestPostgres(), await startTestPostgres()];
+const lanes = postgreses.map((postgres, number) => ({
+  ...makeLane({
+    folder: join(CACHE, `lane-${process.pid}-${number}`),
+    root: ROOT,
+    workspaces,
+    postgres,
+    variable: SERVER_VARIABLE,
+  }),
+  sweep: () => sweep(withClient, postgres),
+}));
+let isStopping = false;
+const stop = async (code) => {
+  isStopping = true; // what fails from here on fails without its database
+  for (const { folder } of lanes) rmSync(folder, { recursive: true, force: true });
+  await Promise.all(postgreses.map((postgres) => postgres.stop()));
+  process.exit(code);
+};
+for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => void stop(130));
+
+const tests = testsOf(ROOT, workspaces);
+const map = has("near")
+  ? {}
+  : await learn({
+      file: join(CACHE, "coverage.json"),
+      workspaces,
+      tests,
+      lanes,
+      say,
+      isStopping: () => isStopping,
+    });
+const known = resultsBefore();
+const left = sample.filter(({ id }) => !known.has(id));
+say(`${sample.length} mutants, seed ${seed}, ${left.length} to try (results in ${results})`);
+await Promise.all(lanes.map(work));
+const final = sample.map((mutant) => ({ ...mutant, ...known.get(mutant.id), ...named(mutant) }));
+tell(final);
+await stop(0);
+
+/** What is named as equivalent is so whatever happened to it. */
+function named(mutant) {
+  return equivalentOf(equivalents, mutant) === undefined ? {} : { status: "equivalent" };
+}
+
+function resultsBefore() {
+  mkdirSync(CACHE, { recursive: true });
+  if (!has("resume") && !has("again")) rmSync(results, { force: true });
+  if (!existsSync(results)) return new Map();
+  const lines = readFileSync(results, "utf8").split("\n").filter(Boolean);
+  const last = new Map(lines.map((line) => JSON.parse(line)).map((result) => [result.id, result]));
+  for (const [id, { status }] of last)
+    if (has("again") && (status === "survived" || status === "unmet")) last.delete(id);
+  return last;
+}
+
+async function work(lane) {
+  for (let mutant = left.shift(); mutant !== undefined; mutant = left.shift()) {
+    const { id, path, line, kind, room } = mutant;
+    const result = { id, path, line, kind, room, ...(await judge(mutant, lane)) };
+    if (isStopping) return;
+    known.set(id, result);
+    appendFileSync(results, `${JSON.stringify(result)}\n`);
+    const { status, by = "", ms = 0 } = result;
+    say(`${status.padEnd(10)} ${id} ${kind} ${path}:${line} ${by} ${ms} ms`);
+  }
+}
+
+/** Asks the tests one after another until one notices, or until patience ends. */
+async function judge(mutant, lane) {
+  if (equivalentOf(equivalents, mutant) !== undefined) return { status: "equivalent" };
+  const code = compiled(mutant.path, mutated(sources.get(mutant.path), mutant));
+  if (code === undefined) return { status: "equivalent", reason: "it does not compile" };
+  const able = has("near")
+    ? testsNear(mutant, tests)
+    : testsFor(mutant, { map, folder: lane.folder, workspaces, sources });
+  if (able.length === 0) return { status: "unmet" };
+  let ms = 0;
+  const asked = [];
+  return lane.replace(mutant.path, code, async () => {
+    for (const { test, ms: usualMs } of able.slice(0, patience.files)) {
+      if (asked.length > 0 && ms + usualMs > patience.seconds * 1000) continue;
+      const told = await lane.run(test, { usualMs });
+      ms += told.ms;
+      asked.push(test);
+      if (!told.isGreen) {
+        await lane.sweep();
+        return { status: told.isLate ? "late" : "killed", by: test, because: told.failure, ms };
+      }
+    }
+    return { status: "survived", asked, of: able.length, ms };
+  });
+}
+
+function tell(judged) {
+  for (const mutant of unnoticed(judged))
+    say(`\n${mutant.status} ${mutant.id} ${mutant.kind} ${differenceOf(sources.get(mutant.path), mutant)}`);
+  for (const entry of staleAmong(
+    equivalents,
+    files.flatMap((file) => file.places),
+  ))
+    say(`\nSTALE: equivalents.json names a line that ${entry.file} does not have: ${entry.line}`);
+  say(`\n${tableOf(judged)}\n`);
+  const { share, killed, survived, unmet, equivalent } = figuresOf(judged);
+  say(
+    `${killed} killed, ${survived} survived, ${unmet} met by no test, ${equivalent} equivalent: ${share} %`,
+  );
+}
