@@ -1,16 +1,17 @@
-// npm run test:mutants [-- --count 300] [--seed 1] [--only part/of/path] [--resume] [--again] [--near] [--list] [--show id] [--seconds 60]
+// npm run test:mutants [-- --count 300] [--seed 1] [--only part/of/path] [--resume] [--again] [--near] [--list] [--show id] [--seconds 60] [--lanes 2]
 // Changes the compiled code in one small way after another and asks the tests that run it whether they notice.
-// `--near` asks only the tests beside the code, without learning first which test runs what: a first look.
+// Which test runs what is learnt first, by running all of them; with `--near` on the way, from the tests beside the code.
 // `--resume` goes on where a run stopped, `--again` tries what survived once more; `--list` and `--show` run nothing.
 import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { build, ROOT } from "./build.mjs";
-import { learn, testsFor, testsNear } from "./mutants/coverage.mjs";
+import { nearestFirst, testsFor, testsNear } from "./mutants/coverage.mjs";
 import { equivalentOf, readEquivalents, staleAmong } from "./mutants/equivalents.mjs";
 import { makeLane, mayEndProcesses, sweep } from "./mutants/lane.mjs";
 import { compiled, mutated, placesIn } from "./mutants/places.mjs";
 import { differenceOf, figuresOf, tableOf, unnoticed } from "./mutants/report.mjs";
 import { sampleOf } from "./mutants/sample.mjs";
+import { TestMap } from "./mutants/test-map.mjs";
 import { sourcesOf, testsOf, workspacesOf } from "./mutants/workspaces.mjs";
 
 const args = process.argv.slice(2);
@@ -46,7 +47,9 @@ if (has("list") || has("show")) {
 
 build();
 const { SERVER_VARIABLE, startTestPostgres, withClient } = await import("../server/dist/test/postgres.js");
-const postgreses = [await startTestPostgres(), await startTestPostgres()];
+const postgreses = await Promise.all(
+  Array.from({ length: Number(value("lanes", 2)) }, () => startTestPostgres()),
+);
 const lanes = postgreses.map((postgres, number) => ({
   ...makeLane({
     folder: join(CACHE, `lane-${process.pid}-${number}`),
@@ -60,23 +63,15 @@ const lanes = postgreses.map((postgres, number) => ({
 let isStopping = false;
 const stop = async (code) => {
   isStopping = true; // what fails from here on fails without its database
-  for (const { folder } of lanes) rmSync(folder, { recursive: true, force: true });
   await Promise.all(postgreses.map((postgres) => postgres.stop()));
+  for (const { folder } of lanes) rmSync(folder, { recursive: true, force: true });
   process.exit(code);
 };
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => void stop(130));
 
 const tests = testsOf(ROOT, workspaces);
-const map = has("near")
-  ? {}
-  : await learn({
-      file: join(CACHE, "coverage.json"),
-      workspaces,
-      tests,
-      lanes,
-      say,
-      isStopping: () => isStopping,
-    });
+const map = new TestMap({ file: join(CACHE, "tests.json"), workspaces });
+if (!has("near")) await learnAll();
 const known = resultsBefore();
 const left = sample.filter(({ id }) => !known.has(id));
 say(`${sample.length} mutants, seed ${seed}, ${left.length} to try (results in ${results})`);
@@ -84,6 +79,18 @@ await Promise.all(lanes.map(work));
 const final = sample.map((mutant) => ({ ...mutant, ...known.get(mutant.id), ...named(mutant) }));
 tell(final);
 await stop(0);
+
+async function learnAll() {
+  const unknown = map.unknownAmong(tests, lanes[0]);
+  const all = unknown.length;
+  const learn = async (lane) => {
+    for (let test = unknown.shift(); test !== undefined && !isStopping; test = unknown.shift()) {
+      const { isGreen, ms } = await map.learn(test, lane);
+      say(`map ${all - unknown.length}/${all} ${isGreen ? "" : "RED, not asked: "}${test} ${ms} ms`);
+    }
+  };
+  await Promise.all(lanes.map(learn));
+}
 
 /** What is named as equivalent is so whatever happened to it. */
 function named(mutant) {
@@ -118,16 +125,19 @@ async function judge(mutant, lane) {
   if (equivalentOf(equivalents, mutant) !== undefined) return { status: "equivalent" };
   const code = compiled(mutant.path, mutated(sources.get(mutant.path), mutant));
   if (code === undefined) return { status: "equivalent", reason: "it does not compile" };
-  const able = has("near")
-    ? testsNear(mutant, tests)
-    : testsFor(mutant, { map, folder: lane.folder, workspaces, sources });
+  const unknown = has("near") ? map.unknownAmong(tests, lane) : [];
+  const able = [
+    ...testsFor(mutant, { map: map.entries, folder: lane.folder, workspaces, sources }),
+    ...testsNear(mutant, unknown),
+  ].sort(nearestFirst);
   if (able.length === 0) return { status: "unmet" };
   let ms = 0;
   const asked = [];
   return lane.replace(mutant.path, code, async () => {
     for (const { test, ms: usualMs } of able.slice(0, patience.files)) {
-      if (asked.length > 0 && ms + usualMs > patience.seconds * 1000) continue;
-      const told = await lane.run(test, { usualMs });
+      const isKnown = !unknown.includes(test);
+      if (asked.length > 0 && ms + (isKnown ? usualMs : 0) > patience.seconds * 1000) continue;
+      const told = await (isKnown ? lane.run(test, { usualMs }) : map.learn(test, lane, { usualMs }));
       ms += told.ms;
       asked.push(test);
       if (!told.isGreen) {

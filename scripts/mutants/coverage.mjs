@@ -1,61 +1,12 @@
-// Which test file runs which code, learnt once by running each of them under V8's coverage. The map lasts as long as a
-// test and what it runs stay as they are; a file that changed since is looked up as a whole.
-import {
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
-import { basename, dirname, join, relative } from "node:path";
-import { fileURLToPath } from "node:url";
+// Which tests run a mutant, by the map of what each test file runs (test-map.mjs): a file that changed since the map was
+// made is looked up as a whole.
+import { readFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { usesIn } from "./places.mjs";
+import { UNKNOWN_MS } from "./test-map.mjs";
 import { compiledPath, digest } from "./workspaces.mjs";
 
 const BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/** What one test file executed: `{ "server/dist/src/x.js": { hash, ran: [from, to, from, to, …] } }`. */
-function executedIn(folder, root, isWanted) {
-  const painted = new Map();
-  for (const name of readdirSync(folder)) {
-    let result;
-    try {
-      ({ result } = JSON.parse(readFileSync(join(folder, name), "utf8")));
-    } catch {
-      continue; // a process that was killed while it wrote
-    }
-    for (const { url, functions } of result.filter((each) => each.url.startsWith("file:"))) {
-      const path = relative(root, fileURLToPath(url));
-      if (isWanted(path)) paint(painted, { path, text: readFileSync(join(root, path), "utf8"), functions });
-    }
-  }
-  return Object.fromEntries(
-    [...painted].map(([path, { hash, bytes }]) => [path, { hash, ran: rangesOf(bytes) }]),
-  );
-}
-
-function paint(painted, { path, text, functions }) {
-  const own = new Uint8Array(text.length);
-  // Outer functions come before inner ones, and so do the ranges within a function. What runs when the file is loaded
-  // says nothing: the first function is the file itself.
-  const [, ...inner] = functions;
-  for (const { ranges } of inner)
-    for (const { startOffset, endOffset, count } of ranges)
-      own.fill(count > 0 ? 1 : 0, startOffset, endOffset);
-  const before = painted.get(path);
-  if (before === undefined) painted.set(path, { hash: digest(text), bytes: own });
-  else for (let at = 0; at < own.length; at += 1) before.bytes[at] |= own[at];
-}
-
-export function rangesOf(bytes) {
-  const ranges = [];
-  for (let at = 0; at < bytes.length; at += 1) if (bytes[at] !== (bytes[at - 1] ?? 0)) ranges.push(at);
-  if (ranges.length % 2 === 1) ranges.push(bytes.length);
-  return ranges;
-}
 
 const ranAt = (ranges, offset) => {
   for (let at = 0; at < ranges.length; at += 2)
@@ -153,23 +104,25 @@ export function testsFor(mutant, { map, ...tree }) {
       return file.hash === hash ? ranAt(file.ran, offset) : file.ran.length > 0;
     });
   return Object.entries(map)
-    .filter(([, entry]) => entry.isGreen && runs(entry))
+    .filter(([, entry]) => runs(entry))
     .map(([test, { ms }]) => ({ test, ms, distance: distanceBetween(mutant.path, test) }))
-    .sort((a, b) => a.distance - b.distance || a.ms - b.ms);
+    .sort(nearestFirst);
 }
 
-/** Without a map: those beside the code, which are named after it first. Nobody knows how long they take. */
+/** Of the tests that are not on the map, those beside the code, what is named after it first. */
 export function testsNear({ path }, tests) {
   const name = basename(path, ".ts");
   return tests
     .map((test) => ({
       test,
-      ms: 0,
+      ms: UNKNOWN_MS,
       distance: distanceBetween(path, test) + (basename(test, ".test.ts") === name ? -0.5 : 0),
     }))
     .filter(({ distance }) => distance < 3)
-    .sort((a, b) => a.distance - b.distance);
+    .sort(nearestFirst);
 }
+
+export const nearestFirst = (a, b) => a.distance - b.distance || a.ms - b.ms;
 
 /** 0: beside it or named like it; 1: in a folder above or below; 2: in the same room; 3: elsewhere. */
 function distanceBetween(path, test) {
@@ -178,43 +131,4 @@ function distanceBetween(path, test) {
   if (here.startsWith(`${there}/`) || there.startsWith(`${here}/`)) return 1;
   const room = (folder) => folder.split("/").slice(0, 3).join("/");
   return room(here) === room(there) ? 2 : 3;
-}
-
-/** Runs the test files that the map does not know as they are, and keeps the map after each. */
-export async function learn({ file, workspaces, tests, lanes, say, isStopping }) {
-  mkdirSync(dirname(file), { recursive: true });
-  const map = readMap(file);
-  const hashOf = (test) =>
-    digest(readFileSync(join(lanes[0].folder, compiledPath(workspaces, test)), "utf8"));
-  for (const test of Object.keys(map)) if (!tests.includes(test)) delete map[test];
-  // What was red is tried again: it may have been the machine.
-  const unknown = tests.filter((test) => map[test]?.hash !== hashOf(test) || !map[test].isGreen);
-  const all = unknown.length;
-  const isSource = (path) =>
-    workspaces.some(({ folder }) => path.startsWith(`${folder}/dist/`)) &&
-    !/\/dist\/test\/|\.test\.js$/.test(path);
-  const one = async (test, lane) => {
-    const folder = mkdtempSync(join(tmpdir(), "keyward-coverage-"));
-    const { isGreen, ms } = await lane.run(test, { env: { NODE_V8_COVERAGE: folder } });
-    if (isStopping()) return;
-    map[test] = { hash: hashOf(test), ms, isGreen, files: executedIn(folder, lane.folder, isSource) };
-    rmSync(folder, { recursive: true, force: true });
-    writeFileSync(`${file}.new`, JSON.stringify(map));
-    renameSync(`${file}.new`, file);
-    say(`map ${all - unknown.length}/${all} ${isGreen ? "" : "RED, not asked: "}${test} ${ms} ms`);
-  };
-  await Promise.all(
-    lanes.map(async (lane) => {
-      for (let test = unknown.shift(); test !== undefined; test = unknown.shift()) await one(test, lane);
-    }),
-  );
-  return map;
-}
-
-function readMap(file) {
-  try {
-    return JSON.parse(readFileSync(file, "utf8"));
-  } catch {
-    return {};
-  }
 }

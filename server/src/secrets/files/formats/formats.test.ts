@@ -164,3 +164,12 @@ test("what would be a guess is refused, and the message holds no value", () => {
     );
   }
 });
+
+test("a .env file that cannot be read is refused with the line, blank lines counted", () => {
+  for (const [text, line] of [
+    ["oops", 1],
+    ["\noops", 2],
+    ["\n\n# note\nA=1\noops", 5],
+  ] as const)
+    assert.throws(() => readDotenv(text), { message: new RegExp(`^Line ${line}: `) }, JSON.stringify(text));
+});
