@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
 import { backOffMs, judge } from "./deliveries/model.ts";
-import { digestIsDue, dueFrom, endWindow, isDue } from "./model.ts";
+import { digestIsDue, dueFrom, endWindow, isDue, type AlertRow } from "./model.ts";
+import { needsFullLook } from "./notices/model.ts";
 
 const at = (text: string): Date => new Date(text);
 
@@ -155,5 +156,25 @@ describe("after an attempt", () => {
     assert.equal(waitMs("2026-05-10T08:00:00Z", 0.5), 30 * 60_000);
     assert.ok(waitMs("2026-05-10T08:00:00Z", 0) < waitMs("2026-05-10T08:00:00Z", 1));
     assert.equal(waitMs("2026-01-01T00:00:00Z", 0.5), 3_600_000);
+  });
+});
+
+describe("an alert looks at its whole window", () => {
+  const now = at("2026-03-30T10:00:00Z");
+  const looks = (lookedAt: Date | null, isDaily = false) =>
+    needsFullLook({ lookedAt, isDaily } as AlertRow, now);
+
+  test("the first time, after a whole day, and after a look from the future", () => {
+    assert.equal(looks(null), true);
+    assert.equal(looks(at("2026-03-29T10:00:00Z")), true);
+    assert.equal(looks(at("2026-03-29T10:00:00.001Z")), false);
+    assert.equal(looks(now), false);
+    assert.equal(looks(at("2026-03-30T10:00:00.001Z")), true);
+  });
+
+  test("on every new day if it speaks daily", () => {
+    assert.equal(looks(at("2026-03-29T23:59:59.999Z"), true), true);
+    assert.equal(looks(at("2026-03-30T00:00:00Z"), true), false);
+    assert.equal(looks(at("2026-03-29T23:59:59.999Z"), false), false);
   });
 });

@@ -195,6 +195,7 @@ describe("the database", () => {
       nowhere.write((tx) => tx.rows(countAudit), { audited: false }),
       isAway,
     );
+    await assert.rejects(nowhere.connect(), isAway);
     await nowhere.close();
   });
 

@@ -8,11 +8,16 @@ import { makeKey, standInFor } from "./service.ts";
 describe("keys for certificates", () => {
   test("many RSA keys at once do not keep a login waiting, which needs the same threads", async () => {
     let made = 0;
+    const warnings: Error[] = [];
+    const warn = (warning: Error) => void warnings.push(warning);
+    process.on("warning", warn);
     const keys = Array.from({ length: 12 }, () => makeKey("RSA_2048", "org").then(() => (made += 1)));
     await promisify(pbkdf2)("a password", "salt", 1, 32, "sha256");
     assert.ok(made <= 4, `${made} keys were made before`);
     await Promise.all(keys);
     assert.equal(made, 12, "each in its turn");
+    process.off("warning", warn);
+    assert.deepEqual(warnings, [], "a thread forgets whom it made a key for");
   });
 
   test("H7 one organisation's crowd of RSA keys neither shuts another out nor keeps it waiting to the end", async () => {
