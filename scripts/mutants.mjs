@@ -11,7 +11,7 @@ import { makeLane, mayEndProcesses, sweep } from "./mutants/lane.mjs";
 import { compiled, mutated, placesIn } from "./mutants/places.mjs";
 import { differenceOf, figuresOf, tableOf, unnoticed } from "./mutants/report.mjs";
 import { sampleOf } from "./mutants/sample.mjs";
-import { TestMap } from "./mutants/test-map.mjs";
+import { TestMap, UNKNOWN_MS } from "./mutants/test-map.mjs";
 import { sourcesOf, testsOf, workspacesOf } from "./mutants/workspaces.mjs";
 
 const args = process.argv.slice(2);
@@ -72,6 +72,7 @@ for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => void stop(1
 const tests = testsOf(ROOT, workspaces);
 const map = new TestMap({ file: join(CACHE, "tests.json"), workspaces });
 if (!has("near")) await learnAll();
+const unreliable = new Set();
 const known = resultsBefore();
 const left = sample.filter(({ id }) => !known.has(id));
 say(`${sample.length} mutants, seed ${seed}, ${left.length} to try (results in ${results})`);
@@ -125,7 +126,7 @@ async function judge(mutant, lane) {
   if (equivalentOf(equivalents, mutant) !== undefined) return { status: "equivalent" };
   const code = compiled(mutant.path, mutated(sources.get(mutant.path), mutant));
   if (code === undefined) return { status: "equivalent", reason: "it does not compile" };
-  const unknown = has("near") ? map.unknownAmong(tests, lane) : [];
+  const unknown = has("near") ? map.unknownAmong(tests, lane).filter((test) => !unreliable.has(test)) : [];
   const able = [
     ...testsFor(mutant, { map: map.entries, folder: lane.folder, workspaces, sources }),
     ...testsNear(mutant, unknown),
@@ -133,7 +134,7 @@ async function judge(mutant, lane) {
   if (able.length === 0) return { status: "unmet" };
   let ms = 0;
   const asked = [];
-  return lane.replace(mutant.path, code, async () => {
+  const verdict = await lane.replace(mutant.path, code, async () => {
     for (const { test, ms: usualMs } of able.slice(0, patience.files)) {
       const isKnown = !unknown.includes(test);
       if (asked.length > 0 && ms + (isKnown ? usualMs : 0) > patience.seconds * 1000) continue;
@@ -147,6 +148,11 @@ async function judge(mutant, lane) {
     }
     return { status: "survived", asked, of: able.length, ms };
   });
+  if (!unknown.includes(verdict.by)) return verdict;
+  // Nobody has seen that test green: it must be so without the mutant, or it says nothing.
+  if ((await map.learn(verdict.by, lane, { usualMs: UNKNOWN_MS })).isGreen) return verdict;
+  unreliable.add(verdict.by);
+  return judge(mutant, lane);
 }
 
 function tell(judged) {
