@@ -3,7 +3,7 @@ import { describe, test } from "node:test";
 import fc from "fast-check";
 import { backOffMs, judge } from "./deliveries/model.ts";
 import { digestIsDue, dueFrom, endWindow, isDue, type AlertRow } from "./model.ts";
-import { needsFullLook } from "./notices/model.ts";
+import { contentOf, needsFullLook, type NoticeCertificateRow } from "./notices/model.ts";
 
 const at = (text: string): Date => new Date(text);
 
@@ -177,4 +177,21 @@ describe("an alert looks at its whole window", () => {
     assert.equal(looks(at("2026-03-30T00:00:00Z"), true), false);
     assert.equal(looks(at("2026-03-29T23:59:59.999Z"), false), false);
   });
+});
+
+test("a message says in how many whole days a certificate ends, and whether it has", () => {
+  const now = at("2026-03-30T10:00:00Z");
+  const told = (notAfter: string, revokedAt: Date | null = null) => {
+    const times = { notBefore: at("2026-01-01T00:00:00Z"), notAfter: at(notAfter), revokedAt };
+    const row = { id: "c", ...times, revocationReason: 1 } as NoticeCertificateRow;
+    const alert = { id: "a", projectId: "p" } as AlertRow;
+    const wish = { alert, kind: "expiration", certificates: [row], total: 1, now, publicUrl: "" } as const;
+    const [one] = contentOf(wish).certificates;
+    return [one?.daysUntilExpiry, one?.status, one?.revocationReason];
+  };
+  assert.deepEqual(told("2026-04-09T10:00:00Z"), [10, "active", undefined]);
+  assert.deepEqual(told("2026-04-09T09:59:59Z"), [9, "active", undefined]);
+  assert.deepEqual(told("2026-03-30T10:00:00Z"), [0, "expired", undefined]);
+  assert.deepEqual(told("2026-03-29T10:00:00Z"), [-1, "expired", undefined]);
+  assert.deepEqual(told("2026-04-09T10:00:00Z", now), [10, "revoked", "KEY_COMPROMISE"]);
 });

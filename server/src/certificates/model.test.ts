@@ -35,3 +35,22 @@ test("nothing begins before its issuer", () => {
     (beginning(NOW, 86_400, new Date(SECOND + issuerBegins * 1000)).getTime() - SECOND) / 1000;
   assert.deepEqual([from(-3600), from(-5), from(0), from(60)], [-30, -5, 0, -30]);
 });
+
+test("a renewal ends with its issuer if that is later than before, and is asked for in full if it is not", () => {
+  const endOf = (issuerEnds: number, replacedEnds: number | undefined) => {
+    const issuer = {
+      certificate: { notBefore: new Date(SECOND - 86_400_000), notAfter: new Date(SECOND + issuerEnds * 1000) },
+      signer: { algorithm: "ecdsa-sha256" },
+    } as unknown as NonNullable<Material["issuer"]>;
+    const replaced =
+      replacedEnds === undefined
+        ? undefined
+        : { lifetimeSeconds: 3600, notAfter: new Date(SECOND + replacedEnds * 1000) };
+    const material = { attributes: {}, csr: undefined, defaults: {}, rules: {}, issuer, replaced, now: NOW };
+    return (templateOf(material, undefined).notAfter.getTime() - SECOND) / 1000;
+  };
+  assert.equal(endOf(600, undefined), 600, "a first one ends with its issuer");
+  assert.equal(endOf(600, 300), 600);
+  assert.equal(endOf(600, 600), 3570, "which is refused: it would last no longer than the old one");
+  assert.equal(endOf(86_400, 300), 3570);
+});

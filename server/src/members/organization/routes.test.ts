@@ -74,6 +74,7 @@ describe("members of an organisation", () => {
       assert.equal(first.members.length, 1);
       assert.notEqual(first.members[0].id, second.members[0].id);
       assert.ok(first.totalCount >= 2);
+      assert.deepEqual(expectStatus(await tenant.get(`${PATH}?limit=1&offset=0`), 200), first);
     });
 
     test("shows a conditional reader only whom the condition names, and counts no others", async () => {

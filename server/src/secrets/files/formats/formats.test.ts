@@ -109,7 +109,7 @@ test("what people write by hand is understood", () => {
   assert.deepEqual(
     [
       ...readYaml(
-        "---\n# c\nA: plain text # note\nB: 'it''s'\nC: \"\\u00fc\\n\"\nD: |\n  two\n  lines\nE: |-\n  one\nF:\n",
+        "---\n# c\nA: plain text # note\nB: 'it''s'\nC: \"\\u00fc\\n\"\nD: |\n  two\n  lines\nE: |-\n  one\nF:\nG: |\n\n  if:\n    then\n",
       ),
     ],
     [
@@ -119,6 +119,7 @@ test("what people write by hand is understood", () => {
       ["D", "two\nlines\n"],
       ["E", "one"],
       ["F", ""],
+      ["G", "\nif:\n  then\n"],
     ],
   );
   assert.deepEqual(
