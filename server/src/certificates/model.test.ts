@@ -54,3 +54,15 @@ test("a renewal ends with its issuer if that is later than before, and is asked 
   assert.equal(endOf(600, 600), 3570, "which is refused: it would last no longer than the old one");
   assert.equal(endOf(86_400, 300), 3570);
 });
+
+test("how many authorities may follow is said by the request, then by the CSR", () => {
+  const csr = {
+    subject: { rdns: [] },
+    extensions: { basicConstraints: { isCa: true, pathLength: 2 } },
+  } as unknown as NonNullable<Material["csr"]>;
+  const lengthOf = (attributes: Material["attributes"], of: Material["csr"] = csr) =>
+    templateOf({ attributes, csr: of, defaults: {}, rules: {}, issuer: null, now: NOW }, undefined).pathLength;
+  assert.equal(lengthOf({}), 2);
+  assert.equal(lengthOf({ basicConstraints: { isCA: true, pathLength: 1 } }), 1);
+  assert.equal(lengthOf({ basicConstraints: { isCA: false } }), undefined);
+});
