@@ -69,6 +69,13 @@ describe("certificate authorities", () => {
         configuration: { type: "root", commonName: "x", keyAlgorithm: "RSA_1024" },
       });
       assert.equal(refused.status, 400);
+      const nameless = await house.owner.post(CA, {
+        name: unique("x"),
+        projectId,
+        configuration: { type: "root" },
+      });
+      assert.equal(nameless.status, 400);
+      assert.match(nameless.body.message, /needs a subject/);
     },
   );
 

@@ -240,6 +240,19 @@ describe("members of an organisation", () => {
       assert.equal((await look(t, "SELECT 1 FROM memberships WHERE id = $1", [id])).length, 1);
     });
 
+    test("by a conditional remover takes only whom the condition names", async () => {
+      const [named, spared] = [await aPerson(t, tenant), await aPerson(t, tenant)];
+      const conditions = { userEmail: { $in: [named.email] } };
+      const mayRemove = [
+        { subject: "member", action: "read" },
+        { subject: "member", action: ["edit", "delete"], conditions },
+      ];
+      await giveRole(tenant, ada, await anOrgRole(tenant, mayRemove));
+      assert.equal((await ada.delete(`${PATH}/${spared.membershipId}`)).status, 403);
+      assert.equal((await ada.patch(`${PATH}/${spared.membershipId}`, { role: "no-access" })).status, 403);
+      expectStatus(await ada.delete(`${PATH}/${named.membershipId}`), 200);
+    });
+
     test("answers 401 without a token and 403 without the right to delete members", async () => {
       assert.equal((await t.anonymous.delete(`${PATH}/${ada.membershipId}`)).status, 401);
       await giveRole(tenant, ada, "member");
