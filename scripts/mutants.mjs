@@ -1,4 +1,4 @@
-// npm run test:mutants [-- --count 300] [--seed 1] [--only part/of/path] [--resume] [--again] [--near] [--list] [--show id] [--seconds 60] [--lanes 2]
+// npm run test:mutants [-- --count 300] [--seed 1] [--only part/of/path,another] [--resume] [--again] [--near] [--list] [--show id] [--seconds 60] [--lanes 2]
 // Changes the compiled code in one small way after another and asks the tests that run it whether they notice.
 // Which test runs what is learnt first, by running all of them; with `--near` on the way, from the tests beside the code.
 // `--resume` goes on where a run stopped, `--again` tries what survived once more; `--list` and `--show` run nothing.
@@ -34,8 +34,10 @@ const files = [...sources].map(([path, text]) => ({
   lines: text.split("\n").length,
   places: mayEndProcesses(path) ? [] : placesIn(path, text),
 }));
-const only = value("only", "");
-const sample = sampleOf(files, { seed, count }).filter(({ path }) => path.includes(only));
+const only = value("only", "").split(",");
+const sample = sampleOf(files, { seed, count }).filter(({ path }) =>
+  only.some((part) => path.includes(part)),
+);
 const equivalents = readEquivalents();
 
 if (has("list") || has("show")) {
