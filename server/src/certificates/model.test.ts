@@ -39,7 +39,10 @@ test("nothing begins before its issuer", () => {
 test("a renewal ends with its issuer if that is later than before, and is asked for in full if it is not", () => {
   const endOf = (issuerEnds: number, replacedEnds: number | undefined) => {
     const issuer = {
-      certificate: { notBefore: new Date(SECOND - 86_400_000), notAfter: new Date(SECOND + issuerEnds * 1000) },
+      certificate: {
+        notBefore: new Date(SECOND - 86_400_000),
+        notAfter: new Date(SECOND + issuerEnds * 1000),
+      },
       signer: { algorithm: "ecdsa-sha256" },
     } as unknown as NonNullable<Material["issuer"]>;
     const replaced =
@@ -61,7 +64,8 @@ test("how many authorities may follow is said by the request, then by the CSR", 
     extensions: { basicConstraints: { isCa: true, pathLength: 2 } },
   } as unknown as NonNullable<Material["csr"]>;
   const lengthOf = (attributes: Material["attributes"], of: Material["csr"] = csr) =>
-    templateOf({ attributes, csr: of, defaults: {}, rules: {}, issuer: null, now: NOW }, undefined).pathLength;
+    templateOf({ attributes, csr: of, defaults: {}, rules: {}, issuer: null, now: NOW }, undefined)
+      .pathLength;
   assert.equal(lengthOf({}), 2);
   assert.equal(lengthOf({ basicConstraints: { isCA: true, pathLength: 1 } }), 1);
   assert.equal(lengthOf({ basicConstraints: { isCA: false } }), undefined);

@@ -52,7 +52,12 @@ test("an environment that is renamed takes its secrets along: streams hear them 
   const folder = { projectId, environment: "dev", name: "deep", path: "/" };
   assert.equal((await house.owner.post("/api/v2/folders", folder)).status, 200);
   for (const secretPath of ["/", "/deep"])
-    await house.owner.post("/api/v4/secrets/A", { projectId, environment: "dev", secretPath, secretValue: "1" });
+    await house.owner.post("/api/v4/secrets/A", {
+      projectId,
+      environment: "dev",
+      secretPath,
+      secretValue: "1",
+    });
   const reader = await openStream(house.base, house.owner.token, { projectId });
   const change = { slug: "develop" };
   const path = `/api/v1/projects/${projectId}/environments/${dev}`;

@@ -124,7 +124,10 @@ describe("renewing a certificate", () => {
     const { server, connection } = house.database;
     await withClient(server, connection.database, async (client) => {
       await client.query("BEGIN");
-      await client.query("UPDATE certificates SET revoked_at = now(), phase = 2, revocation_reason = 0 WHERE id = $1", [certificateId]);
+      await client.query(
+        "UPDATE certificates SET revoked_at = now(), phase = 2, revocation_reason = 0 WHERE id = $1",
+        [certificateId],
+      );
       const renewed = renew(house.owner, certificateId);
       await until(async () => {
         const { rowCount } = await client.query(
