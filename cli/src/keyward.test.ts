@@ -121,6 +121,15 @@ describe("the keyward command", () => {
       assert.doesNotMatch(out, /granted-token|my-secret/);
     });
 
+    it("and says so if a token in the environment goes before it", async () => {
+      assert.equal((await logIn()).errors, "");
+      const { code, errors } = await keyward(`login --url ${url} --client-id my-id`, {
+        env: { KEYWARD_CLIENT_SECRET: "my-secret", KEYWARD_TOKEN: "other" },
+      });
+      assert.equal(code, 0);
+      assert.match(errors, /KEYWARD_TOKEN is set and goes before this session/);
+    });
+
     it("again with the same protection, whatever the file's mode was", async () => {
       await logIn();
       const path = join(home, ".config", "keyward", "session.json");

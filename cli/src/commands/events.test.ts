@@ -229,6 +229,13 @@ describe("keyward events tail", () => {
     await rm(folder, { recursive: true });
   });
 
+  it("tells of a command that fails, and goes on", async () => {
+    answer = (response) => stream(response).write(created("ONE") + created("TWO"));
+    const { code, out, errors } = await keyward("--project", "p", "--count", "2", "--exec", "exit 3");
+    assert.deepEqual([code, out.length], [0, 2]);
+    assert.equal(errors.filter((line) => line === "exit 3 ended with 3").length, 2, errors.join());
+  });
+
   it("notices each time that the server fell silent, drops that connection and comes back", async () => {
     let dropped = 0;
     const collecting = setInterval(collectGarbage, 50);

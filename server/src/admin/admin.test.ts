@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { after, before, describe, it } from "node:test";
 import { clientOf, openTestHouse, OWNER, type TestHouse } from "../../test/harness.ts";
-import { createTestDatabase, type TestDatabase } from "../../test/postgres.ts";
+import { createTestDatabase, withClient, type TestDatabase } from "../../test/postgres.ts";
 import { openHouse, type House } from "../house.ts";
 import { systemClock } from "../platform/clock.ts";
 import { readConfig } from "../platform/config.ts";
@@ -58,6 +58,17 @@ describe("an instance", () => {
         assert.equal(answer.status, 422);
         assert.doesNotMatch(JSON.stringify(answer.body), /a long enough password/);
       }
+    });
+
+    it("says so when the set-up fails for another reason, and can be set up afterwards", async () => {
+      const alter = (change: string) =>
+        withClient(database.server, database.connection.database, (client) =>
+          client.query(`ALTER TABLE users ${change}`),
+        );
+      await alter("ADD CONSTRAINT nobody CHECK (false)");
+      const answer = await clientOf(base).post(BOOTSTRAP, { ...OWNER, organization: "unlucky" });
+      await alter("DROP CONSTRAINT nobody");
+      assert.deepEqual([answer.status, answer.body.error], [500, "InternalServerError"]);
     });
 
     it("is set up by exactly one of 20 calls at once, and the others get 400", async () => {

@@ -106,6 +106,20 @@ describe("creating an alert", () => {
     assert.deepEqual([places.size, places.has(taken.id)], [1, false]);
   });
 
+  test("nor do eight of them, the ninth name is taken; nine are told that there is no such project", async () => {
+    const [tenant, other] = [await house.newTenant(), await house.newTenant()];
+    const names = ["certificates", ...[2, 3, 4, 5, 6, 7, 8, 9].map((number) => `certificates-${number}`)];
+    for (const slug of names.slice(0, -1)) await aProject(tenant, { slug });
+    assert.equal((await tenant.post(PATH, minimal())).status, 200);
+    const { body } = await tenant.get("/api/v1/projects?type=cert-manager");
+    assert.deepEqual(
+      body.projects.map((one: { slug: string }) => one.slug),
+      ["certificates-9"],
+    );
+    for (const slug of names) await aProject(other, { slug });
+    assert.equal((await other.post(PATH, minimal())).status, 404);
+  });
+
   test("a channel's kind is inferred from its settings, and secrets are never answered", async () => {
     const alert = await create({
       channels: [

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import fc from "fast-check";
 import { backOffMs, judge } from "./deliveries/model.ts";
-import { digestIsDue, dueFrom, endWindow, isDue } from "./model.ts";
+import { digestIsDue, dueFrom, endWindow, isDue, type AlertRow } from "./model.ts";
+import { contentOf, needsFullLook, type NoticeCertificateRow } from "./notices/model.ts";
 import { sized } from "../../test/full-size.ts";
 
 const at = (text: string): Date => new Date(text);
@@ -14,6 +15,8 @@ describe("when a certificate is due", () => {
     ["2026-03-28T10:00:00Z", "1m", "2026-02-28T10:00:00.000Z"],
     ["2028-02-29T10:00:00Z", "1y", "2027-02-28T10:00:00.000Z"],
     ["2026-01-15T10:00:00Z", "3m", "2025-10-15T10:00:00.000Z"],
+    ["2029-03-31T10:00:00Z", "13m", "2028-02-29T10:00:00.000Z"],
+    ["2030-01-31T10:00:00Z", "23m", "2028-02-29T10:00:00.000Z"],
     ["2026-03-30T10:00:00Z", "1d", "2026-03-29T10:00:00.000Z"],
     ["2026-03-30T10:00:00Z", "2w", "2026-03-16T10:00:00.000Z"],
     ["2026-03-30T10:00:00Z", "36h", "2026-03-28T22:00:00.000Z"],
@@ -157,4 +160,41 @@ describe("after an attempt", () => {
     assert.ok(waitMs("2026-05-10T08:00:00Z", 0) < waitMs("2026-05-10T08:00:00Z", 1));
     assert.equal(waitMs("2026-01-01T00:00:00Z", 0.5), 3_600_000);
   });
+});
+
+describe("an alert looks at its whole window", () => {
+  const now = at("2026-03-30T10:00:00Z");
+  const looks = (lookedAt: Date | null, isDaily = false) =>
+    needsFullLook({ lookedAt, isDaily } as AlertRow, now);
+
+  test("the first time, after a whole day, and after a look from the future", () => {
+    assert.equal(looks(null), true);
+    assert.equal(looks(at("2026-03-29T10:00:00Z")), true);
+    assert.equal(looks(at("2026-03-29T10:00:00.001Z")), false);
+    assert.equal(looks(now), false);
+    assert.equal(looks(at("2026-03-30T10:00:00.001Z")), true);
+  });
+
+  test("on every new day if it speaks daily", () => {
+    assert.equal(looks(at("2026-03-29T23:59:59.999Z"), true), true);
+    assert.equal(looks(at("2026-03-30T00:00:00Z"), true), false);
+    assert.equal(looks(at("2026-03-29T23:59:59.999Z"), false), false);
+  });
+});
+
+test("a message says in how many whole days a certificate ends, and whether it has", () => {
+  const now = at("2026-03-30T10:00:00Z");
+  const told = (notAfter: string, revokedAt: Date | null = null) => {
+    const times = { notBefore: at("2026-01-01T00:00:00Z"), notAfter: at(notAfter), revokedAt };
+    const row = { id: "c", ...times, revocationReason: 1 } as NoticeCertificateRow;
+    const alert = { id: "a", projectId: "p" } as AlertRow;
+    const wish = { alert, kind: "expiration", certificates: [row], total: 1, now, publicUrl: "" } as const;
+    const [one] = contentOf(wish).certificates;
+    return [one?.daysUntilExpiry, one?.status, one?.revocationReason];
+  };
+  assert.deepEqual(told("2026-04-09T10:00:00Z"), [10, "active", undefined]);
+  assert.deepEqual(told("2026-04-09T09:59:59Z"), [9, "active", undefined]);
+  assert.deepEqual(told("2026-03-30T10:00:00Z"), [0, "expired", undefined]);
+  assert.deepEqual(told("2026-03-29T10:00:00Z"), [-1, "expired", undefined]);
+  assert.deepEqual(told("2026-04-09T10:00:00Z", now), [10, "revoked", "KEY_COMPROMISE"]);
 });

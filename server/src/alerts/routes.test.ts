@@ -67,6 +67,9 @@ describe("the siblings", () => {
     assert.equal((await tenant.get(`${PATH}?applicationId=${randomUUID()}`)).status, 404);
     const nobody = await anIdentity(tenant, house.base, body.alerts[0].projectId);
     assert.equal((await nobody.client.get(PATH)).status, 403);
+    const { projectId } = body.alerts[0];
+    assert.equal((await nobody.client.get(`${PATH}?projectId=${projectId}`)).status, 403);
+    assert.equal((await tenant.get(`${PATH}?projectId=${projectId}`)).body.total, 3);
     assert.equal((await nobody.client.get(`${PATH}/${body.alerts[0].id}`)).status, 403);
   });
 

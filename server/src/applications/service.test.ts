@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { after, before, describe, test } from "node:test";
 import { anIdentity, aRole, unique } from "../../test/builders.ts";
 import { aPki, issue, ok, type Pki } from "../../test/certificates.ts";
@@ -14,6 +15,19 @@ describe("applications", () => {
     pki = await aPki(house);
   });
   after(() => house.close());
+
+  test("an application uses profiles of its own project only", async () => {
+    const other = await aPki(house);
+    const make = (profileIds: readonly string[]) =>
+      house.owner.post(APPLICATIONS, {
+        name: unique("application"),
+        projectId: pki.project.id,
+        profileIds,
+      });
+    assert.equal((await make([pki.profile.id])).status, 200);
+    assert.equal((await make([pki.profile.id, other.profile.id])).status, 404);
+    assert.equal((await make([randomUUID()])).status, 404);
+  });
 
   test("the list says how many certificates and profiles each has", async () => {
     const make = async (profileIds: readonly string[]) =>

@@ -22,6 +22,18 @@ describe("certificate authorities", () => {
 
   const activeOf = async (id: string) => ok(await house.owner.get(`${CA}/${id}/certificate`));
 
+  test("any number of levels below is read as it was written, and a number as the certificate says it", async () => {
+    const read = async (maxPathLength?: number | null) => {
+      const { id } = await aRoot(
+        house.owner,
+        projectId,
+        maxPathLength === undefined ? {} : { maxPathLength },
+      );
+      return ok(await house.owner.get(`${CA}/${id}`)).configuration.maxPathLength;
+    };
+    assert.deepEqual([await read(), await read(null), await read(-1), await read(3)], [null, null, -1, 3]);
+  });
+
   test("a root is usable as soon as it is created, and lasts ten years by default", async () => {
     const root = await aRoot(house.owner, projectId, { organization: "Acme", country: "DE" });
     assert.deepEqual(
@@ -69,6 +81,13 @@ describe("certificate authorities", () => {
         configuration: { type: "root", commonName: "x", keyAlgorithm: "RSA_1024" },
       });
       assert.equal(refused.status, 400);
+      const nameless = await house.owner.post(CA, {
+        name: unique("x"),
+        projectId,
+        configuration: { type: "root" },
+      });
+      assert.equal(nameless.status, 400);
+      assert.match(nameless.body.message, /needs a subject/);
     },
   );
 

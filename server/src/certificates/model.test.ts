@@ -58,3 +58,38 @@ test("the words of the contract, which runs where there is no X.509, are those t
   const reasons = Object.keys(REVOCATION_REASONS).filter((word) => word !== "REMOVE_FROM_CRL");
   assert.deepEqual([...REASON_WORDS], reasons);
 });
+
+test("a renewal ends with its issuer if that is later than before, and is asked for in full if it is not", () => {
+  const endOf = (issuerEnds: number, replacedEnds: number | undefined) => {
+    const issuer = {
+      certificate: {
+        notBefore: new Date(SECOND - 86_400_000),
+        notAfter: new Date(SECOND + issuerEnds * 1000),
+      },
+      signer: { algorithm: "ecdsa-sha256" },
+    } as unknown as NonNullable<Material["issuer"]>;
+    const replaced =
+      replacedEnds === undefined
+        ? undefined
+        : { lifetimeSeconds: 3600, notAfter: new Date(SECOND + replacedEnds * 1000) };
+    const material = { attributes: {}, csr: undefined, defaults: {}, rules: {}, issuer, replaced, now: NOW };
+    return (templateOf(material, undefined).notAfter.getTime() - SECOND) / 1000;
+  };
+  assert.equal(endOf(600, undefined), 600, "a first one ends with its issuer");
+  assert.equal(endOf(600, 300), 600);
+  assert.equal(endOf(600, 600), 3570, "which is refused: it would last no longer than the old one");
+  assert.equal(endOf(86_400, 300), 3570);
+});
+
+test("how many authorities may follow is said by the request, then by the CSR", () => {
+  const csr = {
+    subject: { rdns: [] },
+    extensions: { basicConstraints: { isCa: true, pathLength: 2 } },
+  } as unknown as NonNullable<Material["csr"]>;
+  const lengthOf = (attributes: Material["attributes"], of: Material["csr"] = csr) =>
+    templateOf({ attributes, csr: of, defaults: {}, rules: {}, issuer: null, now: NOW }, undefined)
+      .pathLength;
+  assert.equal(lengthOf({}), 2);
+  assert.equal(lengthOf({ basicConstraints: { isCA: true, pathLength: 1 } }), 1);
+  assert.equal(lengthOf({ basicConstraints: { isCA: false } }), undefined);
+});

@@ -270,6 +270,14 @@ describe("an open stream and the rights it depends on (E-01, S-34)", () => {
     reader.close();
   });
 
+  it("shows a sign of life when nothing happens", async () => {
+    // Each has its moment within fifteen seconds, drawn by lot: of ten the first is not long in coming.
+    const readers = await Promise.all(Array.from({ length: 10 }, () => subscribe(owner.token)));
+    const isPinged = ({ frames }: StreamReader) => frames.some(({ event }) => event === "ping");
+    await until(() => readers.some(isPinged), "a ping", 60);
+    for (const reader of readers) reader.close();
+  });
+
   it("ends with an error event when its server stops, and the server does stop", async () => {
     const node = await test.openNode();
     const reader = await openStream(node.base, owner.token, { projectId: project.id });

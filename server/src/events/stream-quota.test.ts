@@ -5,6 +5,7 @@ import { aProject, anIdentity } from "../../test/builders.ts";
 import { openStream, refusal, until, type StreamReader } from "../../test/event-streams.ts";
 import { openTestHouse, type TestHouse } from "../../test/harness.ts";
 import { withClient } from "../../test/postgres.ts";
+import { sweepNodes } from "./stream-quota.store.ts";
 
 const LIMIT = 6;
 
@@ -44,6 +45,27 @@ describe("the quota of streams, over all nodes (E-12)", () => {
     const opened = await Promise.all(Array.from({ length: LIMIT }, () => open(far.base, token)));
     assert.equal((await refusal(test.base, token, { projectId: project.id })).status, 429);
     for (const reader of opened) reader.close();
+  });
+
+  it("of open streams stay taken when a node clears away what it no longer needs", async () => {
+    const { id, token } = await newcomer();
+    const [staying, leaving] = [await open(far.base, token), await open(far.base, (await newcomer()).token)];
+    leaving.close();
+    const counts = (where: string) => query(`SELECT open FROM stream_counts WHERE ${where}`, [id]);
+    await until(() => far.house.events.openStreams() === 1, "the end of a stream");
+    const [{ node_id: nodeId }] = await withClient(
+      test.database.server,
+      test.database.connection.database,
+      async (db) =>
+        (await db.query("SELECT node_id FROM stream_counts WHERE subject_id = $1", [id])).rows as [
+          { node_id: string },
+        ],
+    );
+    await query("UPDATE stream_counts SET open = 0 WHERE subject_id <> $1", [id]);
+    await far.house.database.write((tx) => sweepNodes(tx, nodeId, 3600), { audited: false });
+    assert.deepEqual(await counts("subject_id = $1"), [1]);
+    assert.deepEqual(await counts(`node_id = '${nodeId}' AND subject_id <> $1`), []);
+    staying.close();
   });
 
   it("are free again even if the database was unreachable when their streams ended", async () => {

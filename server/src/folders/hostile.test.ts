@@ -255,3 +255,32 @@ test("S-41 what means something in a statement means nothing in a name, a path o
   await house.owner.delete("/api/v2/folders/a_b", { ...at, forceDelete: true });
   assert.deepEqual([await below("/aXb"), await below("/a-b")], [["aXb"], ["a-b"]]);
 });
+
+test("a folder is moved only by somebody who may make each folder below it where it goes", async () => {
+  const { id: projectId } = await aProject(house.owner);
+  const make = async (name: string, path: string) =>
+    (await house.owner.post("/api/v2/folders", { projectId, environment: "dev", name, path })).body.folder
+      .id as string;
+  const [top] = [await make("src", "/"), await make("sub", "/src"), await make("dst", "/")];
+  const everything = ["secrets", "secret-folders", "secret-imports"].map((subject) => ({
+    subject,
+    action:
+      subject === "secrets"
+        ? ["readValue", "describeSecret", "create", "edit", "delete"]
+        : ["read", "create", "edit", "delete"],
+  }));
+  const kept = {
+    subject: "secret-folders",
+    action: "create",
+    inverted: true,
+    conditions: { secretPath: { $eq: "/dst/src/sub" } },
+  };
+  const mover = async (rules: readonly unknown[]) => {
+    const role = await aRole(house.owner, projectId, rules as Parameters<typeof aRole>[2]);
+    return (await anIdentity(house.owner, house.base, projectId, { roles: [{ role }] })).client;
+  };
+  const move = { projectId, destinationEnvironment: "dev", destinationPath: "/dst" };
+  const path = `/api/v2/folders/${top}/move`;
+  assert.equal((await (await mover([...everything, kept])).post(path, move)).status, 403);
+  assert.equal((await (await mover(everything)).post(path, move)).status, 200);
+});

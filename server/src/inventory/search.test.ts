@@ -112,9 +112,14 @@ describe("the inventory of a project", () => {
     const one = await aPki(house);
     for (const commonName of ['=HYPERLINK("x")', "a,b"])
       await issue(house.owner, one.profile.id, { commonName, altNames: [] });
-    const get = async (format: string) =>
-      (await house.owner.get(`/api/v1/projects/${one.project.id}/certificates/export?format=${format}`))
-        .body as string;
+    const get = async (format: string) => {
+      const path = `/api/v1/projects/${one.project.id}/certificates/export?format=${format}`;
+      const { body, headers } = await house.owner.get(path);
+      const types = { csv: /^text\/csv;/, ndjson: /^application\/x-ndjson/ };
+      assert.match(headers.get("content-type") ?? "", types[format as keyof typeof types]);
+      assert.match(headers.get("content-disposition") ?? "", new RegExp(`certificates\\.${format}"$`));
+      return body as string;
+    };
     const rows = (await get("ndjson"))
       .trim()
       .split("\n")

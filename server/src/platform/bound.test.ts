@@ -83,6 +83,30 @@ test("what failed gives its room back, and a change does not count against itsel
   await bound.leaveRoom(nothing, "box", 2);
 });
 
+test("who wants the last place waits for whoever holds it, and gets it if that one gives it back", async () => {
+  let there = 999;
+  const bound = createBound({
+    most: 1000,
+    words: ["A box has at most", "things"],
+    count: async () => there,
+  });
+  const hold = async () => {
+    const ends: (() => void)[] = [];
+    await bound.leaveRoom({ atEnd: (done: () => void) => void ends.push(done) } as Tx, "box");
+    return () => ends.forEach((end) => end());
+  };
+  const rollBack = await hold();
+  const next = hold();
+  await pause(5);
+  rollBack();
+  const commit = await next;
+  const late = hold();
+  await pause(5);
+  there += 1;
+  commit();
+  await assert.rejects(late, Problem);
+});
+
 test("several nodes together do not pass it, each box has its own, and many are asked for at once", async () => {
   let there = 0;
   const options = {

@@ -101,6 +101,14 @@ describe("path globs", () => {
     });
   }
 
+  test("braces eight deep are accepted", () => {
+    const pattern = `/${"{a,".repeat(8)}b${"}".repeat(8)}`;
+    assert.deepEqual(
+      ["/a", "/b", "/c"].map((path) => glob(pattern).matches(path)),
+      [true, true, false],
+    );
+  });
+
   test("a pattern of exactly 512 characters is accepted", () => {
     assert.equal(glob(`/${"a".repeat(511)}`).matches(`/${"a".repeat(511)}`), true);
   });

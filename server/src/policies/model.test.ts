@@ -102,6 +102,9 @@ describe("patterns for URIs", () => {
     for (const [pattern, uri, expected] of [
       ["https://*.example.com", "https://a.example.com", true],
       ["https://*.example.com", "https://evil.com/x.example.com", false],
+      ["https://*.example.com", "http://a.example.com", false],
+      ["http*://a.example.com", "https://a.example.com", true],
+      ["spiffe://*", "https://example.com/ns/a", false],
       ["https://*.example.com", "https://evil.com?.example.com", false],
       ["https://*.example.com", "https://evil.com#.example.com", false],
       ["https://*.example.com", "https://evil.com\\.example.com", false],

@@ -47,6 +47,8 @@ test("R-09 everything is in the file: tree, references, imports in their order, 
   const done = ok(await taken(target, into, file));
   assert.deepEqual(done, { ...dry, dryRun: false });
   assert.deepEqual(await told(target, into), await told(source, from));
+  const { roles } = ok(await taken(target, into, file, { dryRun: true, overwrite: true }));
+  assert.deepEqual([roles.created, roles.updated], [[], []], "a role with the same rules is left as it is");
 
   const { secret } = ok(
     await target.get(`/api/v4/secrets/KEY?projectId=${into}&environment=qa&secretPath=/a/b`),

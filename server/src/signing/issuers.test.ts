@@ -12,12 +12,28 @@ import {
   keyUsage,
   parseCsrPem,
   subjectKeyIdentifier,
+  type Certificate,
 } from "@keyward/x509";
 import { chainHolds, needs, makeAuthority } from "@keyward/x509/testing";
+import { purposesLeft } from "./issuers.model.ts";
 
 const CA = "/api/v1/cert-manager/ca/internal";
 const CERTS = "/api/v1/cert-manager/certificates";
 const DAY = 86_400_000;
+
+test("what a chain may be used for is what each of its authorities allows", () => {
+  const chain = (...usages: (readonly string[] | undefined)[]) =>
+    purposesLeft(
+      usages.map((extendedKeyUsage) => ({ extensions: { extendedKeyUsage } }) as unknown as Certificate),
+    );
+  assert.equal(chain(undefined, ["any_purpose"]), undefined);
+  assert.deepEqual(chain(["server_auth", "client_auth"], undefined), new Set(["server_auth", "client_auth"]));
+  assert.deepEqual(
+    chain(["server_auth", "client_auth"], ["client_auth", "ocsp_signing"]),
+    new Set(["client_auth"]),
+  );
+  assert.deepEqual(chain(["server_auth"], ["any_purpose"], ["ocsp_signing"]), new Set());
+});
 
 describe("authorities as issuers", () => {
   let house: TestHouse;

@@ -12,13 +12,18 @@ const toldToComeBack = (error: unknown) => assert.equal((error as Problem).statu
 describe("keys for certificates", () => {
   test("many RSA keys at once do not keep a login waiting, which needs the same threads", async () => {
     let made = 0;
-    const keys = Array.from({ length: 8 }, () =>
+    const warnings: Error[] = [];
+    const warn = (warning: Error) => void warnings.push(warning);
+    process.on("warning", warn);
+    const keys = Array.from({ length: 12 }, () =>
       makeKey("RSA_2048", "org").then(() => (made += 1), toldToComeBack),
     );
     await promisify(pbkdf2)("a password", "salt", 1, 32, "sha256");
     assert.ok(made <= 4, `${made} keys were made before`);
     await Promise.all(keys);
     assert.ok(made > 0, "each in its turn, as long as there is patience for");
+    process.off("warning", warn);
+    assert.deepEqual(warnings, [], "a thread forgets whom it made a key for");
   });
 
   test(

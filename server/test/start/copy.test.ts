@@ -199,23 +199,30 @@ describe("a copy is refused", () => {
     assert.deepEqual([code, err], [0, ""]);
   });
 
-  it("as a whole when one row cannot be taken", async () => {
-    const [source, target] = [await aDatabase(), await aDatabase()];
+  it("as a whole when one row cannot be taken, or gets lost on its way", async () => {
+    const source = await aDatabase();
     const KEYWARD_ROOT_KEY = Buffer.alloc(32, 7).toString("base64");
     const server = await startServer({ DATABASE_URL: urlOf(source), KEYWARD_ROOT_KEY });
     await server.stop();
-    await inDatabase(target, (client) =>
-      client.query("ALTER TABLE licence_issuers ADD CONSTRAINT refused CHECK (false)"),
-    );
-    const { code, err } = await copy({ DATABASE_URL: urlOf(source), TARGET_DATABASE_URL: urlOf(target) });
-    assert.equal(code, 1);
-    assert.match(err, /licence_issuers/);
-    const { rows } = await inDatabase(target, (client) =>
-      client.query(
-        "SELECT (SELECT count(*)::int FROM root_key) AS roots, (SELECT count(*)::int FROM data_keys) AS keys, (SELECT count(*)::int FROM pg_constraint WHERE contype = 'f' AND conrelid = 'projects'::regclass) AS foreign_keys",
-      ),
-    );
-    assert.deepEqual([rows[0].roots, rows[0].keys], [0, 0]);
-    assert.ok(rows[0].foreign_keys > 0);
+    for (const [hindrance, said] of [
+      ["ALTER TABLE licence_issuers ADD CONSTRAINT refused CHECK (false)", /licence_issuers/],
+      [
+        "CREATE RULE lost AS ON INSERT TO licence_issuers DO INSTEAD NOTHING",
+        /^licence_issuers: 1 rows in the source, 0 copied\. Nothing was kept\.$/m,
+      ],
+    ] as const) {
+      const target = await aDatabase();
+      await inDatabase(target, (client) => client.query(hindrance));
+      const { code, err } = await copy({ DATABASE_URL: urlOf(source), TARGET_DATABASE_URL: urlOf(target) });
+      assert.equal(code, 1);
+      assert.match(err, said);
+      const { rows } = await inDatabase(target, (client) =>
+        client.query(
+          "SELECT (SELECT count(*)::int FROM root_key) AS roots, (SELECT count(*)::int FROM data_keys) AS keys, (SELECT count(*)::int FROM pg_constraint WHERE contype = 'f' AND conrelid = 'projects'::regclass) AS foreign_keys",
+        ),
+      );
+      assert.deepEqual([rows[0].roots, rows[0].keys], [0, 0]);
+      assert.ok(rows[0].foreign_keys > 0);
+    }
   });
 });

@@ -119,6 +119,41 @@ describe("renewing a certificate", () => {
     assert.equal(certificate.renewedByCertificateId, won[0]?.body.certificateId);
   });
 
+  test("that is revoked meanwhile is refused", async () => {
+    const { certificateId } = await issue(house.owner, pki.profile.id);
+    const { server, connection } = house.database;
+    await withClient(server, connection.database, async (client) => {
+      await client.query("BEGIN");
+      await client.query(
+        "UPDATE certificates SET revoked_at = now(), phase = 2, revocation_reason = 0 WHERE id = $1",
+        [certificateId],
+      );
+      const renewed = renew(house.owner, certificateId);
+      await until(async () => {
+        const { rowCount } = await client.query(
+          "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+        );
+        return (rowCount ?? 0) > 0;
+      }, 30_000);
+      await client.query("COMMIT");
+      assert.equal((await renewed).status, 409);
+    });
+    const { certificate } = ok(await house.owner.get(`${CERTS}/${certificateId}`));
+    assert.equal(certificate.renewedByCertificateId, null);
+  });
+
+  test("leaves of its request that it was issued, and neither what was signed nor the key", async () => {
+    const old = await issue(house.owner, pki.profile.id);
+    const { certificateRequestId } = ok(await renew(house.owner, old.certificateId));
+    const { server, connection } = house.database;
+    const { rows } = await withClient(server, connection.database, (client) =>
+      client.query("SELECT status, tbs, context, sealed_key FROM certificate_requests WHERE id = $1", [
+        certificateRequestId,
+      ]),
+    );
+    assert.deepEqual(rows, [{ status: "issued", tbs: null, context: null, sealed_key: null }]);
+  });
+
   test("with a key that was compromised is refused, though the key is kept here", async () => {
     const old = await issue(house.owner, pki.profile.id);
     ok(

@@ -143,3 +143,15 @@ describe("a licence document", () => {
     assert.throws(() => licenceTextToSign({ ...payload, notAfter: "tomorrow" }));
   });
 });
+
+it("a licence is believed if one of the issuers signed it, and if nobody could have, by nobody", () => {
+  const [stranger] = [publicKeyFromDer(publicDerOf(privateKeyFromSeed(Buffer.alloc(32, 8))))];
+  const parsed = parseLicence(signLicence(payload, key));
+  assert.ok(parsed && stranger);
+  const believed = (keys: readonly (typeof stranger)[]) => isSignedByOneOf(parsed, keys);
+  assert.equal(believed([...publicKeys]), true);
+  assert.equal(believed([stranger, ...publicKeys]), true);
+  assert.equal(believed([...publicKeys, stranger]), true);
+  assert.equal(believed([stranger]), false);
+  assert.equal(believed([]), false);
+});

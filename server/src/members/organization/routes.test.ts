@@ -74,6 +74,7 @@ describe("members of an organisation", () => {
       assert.equal(first.members.length, 1);
       assert.notEqual(first.members[0].id, second.members[0].id);
       assert.ok(first.totalCount >= 2);
+      assert.deepEqual(expectStatus(await tenant.get(`${PATH}?limit=1&offset=0`), 200), first);
     });
 
     test("shows a conditional reader only whom the condition names, and counts no others", async () => {
@@ -237,6 +238,19 @@ describe("members of an organisation", () => {
       const id = await ownerIn(org);
       assert.equal((await org.delete(`${PATH}/${id}`)).status, 400);
       assert.equal((await look(t, "SELECT 1 FROM memberships WHERE id = $1", [id])).length, 1);
+    });
+
+    test("by a conditional remover takes only whom the condition names", async () => {
+      const [named, spared] = [await aPerson(t, tenant), await aPerson(t, tenant)];
+      const conditions = { userEmail: { $in: [named.email] } };
+      const mayRemove = [
+        { subject: "member", action: "read" },
+        { subject: "member", action: ["edit", "delete"], conditions },
+      ];
+      await giveRole(tenant, ada, await anOrgRole(tenant, mayRemove));
+      assert.equal((await ada.delete(`${PATH}/${spared.membershipId}`)).status, 403);
+      assert.equal((await ada.patch(`${PATH}/${spared.membershipId}`, { role: "no-access" })).status, 403);
+      expectStatus(await ada.delete(`${PATH}/${named.membershipId}`), 200);
     });
 
     test("answers 401 without a token and 403 without the right to delete members", async () => {

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { missingFrom } from "./boundary.ts";
 import { builtinRules } from "./builtin.ts";
 import { ALL_PAIRS } from "./catalogue.ts";
-import type { AttributeValue } from "./conditions.ts";
+import { compileTest, conjoin, type AttributeValue } from "./conditions.ts";
 import { compileRules } from "./evaluate.ts";
 import type { Condition, Conditions, Rule } from "./rules.ts";
 
@@ -444,5 +444,32 @@ describe("the boundary as a property", () => {
       }),
       { numRuns: 500 },
     );
+  });
+});
+
+describe("two tests of one attribute", () => {
+  const [tags, others] = [compileTest({ $in: ["a"] }, "tags"), compileTest({ $all: ["b"] }, "tags")];
+  const unreadable = compileTest("a", "tags");
+
+  test("are one where both are about tags or about the same kind of text", () => {
+    assert.deepEqual(conjoin(tags, others), {
+      kind: "tags",
+      anyOf: [new Set(["a"])],
+      allOf: new Set(["b"]),
+    });
+    const [low, high] = [compileTest({ $in: ["a", "b"] }, "text"), compileTest({ $in: ["b", "c"] }, "text")];
+    const both = conjoin(low, high);
+    assert.ok(both !== null && "scalar" in both);
+    assert.deepEqual(both.scalar.only, new Set(["b"]));
+  });
+
+  test("are none where one of them cannot be read", () => {
+    assert.equal(unreadable.kind, "unreadable");
+    for (const [a, b] of [
+      [tags, unreadable],
+      [unreadable, tags],
+      [unreadable, unreadable],
+    ] as const)
+      assert.equal(conjoin(a, b), null);
   });
 });

@@ -85,6 +85,35 @@ describe("a root key that is changed while nodes run", () => {
     assert.equal(await opens({ orgId: one }), true, "and it is the owner that counts");
   });
 
+  it("encrypts with the key in force after it forgot which one was, for one project or for all", async () => {
+    const [here, there] = [await openKeyring(db, old), await openKeyring(db, old)];
+    const orgId = await found(there);
+    const projects = [newId(), newId()];
+    const rotateAll = () =>
+      tamper(async (tx) => {
+        for (const id of projects) await there.rotateProjectKey(tx, orgId, id);
+      });
+    await tamper(async (tx) => {
+      for (const id of projects) {
+        await tx.rows(insertProject, [id, orgId]);
+        await there.createProjectKey(tx, orgId, id);
+      }
+    });
+    const inForce = (keyring: Keyring) =>
+      Promise.all(projects.map(async (projectId) => (await keyring.dataKeyOf({ projectId })).keyId));
+    const fresh = async () => inForce(await openKeyring(db, old));
+    const first = await inForce(here);
+    await rotateAll();
+    here.forgetActive(projects[0] as string);
+    const second = await fresh();
+    assert.deepEqual(await inForce(here), [second[0], first[1]]);
+    await rotateAll();
+    here.forgetAllActive();
+    const third = await fresh();
+    assert.deepEqual(await inForce(here), third);
+    assert.notDeepEqual(second, third);
+  });
+
   it("can be unwrapped by every node throughout, if each is given both keys first", async () => {
     const before = await openKeyring(db, old);
     const orgs = [await found(before)];

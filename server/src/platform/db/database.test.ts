@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { connect, createServer, type AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type pg from "pg";
 import { openTestDatabase, type OpenedDatabase } from "../../../test/opened-database.ts";
@@ -214,6 +217,7 @@ describe("the database", () => {
       nowhere.write((tx) => tx.rows(countAudit), { audited: false }),
       isAway,
     );
+    await assert.rejects(nowhere.connect(), isAway);
     await nowhere.close();
   });
 
@@ -367,6 +371,31 @@ describe("the database", () => {
       /stores text as SQL_ASCII; Keyward needs UTF8/,
     );
     await inPostgres(`DROP DATABASE ${name}`);
+  });
+
+  it("stops at a migration that fails: what came before it stays, nothing of it and after it is there", async () => {
+    const name = `half_${newId().replaceAll("-", "")}`;
+    const folder = await mkdtemp(join(tmpdir(), "keyward-migrations-"));
+    for (const [file, text] of [
+      ["0001_first.sql", "CREATE TABLE first ()"],
+      ["0002_broken.sql", "CREATE TABLE second (); SELECT 1 / 0"],
+      ["0003_last.sql", "CREATE TABLE third ()"],
+    ] as const)
+      await writeFile(join(folder, file), text);
+    await withClient(test.server, "postgres", (client) =>
+      client.query(`CREATE DATABASE ${name} TEMPLATE template0 ENCODING 'UTF8'`),
+    );
+    await withClient(test.server, name, async (client) => {
+      await assert.rejects(migrate(client, folder), /^MigrationError: Migration 0002_broken failed/);
+      const { rows } = await client.query(
+        "SELECT to_regclass('first') IS NOT NULL AS first, to_regclass('second') IS NOT NULL AS second, to_regclass('third') IS NOT NULL AS third",
+      );
+      assert.deepEqual(rows, [{ first: true, second: false, third: false }]);
+      await writeFile(join(folder, "0002_broken.sql"), "CREATE TABLE second ()");
+      assert.deepEqual(await migrate(client, folder), ["0002_broken", "0003_last"]);
+    });
+    await withClient(test.server, "postgres", (client) => client.query(`DROP DATABASE ${name}`));
+    await rm(folder, { recursive: true });
   });
 
   it("says that it is too busy, not that we have a bug, when two changes keep conflicting", async () => {

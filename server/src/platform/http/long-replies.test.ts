@@ -16,7 +16,8 @@ test("a few small items are written at once, a few large ones in chunks, both to
   const deep = {
     items: [{ name: "a", more: { list: Array.from({ length: 20_000 }, (_, n) => ({ n, is: true })) } }],
   };
-  for (const large of [texts, deep]) {
+  const numbers = { items: [{ name: "a", more: { list: Array.from({ length: 40_000 }, (_, n) => n) } }] };
+  for (const large of [texts, deep, numbers]) {
     const written = write(large);
     assert.ok(written instanceof Promise, "in bites");
     assert.equal((await written).toString(), JSON.stringify(large));

@@ -144,4 +144,23 @@ describe("jobs", () => {
     end();
     await jobs.stop();
   });
+
+  it("are told when the node stops, so that they can end in the middle", async () => {
+    const jobs = createJobs({ db, clock, log: silentLog });
+    let [hasBegun, hasEnded] = [false, false];
+    jobs.add({
+      name: "listening",
+      everySeconds: 60,
+      async run(isStopping) {
+        assert.equal(isStopping?.(), false);
+        hasBegun = true;
+        await until(async () => isStopping?.() ?? false, 20_000);
+        hasEnded = true;
+      },
+    });
+    jobs.start();
+    await until(async () => hasBegun, 20_000);
+    await jobs.stop();
+    assert.ok(hasEnded);
+  });
 });

@@ -135,7 +135,7 @@ test("what people write by hand is understood", () => {
   assert.deepEqual(
     [
       ...readYaml(
-        "---\n# c\nA: plain text # note\nB: 'it''s'\nC: \"\\u00fc\\n\"\nD: |\n  two\n  lines\nE: |-\n  one\nF:\n",
+        "---\n# c\nA: plain text # note\nB: 'it''s'\nC: \"\\u00fc\\n\"\nD: |\n  two\n  lines\nE: |-\n  one\nF:\nG: |\n\n  if:\n    then\n",
       ),
     ],
     [
@@ -145,6 +145,7 @@ test("what people write by hand is understood", () => {
       ["D", "two\nlines\n"],
       ["E", "one"],
       ["F", ""],
+      ["G", "\nif:\n  then\n"],
     ],
   );
   assert.deepEqual(
@@ -259,4 +260,13 @@ test("a large YAML file is read on a thread of its own, and says the same", asyn
   await assert.rejects(() => readInChunks(yamlEntries(`${text}K7: hunter2\n`, "o"), 5000), {
     message: "Line 801: a name appears twice",
   });
+});
+
+test("a .env file that cannot be read is refused with the line, blank lines counted", () => {
+  for (const [text, line] of [
+    ["oops", 1],
+    ["\noops", 2],
+    ["\n\n# note\nA=1\noops", 5],
+  ] as const)
+    assert.throws(() => readDotenv(text), { message: new RegExp(`^Line ${line}: `) }, JSON.stringify(text));
 });

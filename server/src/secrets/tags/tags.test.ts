@@ -52,6 +52,33 @@ test("a caller who cannot read what carries a tag can neither rename nor delete 
   ok(await house.owner.patch(url, { slug: "harmless" }));
 });
 
+test("a single secret that carries a tag is changed and deleted only by who may do that to what carries it", async () => {
+  const { projectId, at, tag } = await aClosedTag();
+  const conditions = { secretTags: { $in: ["restricted"] } };
+  const role = await aRole(house.owner, projectId, [
+    { subject: "secrets", action: ["edit", "delete"], inverted: true, conditions },
+  ]);
+  const { client } = await anIdentity(house.owner, house.base, projectId, {
+    roles: [{ role: "member" }, { role }],
+  });
+  ok(await house.owner.post("/api/v4/secrets/K", { ...at, secretValue: "hush", tagIds: [tag.id] }));
+  ok(await house.owner.post("/api/v4/secrets/L", { ...at, secretValue: "free" }));
+  const changed = { secretValue: "other" };
+  assert.equal((await client.patch("/api/v4/secrets/K", { ...at, ...changed })).status, 403);
+  const batch = {
+    ...at,
+    secrets: [
+      { secretKey: "L", ...changed },
+      { secretKey: "K", ...changed },
+    ],
+  };
+  assert.equal((await client.patch("/api/v4/secrets/batch", batch)).status, 403);
+  assert.equal((await client.delete("/api/v4/secrets/K", at)).status, 403);
+  ok(await client.patch("/api/v4/secrets/L", { ...at, ...changed }));
+  const { secret } = ok(await house.owner.get(`/api/v4/secrets/K?projectId=${projectId}&environment=dev`));
+  assert.equal(secret.secretValue, "hush");
+});
+
 test("nor does one who cannot read what carried it once", async () => {
   const { at, tag, client, url } = await aClosedTag();
   ok(await house.owner.post("/api/v4/secrets/K", { ...at, secretValue: "hush", tagIds: [tag.id] }));
