@@ -1,4 +1,5 @@
 // `npm test [-- [--full | --verifiers] part-of-a-path …]`: compile, start one PostgreSQL for all test files, run them with node's runner.
+import { setMaxListeners } from "node:events";
 import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join, relative } from "node:path";
@@ -50,6 +51,8 @@ const entries = groups.map((group, number) => {
   return entry;
 });
 const interrupted = new AbortController();
+// Each file listens to it.
+setMaxListeners(0, interrupted.signal);
 const tests = run({
   signal: interrupted.signal,
   files: entries,
