@@ -14,11 +14,20 @@ export const isFullSize = (name) =>
   /\/test\/(budget\/|faults\/(faults|fail-over)|events\/nodes|start\/copy)/.test(name) ||
   /\/(inventory\/deep-pages|alerts\/kill)\.test/.test(name);
 
+/** Starts servers and clusters of its own, kills them, cuts them off and waits for what they promise: `npm run test:processes`. */
+export const isOfProcesses = (name) =>
+  /\/test\/(start|faults)\/|^packages\/embedded-postgres\/|\/(killed-rotation|alerts-process)\.test/.test(
+    name,
+  ) ||
+  /\/platform\/db\/(standstill|migration-watch|silent-wire|standby|standby-away|unconfirmed|lost-answer)\.test/.test(
+    name,
+  );
+
 /** Asks other people's programs among other things: those parts are for `npm run test:verifiers`. */
 export const isJudged = (file) => /\bneeds\("(openssl|keytool)"\)/.test(readFileSync(file, "utf8"));
 
 /** What starts servers and clusters of its own shares nothing, and comes first: it is long, and would run alone at the end. */
-const isLong = (name) => /\/test\/(start|faults|fuzz|canary|budget|jar)\/|events\/nodes/.test(name);
+const isLong = (name) => isOfProcesses(name) || /\/test\/(fuzz|canary|budget|jar)\/|events\/nodes/.test(name);
 /**
  * A file says so when it changes, or measures, something of its whole process. The stage of the alerts registers its hooks
  * when it is read, which happens once in a process.

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { pathToFileURL } from "node:url";
-import { entryOf, groupsOf, isApart, isFullSize } from "./test-groups.mjs";
+import { entryOf, groupsOf, isApart, isFullSize, isOfProcesses } from "./test-groups.mjs";
 
 const folder = mkdtempSync(join(tmpdir(), "keyward-groups-"));
 after(() => rmSync(folder, { recursive: true, force: true }));
@@ -70,5 +70,13 @@ test("a file that ends the process does not let those behind it pass unread", ()
 test("outside programs and full sizes are no part of the usual run", () => {
   for (const name of ["soak/x", "verifiers/x", "clients/x"]) assert.ok(isApart(`server/dist/test/${name}`));
   assert.ok(isFullSize("server/dist/test/budget/lists.test.js"));
-  for (const is of [isApart, isFullSize]) assert.equal(is("server/dist/test/fuzz/fuzz.test.js"), false);
+  for (const name of [
+    "server/dist/test/start/start",
+    "server/dist/src/platform/db/standby",
+    "packages/embedded-postgres/dist/launcher",
+  ])
+    assert.ok(isOfProcesses(`${name}.test.js`), name);
+  assert.equal(isOfProcesses("server/dist/src/platform/db/database.test.js"), false);
+  for (const is of [isApart, isFullSize, isOfProcesses])
+    assert.equal(is("server/dist/test/fuzz/fuzz.test.js"), false);
 });

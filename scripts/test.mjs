@@ -1,4 +1,4 @@
-// `npm test [-- [--full | --verifiers] part-of-a-path …]`: compile, start one PostgreSQL for all test files, run them with node's runner.
+// `npm test [-- [--full | --processes | --verifiers] part-of-a-path …]`: compile, start one PostgreSQL for all test files, run them with node's runner.
 import { setMaxListeners } from "node:events";
 import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
@@ -7,7 +7,7 @@ import { run } from "node:test";
 import { spec } from "node:test/reporters";
 import { pathToFileURL } from "node:url";
 import { build, ROOT } from "./build.mjs";
-import { entryOf, groupsOf, isApart, isFullSize, isJudged } from "./test-groups.mjs";
+import { entryOf, groupsOf, isApart, isFullSize, isJudged, isOfProcesses } from "./test-groups.mjs";
 import { toSource, workspacesOf } from "./workspaces.mjs";
 
 const FULL = "KEYWARD_FULL";
@@ -29,7 +29,9 @@ const isWanted = (file) => {
   if (wanted.length > 0)
     return wanted.some((part) => [named(file), toSource(named(file))].some((name) => name.includes(part)));
   if (args.includes("--verifiers")) return named(file).includes("/test/verifiers/") || isJudged(file);
-  return !isApart(named(file)) && (process.env[FULL] === "1" || !isFullSize(named(file)));
+  if (isApart(named(file))) return false;
+  if (process.env[FULL] === "1") return true;
+  return !isFullSize(named(file)) && isOfProcesses(named(file)) === args.includes("--processes");
 };
 const files = compiled.filter(isWanted);
 if (files.length === 0) {
