@@ -71,7 +71,7 @@ export function openSecretRooms(needs: SecretsNeeds) {
   return {
     reads,
     writes,
-    files: createSecretFiles({ reads, writes }),
+    files: createSecretFiles({ access, reads, writes }),
     projectFiles: createProjectFiles({ ...shared, folders, imports, reads, writes }),
     moves: createSecretMoves(shared),
     history: createSecretHistory(shared),

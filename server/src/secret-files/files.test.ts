@@ -216,3 +216,17 @@ test("a refusal never sends back what it refuses, however long that is", async (
   assert.equal(role.status, 422);
   assert.ok(JSON.stringify(role.body).length < 1000, `${JSON.stringify(role.body).length}`);
 });
+
+test("whoever is no member hears of no fault in a file: the project is unknown, whatever the file holds", async () => {
+  const { id } = await aProject(house.owner);
+  const stranger = await house.newTenant();
+  const ask = (projectId: string, format: string, content: string) =>
+    stranger.post(`/api/v1/projects/${projectId}/secrets/import`, { environment: "dev", format, content });
+  for (const [format, content] of [
+    ["yaml", "{{{"],
+    ["yaml", "A: 1\n"],
+    ["json", "{"],
+    ["dotenv", "no pair"],
+  ] as const)
+    assert.equal((await ask(id, format, content)).status, 404, `${format} ${content}`);
+});

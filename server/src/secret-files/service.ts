@@ -17,9 +17,10 @@ import {
 } from "./formats/entries.ts";
 import { jsonEntries, jsonLines } from "./formats/json.ts";
 import { yamlEntries, yamlLines } from "./formats/yaml.ts";
-import type { ReadSecret, SecretReads, SecretWrites } from "../secrets/index.ts";
+import type { Access, ReadSecret, SecretReads, SecretWrites } from "../secrets/index.ts";
 
 interface FileNeeds {
+  readonly access: Access;
   readonly reads: SecretReads;
   readonly writes: SecretWrites;
 }
@@ -77,7 +78,7 @@ async function orExplain<T>(field: string, work: () => T | Promise<T>): Promise<
 /** Escapes in a file can contain what the door refuses in a request. */
 const isStorable = (text: string): boolean => !text.includes("\0") && isWellFormed(text);
 
-export function createSecretFiles({ reads, writes }: FileNeeds) {
+export function createSecretFiles({ access, reads, writes }: FileNeeds) {
   return {
     async export(actor: MemberActor, projectId: string, query: ExportQuery): Promise<Buffer[]> {
       const list = await reads.listFresh(actor, {
@@ -95,6 +96,8 @@ export function createSecretFiles({ reads, writes }: FileNeeds) {
     },
 
     async import(actor: MemberActor, projectId: string, input: FileToImport) {
+      // Before the file is read: it is work, and its faults are told only to members.
+      await access.environment(await access.scope(actor, projectId), input.environment);
       const entries = await orExplain("content", () =>
         readInChunks(READERS[input.format](input.content, actor.orgId ?? actor.id), MAX_BATCH),
       );

@@ -9,6 +9,7 @@ import { parse } from "yaml";
 import { readDotenv, writeDotenv } from "./dotenv.ts";
 import { FormatError, readInChunks, type FileEntries } from "./entries.ts";
 import { readJson, writeJson } from "./json.ts";
+import { yamlReading } from "./yaml-reader.ts";
 import { readYaml, writeYaml, yamlEntries } from "./yaml.ts";
 import { sized } from "../../../test/full-size.ts";
 
@@ -226,6 +227,19 @@ test("what would be a guess is refused, and the message holds no value", () => {
       text,
     );
   }
+});
+
+test("a small YAML file is read in small steps, and nothing of it behind its first fault", () => {
+  const lines = Array.from({ length: 700 }, (_, n) => `K${n}: 1`).join("\n");
+  let rests = 0;
+  for (const entry of yamlReading(lines)) {
+    if (entry !== undefined) break;
+    rests += 1;
+  }
+  assert.ok(rests > 20, `${rests} rests before the first entry`);
+  for (const text of ["{".repeat(8000), "{A: x}", "{\n{}", "{"])
+    assert.throws(() => readYaml(text), { message: /^Line \d: only one flat list/ }, text.slice(0, 9));
+  assert.equal(readYaml("{ }\n# nothing\n").size, 0);
 });
 
 test("a refusal of a YAML file names the line and the rule", () => {

@@ -1,7 +1,7 @@
 /**
  * One flat YAML mapping, read by the library in the schema that knows only strings. What is no flat mapping is refused by
  * name, and before the library makes anything of it: of a megabyte of opening brackets it makes the end of the process
- * (docs/decisions/0015). Reads all in one go: large files belong on a thread of their own (yaml.ts).
+ * (docs/decisions/0015). A value is read in one go: large files belong on a thread of their own (yaml.ts).
  */
 import { Composer, CST, isMap, isScalar, Lexer, Parser, type Scalar } from "yaml";
 import {
@@ -15,6 +15,9 @@ import {
 
 /** Each becomes an object; a file with so many has mostly empty lines. */
 const MOST_LEXEMES = 200_000;
+
+/** A fraction of a millisecond. */
+const LEXEMES_AT_ONCE = 64;
 
 const NOT_FLAT = "only one flat list of names and values is understood";
 const NOT_PLAIN = "anchors, aliases, tags and directives are not understood; put the value between quotes";
@@ -31,6 +34,8 @@ const REFUSED: ReadonlyMap<string | null, string> = new Map([
   ["seq-item-ind", NOT_FLAT],
   ["explicit-key-ind", NOT_FLAT],
 ]);
+
+const IN_BRACES: ReadonlySet<string | null> = new Set(["space", "newline", "comment", "flow-map-end"]);
 
 /** In our words where there is something to advise; the library's own messages quote what stands in the file. */
 const RULES: Readonly<Record<string, string>> = {
@@ -77,7 +82,7 @@ class Reader {
 
   *read(): EntryReading {
     const names = new Set<string>();
-    const map = this.#map();
+    const map = yield* this.#map();
     for (const item of map?.items ?? []) {
       const at = item.key?.offset ?? item.start[0]?.offset ?? 0;
       if (!isFlat(item.key) || !isFlat(item.value)) this.#fail(at, NOT_FLAT);
@@ -93,28 +98,31 @@ class Reader {
   }
 
   /** The one mapping of the file; undefined if there is nothing but comments, or `{}`. */
-  #map(): CST.BlockMap | undefined {
-    const tokens = this.#tokens();
+  *#map(): Generator<undefined, CST.BlockMap | undefined> {
+    const tokens = yield* this.#tokens();
     const error = tokens.find(({ type }) => type === "error");
     if (error) this.#fail(error.offset, ruleOf("UNEXPECTED_TOKEN"));
     const [first, second] = tokens.filter((token): token is CST.Document => token.type === "document");
     if (second) this.#fail(second.offset, "only one document is understood");
     const value = first?.value;
-    if (value === undefined || (value.type === "flow-collection" && value.items.length === 0))
-      return undefined;
+    if (value === undefined || value.type === "flow-collection") return undefined;
     return value.type === "block-map" ? value : this.#fail(value.offset, NO_PAIR);
   }
 
   /** Flat tokens: the library nests them without recursion, and what nests too easily does not get that far. */
-  #tokens(): CST.Token[] {
+  *#tokens(): Generator<undefined, CST.Token[]> {
     const parser = new Parser();
     const tokens: CST.Token[] = [];
-    let [at, lexemes, values, inLine, isContent] = [0, 0, 0, 0, false];
+    let [at, lexemes, values, inLine, isContent, isInBraces] = [0, 0, 0, 0, false, false];
     for (const lexeme of new Lexer().lex(this.#text)) {
       const type = isContent ? "content" : CST.tokenType(lexeme);
       isContent = type === "scalar";
       const refusal = REFUSED.get(type);
       if (refusal) this.#fail(at, refusal);
+      // Of flow mappings there is `{}` alone.
+      if (isInBraces && !IN_BRACES.has(type)) this.#fail(at, NOT_FLAT);
+      if (type === "flow-map-start") isInBraces = true;
+      if (type === "flow-map-end") isInBraces = false;
       if (type === "newline") inLine = 0;
       if (type === "map-value-ind") {
         if ((inLine += 1) > 1) this.#fail(at, TWO_COLONS);
@@ -123,7 +131,9 @@ class Reader {
       if ((lexemes += 1) > MOST_LEXEMES) this.#fail(at, "the file has too many lines: split it");
       if (type !== "scalar" && type !== "doc-mode") at += lexeme.length;
       tokens.push(...parser.next(lexeme));
+      if (lexemes % LEXEMES_AT_ONCE === 0) yield undefined;
     }
+    if (isInBraces) this.#fail(at, NOT_FLAT);
     tokens.push(...parser.end());
     return tokens;
   }
