@@ -36,7 +36,9 @@ async function create(path: string, dataDir: string): Promise<void> {
       `The data folder ${dataDir} holds a database but no ${FILE}. Restore that file from your backup, or set KEYWARD_ROOT_KEY.`,
     );
   const draft = `${path}.${process.pid}.new`;
-  const file = await open(draft, "wx", 0o600);
+  const file = await open(draft, "wx", 0o600).catch((error: Error) => {
+    throw new ConfigError(`KEYWARD_DATA_DIR cannot be written to: ${error.message}.`);
+  });
   try {
     await file.writeFile(`${randomBytes(32).toString("base64")}\n`);
     await file.sync();

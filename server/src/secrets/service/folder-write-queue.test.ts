@@ -130,6 +130,47 @@ test("of many who create the same name at once, also on two nodes, one succeeds"
   assert.equal((await versionsOf(projectId)).length, 1);
 });
 
+test("whoever upserts a name that somebody else makes in the same moment changes it instead of being refused", async () => {
+  const { id: projectId } = await aProject(house.owner);
+  const rounds = Array.from({ length: 12 }, (_, round) => round);
+  for (const round of rounds) {
+    const answers = await Promise.all(
+      Array.from({ length: 5 }, (_, n) =>
+        house.owner.patch(
+          "/api/v4/secrets/batch",
+          body(projectId, {
+            mode: "upsert",
+            secrets: [
+              { secretKey: `OWN_${round}_${n}`, secretValue: "x" },
+              { secretKey: `SHARED_${round}`, secretValue: `of ${n}` },
+            ],
+          }),
+        ),
+      ),
+    );
+    assert.deepEqual(
+      answers.map(({ status, body: { message } }) => [status, message as unknown]),
+      answers.map(() => [200, undefined]),
+    );
+  }
+  assert.equal(
+    (await rowsOf(projectId)).filter(({ key, version }) => /^SHARED/.test(key) && version === 5).length,
+    rounds.length,
+  );
+});
+
+test("a batch that gives two secrets one name is refused with that name", async () => {
+  const { id: projectId } = await aProject(house.owner);
+  for (const key of ["A", "B"])
+    await house.owner.post(`/api/v4/secrets/${key}`, body(projectId, { secretValue: "x" }));
+  const answer = await house.owner.patch(
+    "/api/v4/secrets/batch",
+    body(projectId, { secrets: ["A", "B"].map((secretKey) => ({ secretKey, newSecretName: "X" })) }),
+  );
+  assert.equal(answer.status, 400);
+  assert.match(answer.body.message, /"X"/);
+});
+
 test("a refused request does not delay or undo the others", async () => {
   const { id: projectId } = await aProject(house.owner);
   await house.owner.post("/api/v4/secrets/THERE", body(projectId, { secretValue: "x" }));

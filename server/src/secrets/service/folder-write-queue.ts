@@ -45,6 +45,9 @@ const MOST_KEYS = 200;
 /** Up to this many are loaded without asking for their size first. */
 const FEW_KEYS = 64;
 
+/** Names that somebody else takes in the same moment make a plan void. */
+const MOST_ATTEMPTS = 5;
+
 /** They do not fit into one transaction together; each may by itself. */
 class TooMuchTogether extends Error {}
 
@@ -176,11 +179,17 @@ export function createFolderWriteQueue({ db, clock, keyring, tags }: FolderWrite
   };
 
   const serveAlone = async (request: WriteRequest): Promise<readonly ReadSecret[]> => {
-    const [outcome] = await serve([request]).catch((error: unknown) => {
-      throw isUniqueViolation(error, "secrets_key_unique") ? secretExists(request.keys[0] ?? "") : error;
-    });
-    if (outcome?.status !== "fulfilled") throw outcome?.reason;
-    return outcome.value;
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        const [outcome] = await serve([request]);
+        if (outcome?.status !== "fulfilled") throw outcome?.reason;
+        return outcome.value;
+      } catch (error) {
+        if (!isUniqueViolation(error, "secrets_key_unique")) throw error;
+        // Somebody else was faster with a name. It is there now, and whoever meant to change it in that case can.
+        if (attempt === MOST_ATTEMPTS) throw secretExists(request.keys[0] ?? "");
+      }
+    }
   };
 
   return {

@@ -224,6 +224,13 @@ function stepsOf(
   }
 }
 
+/** A name that comes to be by this change, for one owner; undefined where it had it before. */
+function newNameIn(change: SecretChangeStep): string | undefined {
+  if (change.kind === "delete" || (change.kind === "update" && change.before.key === change.after.key))
+    return undefined;
+  return `${change.after.ownerId ?? ""} ${change.after.key}`;
+}
+
 /** Refuses by throwing a Problem. */
 export async function planOf(
   locked: LockedFolder,
@@ -233,12 +240,18 @@ export async function planOf(
   const context = { ...locked, target: request.target, keyring };
   const changes: SecretChangeStep[] = [];
   const secrets: ReadSecret[] = [];
+  const taken = new Set<string>();
   const budget = new JudgingBudget();
   for (const step of stepsOf(context, request)) {
     if (budget.isDue()) await budget.giveWay();
     const plan = await step();
     if (plan === undefined) continue;
-    for (const change of plan.changes) changes.push(change);
+    for (const change of plan.changes) {
+      const name = newNameIn(change);
+      if (name !== undefined && taken.has(name)) throw secretExists(plan.secret.row.key);
+      if (name !== undefined) taken.add(name);
+      changes.push(change);
+    }
     secrets.push(plan.secret);
   }
   return { changes, shown: secrets };
