@@ -1,7 +1,8 @@
-import { escapeLike, searchSql, slowSql, sql, type Query, type SlowQuery } from "../platform/db/index.ts";
-import { NONE, totalOf, type Total } from "./counts.store.ts";
+import { searchSql, slowSql, sql, type Query, type SlowQuery } from "../platform/db/index.ts";
+import type { Total } from "./counts.store.ts";
 import type { IdentityMetadataItem } from "./model.ts";
-import { amongOnly, type IdentityPage } from "./store.ts";
+import { pageOf, type IdentityPage } from "./pages.store.ts";
+import { amongOnly } from "./store.ts";
 
 /** An identity as a member of its organisation, with its first role there. */
 export interface OrgIdentityRow {
@@ -52,22 +53,5 @@ export const findOrgIdentity = (q: Query, orgId: string, identityId: string, now
 export const idsOfOrg = async (q: Query, orgId: string): Promise<string[]> =>
   (await q.rows(all, [orgId])).map((row) => row.id);
 
-export async function pageOfOrg(
-  q: SlowQuery,
-  orgId: string,
-  asked: IdentityPage,
-  now: Date,
-): Promise<{ rows: OrgIdentityRow[]; total: Total }> {
-  const pattern = asked.search === undefined ? undefined : `%${escapeLike(asked.search)}%`;
-  const [rows, total] = await Promise.all([
-    pattern === undefined
-      ? q.rows(page, [now, orgId, asked.limit, asked.offset, asked.only])
-      : q.rows(searchPage, [now, orgId, asked.limit, asked.offset, asked.only, pattern]),
-    pattern === undefined
-      ? asked.only === null
-        ? totalOf(q, "orgIdentities", orgId)
-        : q.first(count, [orgId, asked.only])
-      : q.first(countSearch, [orgId, asked.only, pattern]),
-  ]);
-  return { rows, total: total ?? NONE };
-}
+export const pageOfOrg = (q: SlowQuery, orgId: string, asked: IdentityPage, now: Date) =>
+  pageOf(q, { page, searchPage, count, countSearch, counted: "orgIdentities" }, orgId, { asked, now });

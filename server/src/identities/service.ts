@@ -119,12 +119,12 @@ export function createProjectIdentities({ db, clock, permissions, memberships, p
         subject: "identity",
       });
       const only = await readable(ability, () => db.read((q) => idsInProject(q, project.id)));
-      const { identities, total } = await db.read(
+      const { rows, total } = await db.read(
         (q) => pageOfProject(q, project.id, { ...page, search: page.search, only }, clock.now()),
         { tenant: project.orgId },
       );
       return {
-        identities: identities.map((row) => toView(row, project.id)),
+        identities: rows.map((row) => toView(row, project.id)),
         totalCount: counts.sum("projectIdentities", project.id, total),
       };
     },

@@ -1,5 +1,4 @@
 import {
-  escapeLike,
   searchSql,
   slowSql,
   sql,
@@ -9,8 +8,9 @@ import {
   type Tx,
 } from "../platform/db/index.ts";
 import { ROLE_COLUMNS, ROLE_RECORD, ROLE_VALUES, type NewRoleRow } from "../memberships/index.ts";
-import { NONE, totalOf, type Total } from "./counts.store.ts";
+import type { Total } from "./counts.store.ts";
 import type { IdentityMetadataItem } from "./model.ts";
+import { pageOf, type IdentityPage } from "./pages.store.ts";
 
 export interface IdentityRow {
   readonly id: string;
@@ -110,33 +110,19 @@ export const findIdentity = (q: Query, orgId: string, id: string, now: Date) =>
 export const idsInProject = async (q: Query, projectId: string): Promise<string[]> =>
   (await q.rows(allInProject, [projectId])).map((row) => row.id);
 
-export interface IdentityPage {
-  readonly offset: number;
-  readonly limit: number;
-  readonly search: string | undefined;
-  /** The identities that the reader may see; null = all. */
-  readonly only: readonly string[] | null;
-}
-
-export async function pageOfProject(
-  q: SlowQuery,
-  projectId: string,
-  page: IdentityPage,
-  now: Date,
-): Promise<{ identities: IdentityRow[]; total: Total }> {
-  const pattern = page.search === undefined ? undefined : `%${escapeLike(page.search)}%`;
-  const [identities, total] = await Promise.all([
-    pattern === undefined
-      ? q.rows(inProject, [now, projectId, page.limit, page.offset, page.only])
-      : q.rows(searchInProject, [now, projectId, page.limit, page.offset, page.only, pattern]),
-    pattern === undefined
-      ? page.only === null
-        ? totalOf(q, "projectIdentities", projectId)
-        : q.first(countInProject, [projectId, page.only])
-      : q.first(countSearchInProject, [projectId, page.only, pattern]),
-  ]);
-  return { identities, total: total ?? NONE };
-}
+export const pageOfProject = (q: SlowQuery, projectId: string, asked: IdentityPage, now: Date) =>
+  pageOf(
+    q,
+    {
+      page: inProject,
+      searchPage: searchInProject,
+      count: countInProject,
+      countSearch: countSearchInProject,
+      counted: "projectIdentities",
+    },
+    projectId,
+    { asked, now },
+  );
 
 interface IdentityPatch {
   readonly name?: string | undefined;

@@ -1,8 +1,9 @@
-import { escapeLike, searchSql, slowSql, sql, type Query, type SlowQuery } from "../../platform/db/index.ts";
+import { searchSql, slowSql, sql, type Query, type SlowQuery } from "../../platform/db/index.ts";
 import { HELD_ROLES, type HeldRoleJson } from "../../memberships/index.ts";
-import { NONE, totalOf, type Total } from "../counts.store.ts";
+import type { Total } from "../counts.store.ts";
 import type { IdentityMetadataItem } from "../model.ts";
-import { amongOnly, type IdentityPage } from "../store.ts";
+import { pageOf, type IdentityPage } from "../pages.store.ts";
+import { amongOnly } from "../store.ts";
 
 export interface IdentityMembershipRow {
   readonly id: string;
@@ -59,22 +60,5 @@ export const findMembershipById = (q: Query, orgId: string, id: string, now: Dat
 export const memberIds = async (q: Query, projectId: string): Promise<string[]> =>
   (await q.rows(members, [projectId])).map((row) => row.id);
 
-export async function pageOfMemberships(
-  q: SlowQuery,
-  projectId: string,
-  asked: IdentityPage,
-  now: Date,
-): Promise<{ rows: IdentityMembershipRow[]; total: Total }> {
-  const pattern = asked.search === undefined ? undefined : `%${escapeLike(asked.search)}%`;
-  const [rows, total] = await Promise.all([
-    pattern === undefined
-      ? q.rows(page, [now, projectId, asked.limit, asked.offset, asked.only])
-      : q.rows(searchPage, [now, projectId, asked.limit, asked.offset, asked.only, pattern]),
-    pattern === undefined
-      ? asked.only === null
-        ? totalOf(q, "projectMembers", projectId)
-        : q.first(count, [projectId, asked.only])
-      : q.first(countSearch, [projectId, asked.only, pattern]),
-  ]);
-  return { rows, total: total ?? NONE };
-}
+export const pageOfMemberships = (q: SlowQuery, projectId: string, asked: IdentityPage, now: Date) =>
+  pageOf(q, { page, searchPage, count, countSearch, counted: "projectMembers" }, projectId, { asked, now });
