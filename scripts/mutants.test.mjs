@@ -1,8 +1,8 @@
 // The mutants are what they are called, the same seed draws the same ones, and an equivalent one is known again.
 import assert from "node:assert/strict";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, it } from "node:test";
+import { describe, it, test } from "node:test";
 import { ROOT } from "./build.mjs";
 import { segmentsOf, testsFor, testsNear } from "./mutants/coverage.mjs";
 import { equivalentOf, readEquivalents, staleAmong } from "./mutants/equivalents.mjs";
@@ -227,4 +227,26 @@ describe("the report", () => {
     const place = { start: 7, end: 8, after: "2", path: "x.ts", line: 2 };
     assert.equal(differenceOf(text, place), "x.ts:2\n- b(1);\n+ b(2);");
   });
+});
+
+test("every equivalent names a line that its file has", () => {
+  const sources = ["server", "cli", "packages"].flatMap((folder) =>
+    readdirSync(join(ROOT, folder), { recursive: true })
+      .map((name) => `${folder}/${String(name)}`)
+      .filter((path) => /\/src\/.*\.ts$/.test(path) && !/node_modules|\/dist\/|\.test\.ts$/.test(path)),
+  );
+  const stale = readEquivalents().filter(
+    ({ file, line }) =>
+      !sources
+        .filter((path) => `/${path}`.endsWith(`/${file}`))
+        .some((path) =>
+          readFileSync(join(ROOT, path), "utf8")
+            .split("\n")
+            .some((text) => text.trim() === line),
+        ),
+  );
+  assert.deepEqual(
+    stale.map(({ file, line }) => `${file}: ${line}`),
+    [],
+  );
 });
